@@ -1,0 +1,198 @@
+// The driver interface of openreg, a simulated accelerator: what every device has.
+//
+// The shape is that of the CUDA runtime API, so that each function has an obvious counterpart in a vendor's own
+// driver. The library behind it knows nothing of PyTorch. What only a simulation can offer lives in two headers of
+// its own: openreg_host_kernels.h and openreg_faults.h.
+//
+// Contract of every function here
+//   Returns: orSuccess, or the error. The compiler refuses a call whose result is dropped.
+//   Errors:  the last error of the calling thread is kept for orGetLastError, its full text for orGetErrorDetail.
+//   Thread:  safe from any thread. The current device is a property of the thread.
+//   Fork:    a child of a process that had initialised the driver gets orErrorForked from every function that
+//            touches a device, at once and without taking a lock.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define OR_ENUM enum [[nodiscard]]
+#else
+#define OR_ENUM enum
+#endif
+
+#define OR_API __attribute__((visibility("default")))
+#define OR_CALL OR_API __attribute__((warn_unused_result))
+
+typedef OR_ENUM orError_t {
+  orSuccess = 0,
+  orErrorInvalidValue = 1,         // an argument is null or outside its range
+  orErrorInvalidDevice = 2,        // no device has this index
+  orErrorMemoryAllocation = 3,     // the device, or the host for pinned memory, has too little free memory
+  orErrorInvalidPointer = 4,       // the pointer was never handed out by the driver
+  orErrorFreedPointer = 5,         // the pointer lies in device memory that is not allocated, or no longer
+  orErrorMisalignedPointer = 6,    // the pointer lies inside an allocation where its start is required
+  orErrorOutOfRange = 7,           // the bytes named run past the end of the allocation
+  orErrorInvalidHandle = 8,        // the stream, event or kernel does not exist, or no longer
+  orErrorInvalidMemcpyKind = 9,    // the kind contradicts where the two pointers lie
+  orErrorNotReady = 10,            // queried work has not finished: an answer, never kept as the last error
+  orErrorLaunchFailure = 11,       // a kernel failed; stays until orDeviceReset
+  orErrorDeviceLost = 12,          // the device is gone; stays until orDeviceReset
+  orErrorForked = 13,              // the driver was initialised before this process was forked
+  orErrorInitialization = 14,      // the driver could not start: a bad environment variable, no address space
+  orErrorNotSupported = 15,        // the driver was built without what was asked for
+} orError_t;
+
+// "orErrorInvalidDevice" and a sentence on what it means. Never null, for unknown values too.
+OR_API const char* orGetErrorName(orError_t error);
+OR_API const char* orGetErrorString(orError_t error);
+
+// The last error of the calling thread. Get clears it and Peek does not; an error that stays (LaunchFailure,
+// DeviceLost) is cleared by orDeviceReset alone.
+OR_API orError_t orGetLastError(void);
+OR_API orError_t orPeekLastError(void);
+
+// What went wrong in the last failing call of the calling thread: the function, what it was given, what is valid;
+// for a failed kernel its name and message. Valid until the next failing call of this thread; "" before the first.
+OR_API const char* orGetErrorDetail(void);
+
+// ---- Devices ----------------------------------------------------------------------------------------------------
+//
+// OPENREG_DEVICE_COUNT (default 2, 1 to 16) and OPENREG_DEVICE_MEMORY (bytes per device, suffixes K M G allowed;
+// default 4G, at least 32M) are read once, when the first function that needs a device is called.
+
+typedef struct orDeviceProp {
+  char name[64];
+  size_t total_memory;          // bytes
+  size_t allocation_alignment;  // bytes; every pointer from orMalloc is a multiple of it
+  int major;
+  int minor;
+} orDeviceProp;
+
+OR_CALL orError_t orDriverGetVersion(int* version);  // 1000 * major + minor
+OR_CALL orError_t orGetDeviceCount(int* count);
+OR_CALL orError_t orGetDevice(int* device);
+OR_CALL orError_t orSetDevice(int device);
+OR_CALL orError_t orGetDeviceProperties(orDeviceProp* properties, int device);
+
+// Waits for all work of the current device and reports the error of a kernel that failed.
+OR_CALL orError_t orDeviceSynchronize(void);
+
+// Returns the current device to its first state: drops queued work, ends a hanging kernel, clears the error that
+// stays, frees all memory of the device and ends its streams and events. Their pointers and handles are dead.
+OR_CALL orError_t orDeviceReset(void);
+
+// ---- Memory -----------------------------------------------------------------------------------------------------
+//
+// Device addresses cannot be read or written by host code: such an access faults, and the driver's fault handler
+// says so on stderr before the process dies (or the handler installed earlier takes over).
+
+typedef enum orMemoryType {
+  orMemoryTypeUnregistered = 0,  // memory that the driver does not know: ordinary ("pageable") host memory
+  orMemoryTypeHost = 1,          // pinned host memory, from orMallocHost
+  orMemoryTypeDevice = 2,
+} orMemoryType;
+
+typedef struct orPointerAttributes {
+  orMemoryType type;
+  int device;         // the device that holds the memory; -1 unless type is orMemoryTypeDevice
+  void* base;         // start of the allocation; null for unregistered memory
+  size_t size;        // its size in bytes as requested; 0 for unregistered memory
+} orPointerAttributes;
+
+typedef enum orMemcpyKind {
+  orMemcpyHostToHost = 0,
+  orMemcpyHostToDevice = 1,
+  orMemcpyDeviceToHost = 2,
+  orMemcpyDeviceToDevice = 3,  // on one device or between two
+  orMemcpyDefault = 4,         // decided by where the pointers lie
+} orMemcpyKind;
+
+typedef struct orStream* orStream_t;
+typedef struct orEvent* orEvent_t;
+typedef struct orKernel* orKernel_t;
+
+// Memory of the current device. Zero bytes give a null pointer.
+OR_CALL orError_t orMalloc(void** pointer, size_t bytes);
+// Waits for the work of the device that holds the memory, then frees it. Null is allowed.
+OR_CALL orError_t orFree(void* pointer);
+// Free and total bytes of the current device.
+OR_CALL orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+
+// Pinned host memory: host code may touch it, and asynchronous copies need no staging buffer.
+OR_CALL orError_t orMallocHost(void** pointer, size_t bytes);
+// Waits for the work of all devices, since a copy of any of them may still use the memory. Null is allowed.
+OR_CALL orError_t orFreeHost(void* pointer);
+
+// Where a pointer lies. A pointer that the driver does not know is no error: it is unregistered memory. A pointer
+// into a device's address range that is not allocated is orErrorFreedPointer.
+OR_CALL orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer);
+
+// Copies and returns when the bytes have arrived. Work queued earlier on the default stream of each device
+// involved comes first.
+OR_CALL orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind);
+// Queues the copy on the stream. From pageable memory the source is read before the call returns; to pageable
+// memory the copy has finished when it returns; pinned and device memory must stay allocated and unchanged until
+// the stream has passed the copy.
+OR_CALL orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream);
+OR_CALL orError_t orMemset(void* pointer, int value, size_t bytes);
+OR_CALL orError_t orMemsetAsync(void* pointer, int value, size_t bytes, orStream_t stream);
+
+// ---- Streams ----------------------------------------------------------------------------------------------------
+//
+// Work of one stream runs in the order in which it was queued. A null stream is the default stream of the calling
+// thread's current device; every device has one, and it does not wait for other streams. The thread that serves a
+// stream starts with the stream's first queued work.
+
+OR_CALL orError_t orDeviceGetDefaultStream(orStream_t* stream, int device);
+// Lowest and highest priority: a smaller number is served first.
+OR_CALL orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest);
+OR_CALL orError_t orStreamCreate(orStream_t* stream);
+// A priority outside the range is brought into it.
+OR_CALL orError_t orStreamCreateWithPriority(orStream_t* stream, int priority);
+// Waits for the stream's work, then ends it. The default stream cannot be destroyed.
+OR_CALL orError_t orStreamDestroy(orStream_t stream);
+OR_CALL orError_t orStreamGetDevice(orStream_t stream, int* device);
+OR_CALL orError_t orStreamGetPriority(orStream_t stream, int* priority);
+OR_CALL orError_t orStreamSynchronize(orStream_t stream);
+// orSuccess when all work queued so far has finished, else orErrorNotReady.
+OR_CALL orError_t orStreamQuery(orStream_t stream);
+// Work queued on the stream after this call waits for the event's last record at the time of the call. An event
+// that was never recorded holds nothing up.
+OR_CALL orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event);
+
+// ---- Events -----------------------------------------------------------------------------------------------------
+//
+// An event belongs to the device that was current at its creation, and is recorded on streams of that device.
+
+enum { orEventDefault = 0, orEventDisableTiming = 1 };
+
+OR_CALL orError_t orEventCreate(orEvent_t* event);
+OR_CALL orError_t orEventCreateWithFlags(orEvent_t* event, unsigned flags);
+OR_CALL orError_t orEventDestroy(orEvent_t event);
+OR_CALL orError_t orEventRecord(orEvent_t event, orStream_t stream);
+OR_CALL orError_t orEventSynchronize(orEvent_t event);
+OR_CALL orError_t orEventQuery(orEvent_t event);
+// Milliseconds from the first event to the second. Both need timing, a record, and to have been passed.
+OR_CALL orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t end);
+
+// ---- Kernels ----------------------------------------------------------------------------------------------------
+//
+// OPENREG_LAUNCH, read once, decides where a kernel runs:
+//   auto    (default) a small kernel for an idle stream runs on the calling thread, everything else is queued
+//   async   every kernel is queued
+//   inline  every kernel, copy and memset runs on the calling thread, after the stream's earlier work
+// A failure is stored. In auto and async it is returned by the next function that synchronises, even when the
+// kernel ran on the calling thread; in inline by the launch itself. Once returned, every function that touches the
+// device returns it, and no kernel runs there, until orDeviceReset.
+
+// The kernels that are built into the device: "sleep" (argument: uint64_t nanoseconds; always queued unless the
+// mode is inline) keeps a stream busy, so that what is asynchronous can be seen.
+OR_CALL orError_t orGetKernel(orKernel_t* kernel, const char* name);
+// The argument bytes are copied before the call returns; their number must be the kernel's own.
+OR_CALL orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argument_bytes, orStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

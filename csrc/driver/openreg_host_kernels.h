@@ -1,0 +1,33 @@
+// What only a simulated device can offer: host code that acts as a kernel, and a host view of device memory.
+//
+// A vendor replaces every use of this header by kernels of their own device. It is therefore included by kernel
+// files alone, and the build option HOST_KERNELS=OFF builds driver and backend without them.
+#pragma once
+
+#include "openreg.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A host function that runs as a kernel.
+typedef struct orHostKernel {
+  const char* name;  // for error messages; must outlive the driver: a string literal
+  // Returns 0, or another value after writing what went wrong, zero-terminated, into message.
+  int (*run)(void* closure, char* message, size_t message_bytes);
+  // Called once, after run, or instead of it when the work is dropped. From the launch on, whether it succeeds or
+  // not, the driver owns the closure.
+  void (*destroy)(void* closure);
+  void* closure;
+  size_t work_bytes;  // bytes read and written, for the decision of the launch mode auto
+} orHostKernel;
+
+OR_CALL orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream);
+
+// The host address of the same bytes. Only a kernel that runs on a stream may touch them; the call itself takes no
+// lock and checks that the bytes lie in a device's address range, not that they are allocated.
+OR_CALL orError_t orGetHostAlias(void** alias, const void* device_pointer, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
