@@ -1,0 +1,44 @@
+# PyTorch as three imported libraries: torch::c10, torch::cpu, torch::python.
+#
+# find_package(Torch) is not used: from a CUDA wheel it asks for the CUDA toolkit, which a backend for another
+# device does not need. The libraries carry no path into what links them: at run time they are already loaded,
+# because the package imports torch first, and the loader finds them by their names.
+
+set(OPENREG_TORCH_SERIES 2.13)
+
+execute_process(
+  COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/locate_torch.py
+  RESULT_VARIABLE torch_result
+  OUTPUT_VARIABLE torch_facts
+  ERROR_VARIABLE torch_error
+  ERROR_STRIP_TRAILING_WHITESPACE)
+if(NOT torch_result EQUAL 0)
+  message(FATAL_ERROR "torch_openreg is built against an installed PyTorch ${OPENREG_TORCH_SERIES}, found none: "
+                      "${torch_error}. Install torch, then use pip install --no-build-isolation.")
+endif()
+list(GET torch_facts 0 OPENREG_TORCH_VERSION)
+list(GET torch_facts 1 torch_include)
+list(GET torch_facts 2 torch_lib)
+list(GET torch_facts 3 torch_cxx11_abi)
+list(GET torch_facts 4 torch_xpu)
+
+string(REPLACE "." "\\." torch_series_pattern ${OPENREG_TORCH_SERIES})
+if(NOT OPENREG_TORCH_VERSION MATCHES "^${torch_series_pattern}\\.")
+  message(FATAL_ERROR "torch_openreg needs PyTorch ${OPENREG_TORCH_SERIES}, found ${OPENREG_TORCH_VERSION}.")
+endif()
+message(STATUS "PyTorch ${OPENREG_TORCH_VERSION}: ${torch_include}")
+
+foreach(name IN ITEMS c10 cpu python)
+  add_library(torch::${name} SHARED IMPORTED)
+  # IMPORTED targets are SYSTEM: warnings inside PyTorch's headers are not ours to mend.
+  set_target_properties(torch::${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
+                                                  "${torch_include};${torch_include}/torch/csrc/api/include")
+  target_compile_definitions(torch::${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_cxx11_abi})
+  if(torch_xpu)
+    # DispatchStub.h has one more pointer in an XPU build; without the macro the PrivateUse1 slot would be misplaced.
+    target_compile_definitions(torch::${name} INTERFACE USE_XPU)
+  endif()
+endforeach()
+set_target_properties(torch::c10 PROPERTIES IMPORTED_LOCATION ${torch_lib}/libc10.so)
+set_target_properties(torch::cpu PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_cpu.so)
+set_target_properties(torch::python PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_python.so)

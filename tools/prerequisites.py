@@ -1,0 +1,118 @@
+"""What a build needs, each as a check that answers None or one line: what is wrong, and what to do about it.
+
+Shared by the build backend and by the commands of the Makefile. Standard library alone, and nothing evaluated at
+import that an old interpreter lacks, so that it gets the line about its version and not a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Check = Callable[[], str | None]
+
+TORCH_SERIES = "2.13"
+TORCH_PIN = "2.13.0"
+OLDEST_PYTHON = (3, 11)
+MACHINES = ("x86_64", "aarch64")
+
+
+def python_fault() -> str | None:
+    """An interpreter that is too old."""
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return None
+    return (
+        f"Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer is needed, {sys.executable} is "
+        f"{platform.python_version()}; name another one: make PYTHON=/path/to/python3"
+    )
+
+
+def platform_fault() -> str | None:
+    """An operating system or processor that the driver was not written for."""
+    system, machine = platform.system(), platform.machine()
+    if system == "Linux" and machine in MACHINES:
+        return None
+    return f"Linux on {' or '.join(MACHINES)} is needed, this is {system} on {machine}"
+
+
+def compiler_fault() -> str | None:
+    """No C++ compiler, or one that does not know C++20."""
+    command = os.environ.get("CXX") or "c++"
+    compiler = shutil.which(command) or (shutil.which("g++") if command == "c++" else None)
+    if compiler is None:
+        return f"a C++20 compiler is needed, found no {command!r} on PATH; install g++ 11 or newer, or set CXX"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.cpp")
+        source.write_text("#include <concepts>\n#include <span>\nstatic_assert(std::integral<int>);\n")
+        probe = [compiler, "-std=c++20", "-fsyntax-only", str(source)]
+        ran = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if ran.returncode == 0:
+        return None
+    return f"a C++20 compiler is needed, {compiler} does not compile C++20; install g++ 11 or newer, or set CXX"
+
+
+def torch_version(folder: Path) -> str | None:
+    """The version that a torch package folder names, read without importing it."""
+    try:
+        source = (folder / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    match = re.search(r"^__version__\s*(?::[^=]*)?=\s*['\"]([^'\"]+)", source, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def installed_torch() -> str | None:
+    """The version of the torch that this interpreter would import, or None."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    return torch_version(Path(spec.origin).parent)
+
+
+def is_supported_torch(version: str) -> bool:
+    """Whether a version belongs to the one series whose C++ interface this backend is written for."""
+    return version.startswith(TORCH_SERIES + ".")
+
+
+def torch_fault() -> str | None:
+    """No torch, or one of another series."""
+    version = installed_torch()
+    if version is None:
+        return (
+            f"PyTorch {TORCH_SERIES} is needed and the build environment has none; install torch=={TORCH_PIN} first, "
+            "then run pip install --no-build-isolation"
+        )
+    if not is_supported_torch(version):
+        return f"PyTorch {TORCH_SERIES} is needed, found {version}; install torch=={TORCH_PIN}"
+    return None
+
+
+def build_package_fault() -> str | None:
+    """scikit-build-core is missing, as it is with --no-build-isolation in a bare environment."""
+    if importlib.util.find_spec("scikit_build_core") is not None:
+        return None
+    return "scikit-build-core is needed; run pip install scikit-build-core cmake ninja"
+
+
+MACHINE_FAULTS: Iterable[Check] = (platform_fault, python_fault)
+BUILD_FAULTS: Iterable[Check] = (platform_fault, python_fault, torch_fault, build_package_fault, compiler_fault)
+
+
+def first_fault(checks: Iterable[Check]) -> str | None:
+    """The first line of the checks that is not None."""
+    for check in checks:
+        fault = check()
+        if fault is not None:
+            return fault
+    return None
