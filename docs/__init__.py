@@ -1,0 +1,1 @@
+"""The documentation: its sources, and the Sphinx extensions that weave them."""

@@ -1,0 +1,124 @@
+"""The gate: a page shows no code that is not proven.
+
+Every code block is an excerpt of a source that a build compiles, imports or executes, or it is executed by the doctest
+builder, or it is output that was compared, or a command that CI runs. Anything else is a fault, at its page and line.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.util import logging
+
+from docs._ext import commands, examples, regions, where
+from docs._ext.records import page, pages
+from docs._ext.site import report, root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+logger = logging.getLogger(__name__)
+
+_PATH = re.compile(r"(?:csrc|torch_openreg|docs|examples|tests|benchmarks|tools|\.ci)/[\w./-]*\w")
+_RAW_CODE = re.compile(r"<(?:pre|code|samp)\b", re.IGNORECASE)
+
+
+def _check_page(app: Sphinx, doctree: nodes.document) -> None:
+    env = app.env
+    docname = env.docname
+    file = Path(env.doc2path(docname))
+    blocks, wrong = examples.read(doctree, file)
+    page(env, docname).examples = sum(len(block.steps) for block in blocks)
+    for fault in wrong:
+        report(docname, fault.line, fault.message, "example")
+    executed = "\n".join(examples.sources(blocks))
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for node in doctree.findall(nodes.literal_block):
+        if examples.is_executed(node):
+            continue
+        hint = where.find(lines, node.rawsource.splitlines()[:3], node.line or 1)
+        for line, message in _check_block(app, node, executed, hint):
+            report(docname, line, message, "unproven")
+    for line, message in _check_prose(doctree):
+        report(docname, line, message, "unproven")
+    _note_mentions(doctree, docname, env)
+
+
+def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: int) -> Iterator[tuple[int, str]]:
+    source = node.get("weaver_source")
+    if source is not None:
+        if source.executed and source.label not in executed:
+            yield node.line or 1, f"{source.label} is shown, but no example of this page runs it (names its path)"
+    elif node.get("language") == "console":
+        for offset, message in commands.check(root_of(app.config), node.astext()):
+            yield hint + offset, message
+    else:
+        language = node.get("language", "")
+        yield (
+            node.line or hint,
+            f"unproven code block ({language or 'no language'}): it is neither included from a source "
+            "({literalinclude}), nor executed ({doctest}, {testcode}, {console-run}), nor compared output ({testoutput})",
+        )
+
+
+def _check_prose(doctree: nodes.document) -> Iterator[tuple[int, str]]:
+    for quote in doctree.findall(nodes.block_quote):
+        if isinstance(quote.parent, nodes.block_quote) and isinstance(quote.parent.parent, nodes.block_quote):
+            yield _line(quote), "a bare `>>>` is a quotation to Markdown, and does not run: write a {doctest} block"
+    for text in doctree.findall(nodes.Text):
+        if ">>>" in text and not isinstance(text.parent, nodes.literal | nodes.FixedTextElement | nodes.comment):
+            yield _line(text), "a bare `>>>` in a paragraph does not run: write a {doctest} block"
+    for raw in doctree.findall(nodes.raw):
+        if _RAW_CODE.search(raw.astext()):
+            yield _line(raw), "raw HTML that shows code is not proven"
+
+
+def _line(node: nodes.Node) -> int:
+    current: nodes.Node | None = node
+    while current is not None:
+        if current.line:
+            return current.line
+        current = current.parent
+    return 1
+
+
+def _note_mentions(doctree: nodes.document, docname: str, env: BuildEnvironment) -> None:
+    mentions = page(env, docname).mentions
+    for literal in doctree.findall(nodes.literal):
+        if _PATH.fullmatch(literal.astext()):
+            mentions.add((literal.astext(), _line(literal)))
+
+
+def _check_site(app: Sphinx, env: BuildEnvironment) -> None:
+    """Check what concerns the whole site. It runs in every build, also when no page has changed."""
+    root = root_of(app.config)
+    marked, faults = regions.scan(root, app.config.weaver_sources)
+    shown = {name for record in pages(env).values() for name in record.regions}
+    for fault in faults:
+        logger.warning(fault.message, location=f"{root / fault.path}:{fault.line}", type="weaver", subtype="marker")
+    for name, region in sorted(marked.items()):
+        if name not in shown:
+            logger.warning(
+                "no page shows region `%s`",
+                name,
+                location=f"{root / region.path}:{region.marker}",
+                type="weaver",
+                subtype="unshown",
+            )
+    for docname, record in sorted(pages(env).items()):
+        for path, line in sorted(record.mentions):
+            if not (root / path).exists():
+                report(docname, line, f"`{path}` is named, but is not in the repository", "mention")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the two checks."""
+    app.connect("doctree-read", _check_page)
+    app.connect("env-updated", _check_site)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

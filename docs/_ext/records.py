@@ -1,0 +1,67 @@
+"""What each page was seen to do while it was read: the regions it shows, the files it names, its examples.
+
+Sphinx pickles these with its environment, so that checks over the whole site work in incremental and parallel builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+_ATTRIBUTE = "weaver_pages"
+
+
+@dataclass(frozen=True, order=True)
+class TorchRegion:
+    """A region of an installed torch file, as a page shows it."""
+
+    path: str
+    start: str
+    end: str
+    sha256: str
+
+
+@dataclass
+class PageRecord:
+    """One page. ``regions`` holds names of marked regions, ``mentions`` pairs of (repository path, line of the page)."""
+
+    regions: set[str] = field(default_factory=set)
+    listings: int = 0
+    examples: int = 0
+    torch_regions: set[TorchRegion] = field(default_factory=set)
+    torch_files: set[str] = field(default_factory=set)
+    mentions: set[tuple[str, int]] = field(default_factory=set)
+
+
+def pages(env: BuildEnvironment) -> dict[str, PageRecord]:
+    """Return the records of all pages, by document name."""
+    if not hasattr(env, _ATTRIBUTE):
+        setattr(env, _ATTRIBUTE, {})
+    return cast("dict[str, PageRecord]", getattr(env, _ATTRIBUTE))
+
+
+def page(env: BuildEnvironment, docname: str) -> PageRecord:
+    """Return the record of one page, new and empty when the page has none."""
+    return pages(env).setdefault(docname, PageRecord())
+
+
+def _purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+    pages(env).pop(docname, None)
+
+
+def _merge(app: Sphinx, env: BuildEnvironment, docnames: Set[str], other: BuildEnvironment) -> None:
+    found = pages(other)
+    pages(env).update({name: found[name] for name in docnames if name in found})
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the handlers that keep the records in step with the environment."""
+    app.connect("env-purge-doc", _purge)
+    app.connect("env-merge-info", _merge)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
