@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,14 @@ def compiler_fault() -> str | None:
     return f"a C++20 compiler is needed, {compiler} does not compile C++20; install g++ 11 or newer, or set CXX"
 
 
+def headers_fault() -> str | None:
+    """An interpreter without the C headers that the bindings need, as some distributions ship it."""
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if header.is_file():
+        return None
+    return f"the C headers of {sys.executable} are needed, {header} is missing; install python3-dev (or python3-devel)"
+
+
 def torch_version(folder: Path) -> str | None:
     """The version that a torch package folder names, read without importing it."""
     try:
@@ -105,8 +114,15 @@ def build_package_fault() -> str | None:
     return "scikit-build-core is needed; run pip install scikit-build-core cmake ninja"
 
 
-MACHINE_FAULTS: Iterable[Check] = (platform_fault, python_fault)
-BUILD_FAULTS: Iterable[Check] = (platform_fault, python_fault, torch_fault, build_package_fault, compiler_fault)
+MACHINE_FAULTS: Iterable[Check] = (platform_fault, python_fault, headers_fault, compiler_fault)
+BUILD_FAULTS: Iterable[Check] = (
+    platform_fault,
+    python_fault,
+    torch_fault,
+    build_package_fault,
+    headers_fault,
+    compiler_fault,
+)
 
 
 def first_fault(checks: Iterable[Check]) -> str | None:

@@ -1,0 +1,36 @@
+# Thin: tools/dev.py prepares the environment (the active one, or else .venv), builds what is out of date and runs.
+# PYTHON names another interpreter; ARGS goes to the program behind a target: make test ARGS="-k stream".
+
+PYTHON ?= python3
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.SILENT:
+.PHONY: help html doctest livehtml build test check lock stress bench clean python
+
+help:
+	echo 'make html      weave the pages into docs/build/html'
+	echo 'make test      run the tests'
+	echo 'make doctest   execute every snippet of the pages'
+	echo 'make livehtml  serve the pages at http://127.0.0.1:8000, rebuild when a source changes'
+	echo 'make build     build the extension and install it for development'
+	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
+	echo 'make stress    the driver under the thread and address sanitizers'
+	echo 'make bench     run the benchmarks'
+	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
+	echo 'make clean     remove all that was built (.venv stays)'
+	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
+
+html doctest livehtml build test check lock stress bench: python
+	$(PYTHON) tools/dev.py $@ $(ARGS)
+
+# Runs under any Python, to give one line instead of the syntax error that an old one would give.
+python:
+	command -v $(PYTHON) >/dev/null || { echo 'torch_openreg: Python 3.11 or newer is needed, found no $(PYTHON); name one: make PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
+
+clean:
+	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache
+	find csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	echo 'make clean: removed what was built; remove .venv by hand to start from nothing'

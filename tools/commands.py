@@ -1,0 +1,138 @@
+"""What each command of tools/dev.py does. Paths are relative to the repository root, the working directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import check as checks
+from environment import Fault, ensure_requirements, ensure_torch, say
+from extension import ensure_extension
+from prerequisites import installed_torch
+
+SOURCE = Path("docs", "source")
+OUTPUT = Path("docs", "build")
+STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
+# What an editor or an import writes beside the sources; rebuilding for it would never end.
+LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
+
+
+def _prepare(*extras: str) -> None:
+    """Torch first, then the named extras, then the extension."""
+    ensure_torch()
+    ensure_requirements("build", *extras)
+    ensure_extension()
+
+
+def _run(command: list[str]) -> int:
+    """Runs a program in the foreground and returns its status."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def _sphinx(builder: str, output: Path, *options: str) -> int:
+    return _run([sys.executable, "-m", "sphinx", "--builder", builder, *STRICT, *options, str(SOURCE), str(output)])
+
+
+def _weaver_digest() -> str:
+    """Changes with the weaver, its settings and the torch whose headers pages show."""
+    digest = hashlib.sha256(str(installed_torch()).encode())
+    for path in sorted([SOURCE / "conf.py", *Path("docs", "_ext").rglob("*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def html(_arguments: list[str]) -> None:
+    """Weaves the pages into docs/build/html, anew where the weaver itself has changed."""
+    started = time.monotonic()
+    _prepare("docs")
+    output, stamp = OUTPUT / "html", OUTPUT / "weaver"
+    digest = _weaver_digest()
+    fresh = [] if stamp.exists() and stamp.read_text() == digest else ["--fresh-env"]
+    status = _sphinx("html", output, "--doctree-dir", str(OUTPUT / "doctrees"), *fresh)
+    if status != 0:
+        raise Fault("make html: the pages have faults, listed above")
+    stamp.write_text(digest)
+    pages = sum(1 for _ in output.rglob("*.html"))
+    print(f"make html: {pages} pages in {time.monotonic() - started:.0f} s, start at {output / 'index.html'}")
+
+
+def doctest(arguments: list[str]) -> None:
+    """Executes every snippet of the pages, always from a clean start."""
+    started = time.monotonic()
+    _prepare("docs", "test")
+    output = OUTPUT / "doctest"
+    shutil.rmtree(output, ignore_errors=True)
+    status = _sphinx("doctest", output, "--fresh-env", *arguments)
+    # A snippet that ends the process would end Sphinx with status 0; the proof is written after the last snippet.
+    if status != 0 or not (output / "proof.json").exists():
+        raise Fault(f"make doctest: not every snippet holds; see above and {output / 'output.txt'}")
+    print(f"make doctest: every snippet holds, {time.monotonic() - started:.0f} s, proof in {output / 'proof.json'}")
+
+
+def livehtml(arguments: list[str]) -> None:
+    """Serves the pages and rebuilds extension and pages when a source changes."""
+    _prepare("docs")
+    rebuild = shlex.join([sys.executable, str(Path("tools", "dev.py")), "build"])
+    command = [sys.executable, "-m", "sphinx_autobuild", str(SOURCE), str(OUTPUT / "livehtml"), "--nitpicky"]
+    command += ["--doctree-dir", str(OUTPUT / "livedoctrees"), "--pre-build", rebuild, "--re-ignore", LIVE_IGNORE]
+    for folder in ("csrc", "torch_openreg", "examples", "docs/_ext"):
+        command += ["--watch", folder]
+    os.execv(sys.executable, [*command, *arguments])
+
+
+def build(_arguments: list[str]) -> None:
+    """Builds the extension and installs it into the environment."""
+    started = time.monotonic()
+    _prepare()
+    print(f"make build: torch_openreg is up to date in {sys.prefix} ({time.monotonic() - started:.0f} s)")
+
+
+def test(arguments: list[str]) -> None:
+    """Runs the tests; pytest's summary is the last line."""
+    _prepare("test", "docs")
+    sys.exit(_run([sys.executable, "-m", "pytest", *arguments]))
+
+
+def check(_arguments: list[str]) -> None:
+    """Runs every static check, to the end even when one fails."""
+    started = time.monotonic()
+    _prepare("docs", "test", "check")
+    failed = checks.run_all()
+    if failed:
+        raise Fault(f"make check: {', '.join(failed)} failed; see above")
+    print(f"make check: {len(checks.CHECKS)} checks passed ({time.monotonic() - started:.0f} s)")
+
+
+def lock(_arguments: list[str]) -> None:
+    """Writes the lock on what the pages show of PyTorch's own code."""
+    _prepare("docs")
+    if _run([sys.executable, "-m", "docs._ext.lock"]) != 0:
+        raise Fault("make lock: the pages could not be read; see above")
+
+
+def stress(_arguments: list[str]) -> None:
+    """Runs the driver's stress program under the sanitizers."""
+    if _run(["bash", str(Path("tools", "stress.sh"))]) != 0:
+        raise Fault("make stress: a sanitizer or the program reported a fault; see above")
+
+
+def bench(arguments: list[str]) -> None:
+    """Runs the benchmarks; each writes its figures to benchmarks/results."""
+    _prepare("test")
+    for script in sorted(Path("benchmarks").glob("*.py")):
+        say(f"{script}")
+        if _run([sys.executable, str(script), *arguments]) != 0:
+            raise Fault(f"make bench: {script} failed; see above")
+    print("make bench: the figures are in benchmarks/results")
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    command.__name__: command for command in (html, doctest, livehtml, build, test, check, lock, stress, bench)
+}

@@ -1,0 +1,134 @@
+"""Builds the extension and installs it into this environment as a development install.
+
+pip does it once. After that ninja alone decides what is out of date, so that one changed source costs one batch of
+the unity build, and Python files are read from the source tree without any step.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+
+from environment import ROOT, Fault, say
+from prerequisites import installed_torch
+
+PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
+
+
+def build_folder() -> Path:
+    """One per environment: a build belongs to an interpreter and a torch."""
+    prefix = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
+    return ROOT / "build" / f"{sys.implementation.cache_tag}-{prefix}"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Keeps a second command from installing into the same environment at the same time."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another command is building in this environment, waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _run_with_progress(command: list[str]) -> None:
+    """Runs a build; shows its progress lines, and all of its output when it fails."""
+    output: list[str] = []
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.append(line)
+            if PROGRESS.match(line):
+                print(line.strip(), flush=True)
+    if process.returncode != 0:
+        sys.stdout.writelines(line for line in output if not PROGRESS.match(line))
+        raise Fault("the build failed; the messages are above")
+
+
+def _is_installed_from_here() -> bool:
+    """Whether the environment's torch_openreg is the development install of this source tree."""
+    try:
+        record = metadata.distribution("torch_openreg").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return False
+    origin = json.loads(record or "{}")
+    return bool(origin.get("dir_info", {}).get("editable")) and origin.get("url") == ROOT.as_uri()
+
+
+def _install_key() -> str:
+    """Changes when pip has to install anew: another interpreter or torch, other settings, other Python files."""
+    spec = importlib.util.find_spec("torch")
+    parts = [sys.executable, sys.version, str(spec and spec.origin), str(installed_torch())]
+    parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "torch_openreg_autoload.py")]
+    parts += sorted(str(path) for path in (ROOT / "torch_openreg").rglob("*.py*") if path.suffix != ".pyc")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _cmake(folder: Path) -> str:
+    """The cmake that configured the folder, "" when it is gone: another version could start the build over."""
+    cache = folder / "CMakeCache.txt"
+    match = re.search(r"^CMAKE_COMMAND:INTERNAL=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    return match.group(1) if match and Path(match.group(1)).exists() else ""
+
+
+def _installed_folder() -> Path:
+    """Where cmake installs: the folder that holds the distribution's metadata."""
+    return Path(str(metadata.distribution("torch_openreg").locate_file("")))
+
+
+def _library_times() -> list[str]:
+    """The shared objects that are installed, with their times: they tell an install by another hand."""
+    libraries = (_installed_folder() / "torch_openreg").rglob("*.so")
+    return sorted(f"{path} {path.stat().st_mtime_ns}" for path in libraries)
+
+
+def _can_build_incrementally(folder: Path, stamp: Path, key: str) -> bool:
+    """Whether the last install is the one that the stamp was written for, so that ninja can bring it up to date."""
+    stamped = stamp.read_text().splitlines() if stamp.exists() else [""]
+    if stamped[0] != key or not _is_installed_from_here() or not _cmake(folder):
+        return False
+    return stamped[1:] == _library_times()
+
+
+def _install_with_pip(folder: Path) -> None:
+    say("building and installing torch_openreg (development install)")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--verbose"]
+    command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
+    command += [f"--config-settings=build-dir={folder.relative_to(ROOT)}", "--editable", "."]
+    _run_with_progress(command)
+
+
+def ensure_extension() -> None:
+    """Brings the installed extension up to date with the sources."""
+    folder = build_folder()
+    stamp = folder / "installed"
+    with _lock(folder):
+        key = _install_key()
+        if _can_build_incrementally(folder, stamp, key):
+            cmake = _cmake(folder)
+            _run_with_progress([cmake, "--build", str(folder)])
+            _run_with_progress([cmake, "--install", str(folder), "--prefix", str(_installed_folder())])
+        else:
+            _install_with_pip(folder)
+            importlib.invalidate_caches()
+        stamp.write_text("\n".join([key, *_library_times()]))
+
+
+def clean() -> None:
+    """Removes all builds. The next command that needs one builds and installs anew."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)
