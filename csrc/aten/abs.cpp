@@ -1,0 +1,61 @@
+// abs, registered through its STUB: PyTorch's own abs does everything but the loop, and calls the loop that this file
+// puts into abs_stub. Called on any thread, with or without the GIL; the loop runs on the device's stream.
+#include <ATen/Dispatch_v2.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/abs_native.h>
+#include <c10/util/complex.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "aten/elementwise.h"
+
+namespace openreg {
+namespace {
+
+struct Absolute {
+  // Of the smallest integer, whose absolute value does not fit, the result is that integer, as on the CPU.
+  template <class T>
+  T operator()(T value) const {
+    if constexpr (c10::is_complex<T>::value) {
+      using Real = std::conditional_t<std::is_same_v<T, c10::complex<double>>, double, float>;
+      const Real modulus = std::hypot(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
+      return T(modulus, 0);  // abs_out takes the real part.
+    } else if constexpr (std::is_unsigned_v<T>) {
+      return value;
+    } else if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return std::fabs(value);  // Clears the sign of -0.0 and of NaN too.
+    } else {
+      return static_cast<T>(std::fabs(static_cast<float>(value)));
+    }
+  }
+};
+
+template <class T>
+void launch_abs(at::TensorIteratorBase& iter) {
+  launch_unary<T, T>("abs", iter, Absolute());
+}
+
+void abs_kernel(at::TensorIteratorBase& iter) {
+  AT_DISPATCH_V2(iter.dtype(), "abs_openreg", AT_WRAP([&] { launch_abs<scalar_t>(iter); }), AT_EXPAND(AT_ALL_TYPES),
+                 AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
+}
+
+// schema: aten::abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+//
+// The stub is only a function pointer inside PyTorch's abs_out. Unless that function is registered for the device,
+// nothing ever reads the pointer, and abs falls back to the CPU.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("abs.out", at::native::abs_out); }
+
+}  // namespace
+}  // namespace openreg
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &openreg::abs_kernel)
+}  // namespace at::native

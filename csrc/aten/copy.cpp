@@ -1,0 +1,165 @@
+// Copies between host and device, within a device and between devices: Tensor.copy_, .to, .cpu and .clone end here.
+//
+// The driver moves bytes. So each copy is brought to a form in which source and destination hold the same bytes in
+// the same order: dtype, strides and lazy bits are settled by the CPU on the host, and by strided_copy on the device.
+// Called on any thread, with or without the GIL.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_copy_from_native.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/strides.h>
+#include <torch/library.h>
+
+#include "aten/strided_copy.h"
+#include "runtime/error.h"
+#include "runtime/host_allocator.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+// Whether a copy of numel * itemsize bytes is all there is to do.
+bool holds_same_bytes(const at::Tensor& dst, const at::Tensor& src) {
+  return dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() && dst.is_neg() == src.is_neg() &&
+         dst.is_non_overlapping_and_dense() && dst.strides() == src.strides();
+}
+
+// An uninitialised tensor on `device` that holds the same bytes as `like` would if `like` had no gaps.
+at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
+  const bool keep_strides = like.is_non_overlapping_and_dense();
+  const c10::DimVector contiguous = c10::contiguous_strides(like.sizes());
+  at::Tensor dense = at::empty_strided(like.sizes(), keep_strides ? like.strides() : at::IntArrayRef(contiguous),
+                                       like.options().device(device));
+  dense._set_conj(like.is_conj());
+  dense._set_neg(like.is_neg());
+  return dense;
+}
+
+void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
+  if (holds_same_bytes(dst, src)) {
+    check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
+                        current_stream_handle(dst.device().index())));
+  } else {
+    strided_copy(dst, src);
+  }
+}
+
+// Makes work queued on `later` from now on wait for the work queued on `earlier` so far.
+void order_streams(c10::Device earlier, c10::Device later) {
+  const c10::DeviceGuard guard(earlier);
+  orEvent_t event = nullptr;
+  check(orEventCreateWithFlags(&event, orEventDisableTiming));
+  const auto destroy = [](orEvent_t e) { warn(orEventDestroy(e)); };
+  const std::unique_ptr<orEvent, decltype(destroy)> owner(event, destroy);
+  check(orEventRecord(event, current_stream_handle(earlier.index())));
+  check(orStreamWaitEvent(current_stream_handle(later.index()), event));
+}
+
+// The bytes travel on the source's stream, after the destination's earlier work and before its later work.
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  if (!dst.is_non_overlapping_and_dense()) {
+    const at::Tensor dense = empty_dense(dst, dst.device());
+    copy_between_devices(dense, src);
+    copy_within_device(dst, dense);
+    return;
+  }
+  if (!holds_same_bytes(dst, src)) {
+    const at::Tensor same = empty_dense(dst, src.device());
+    copy_within_device(same, src);
+    copy_between_devices(dst, same);
+    return;
+  }
+  order_streams(dst.device(), src.device());
+  check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
+                      current_stream_handle(src.device().index())));
+  order_streams(src.device(), dst.device());
+}
+
+// Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
+// the driver has finished with the host's side when it returns.
+void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
+  const at::Tensor& host = kind == orMemcpyHostToDevice ? src : dst;
+  const c10::DeviceIndex device = (kind == orMemcpyHostToDevice ? dst : src).device().index();
+  orStream_t stream = current_stream_handle(device);
+  check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
+  if (!non_blocking) {
+    check(orStreamSynchronize(stream));
+  } else if (const c10::DataPtr& data = host.storage().data_ptr(); is_pinned(data.get())) {
+    // The host tensor may be freed before the copy has run: its memory must not be reused until then.
+    host_allocator().record_event(data.get(), data.get_context(), default_stream(device));
+  }
+}
+
+void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!dst.is_non_overlapping_and_dense()) {
+    const at::Tensor dense = empty_dense(dst, dst.device());
+    copy_to_device(dense, src, non_blocking);
+    copy_within_device(dst, dense);
+  } else if (!holds_same_bytes(dst, src)) {
+    const at::Tensor same = empty_dense(dst, c10::kCPU);
+    same.copy_(src);
+    transfer(dst, same, orMemcpyHostToDevice, false);
+  } else {
+    transfer(dst, src, orMemcpyHostToDevice, non_blocking);
+  }
+}
+
+void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (holds_same_bytes(dst, src)) {
+    transfer(dst, src, orMemcpyDeviceToHost, non_blocking);
+  } else if (!src.is_non_overlapping_and_dense()) {
+    const at::Tensor dense = empty_dense(src, src.device());
+    copy_within_device(dense, src);
+    copy_to_host(dst, dense, non_blocking);
+  } else {
+    const at::Tensor same = empty_dense(src, c10::kCPU);
+    transfer(same, src, orMemcpyDeviceToHost, false);
+    dst.copy_(same);
+  }
+}
+
+// schema: aten::_copy_from(Tensor self, Tensor dst, bool non_blocking=False) -> Tensor
+at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  TORCH_CHECK(self.layout() == at::kStrided && dst.layout() == at::kStrided,
+              "openreg: only strided tensors can be copied, got ", self.layout(), " to ", dst.layout());
+  at::assert_no_internal_overlap(dst);
+  const at::Tensor src = self.expand_as(dst);
+  if (dst.numel() == 0 || self.is_same(dst)) {
+    return dst;
+  }
+  if (src.is_privateuseone() && dst.is_privateuseone()) {
+    src.device() == dst.device() ? copy_within_device(dst, src) : copy_between_devices(dst, src);
+  } else {
+    TORCH_CHECK_NOT_IMPLEMENTED(src.is_cpu() || dst.is_cpu(), "openreg: a copy from ", src.device(), " to ",
+                                dst.device(), " is not supported: copy through the CPU");
+    src.is_cpu() ? copy_to_device(dst, src, non_blocking) : copy_to_host(dst, src, non_blocking);
+  }
+  return dst;
+}
+
+// schema: aten::_copy_from_and_resize(Tensor self, Tensor dst) -> Tensor
+at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  return _copy_from(self, dst, /*non_blocking=*/false);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", _copy_from);
+  m.impl("_copy_from_and_resize", _copy_from_and_resize);
+}
+
+// A conjugated (or negated) tensor keeps its values as they are, with a bit that says so. PyTorch's fallback for that
+// bit makes a plain copy of the argument before it calls the operator; for the copy itself that would never end. So
+// the copy is let through with the bit set, and heeds it above.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace
+}  // namespace openreg

@@ -1,0 +1,259 @@
+// The CPU fallback: one boxed function that runs any operator for which the device has no kernel.
+//
+// "Boxed" means that the arguments come as a stack of IValues and that the schema tells what they are, so that one
+// function fits every operator. Called on any thread, with or without the GIL; waits for the device.
+#include "aten/fallback.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "aten/fallback_policy.h"
+#include "aten/fallback_random.h"
+
+namespace openreg {
+namespace {
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+// Cases in which a round trip through the CPU cannot give the right answer, whatever the arguments are.
+void check_schema(const c10::OperatorHandle& op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
+                              "openreg: ", op.operator_name(),
+                              " has no kernel for openreg, and none for the CPU to fall back to: register a kernel "
+                              "with TORCH_LIBRARY_IMPL(..., PrivateUse1, ...)");
+  for (const c10::Argument& result : op.schema().returns()) {
+    TORCH_CHECK_NOT_IMPLEMENTED(result.alias_info() == nullptr || is_written(result), "openreg: ", op.operator_name(),
+                                " returns a view of its argument, and the CPU fallback could only return a copy: "
+                                "register a kernel for it");
+  }
+}
+
+// One call of one operator, from its stack of device arguments to its stack of device results.
+class FallbackCall {
+ public:
+  FallbackCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op), stack_(stack) {}
+
+  void run() {
+    find_device();
+    replace_arguments();
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    write_back();
+    replace_results();
+  }
+
+ private:
+  struct Copy {
+    at::Tensor device;
+    at::Tensor host;
+  };
+
+  // Calls visit(argument, tensor) for each tensor among the arguments, in lists as well.
+  template <class Visit>
+  void for_each_tensor(Visit visit) {
+    const auto& arguments = op_.schema().arguments();
+    const auto values = torch::jit::last(*stack_, arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (values[i].isTensor()) {
+        visit(arguments[i], values[i].toTensor());
+      } else if (values[i].isTensorList()) {
+        for (const at::Tensor& tensor : values[i].toTensorVector()) {
+          visit(arguments[i], tensor);
+        }
+      } else if (values[i].isOptionalTensorList()) {
+        for (const std::optional<at::Tensor>& tensor : values[i].toOptionalTensorVector()) {
+          visit(arguments[i], tensor.value_or(at::Tensor()));
+        }
+      }
+    }
+  }
+
+  // Results belong on the device of the arguments: the first device tensor, or else the device that was asked for.
+  // Not on that of the first argument: in `1 - x` it is a CPU scalar.
+  void find_device() {
+    for_each_tensor([this](const c10::Argument& argument, const at::Tensor& tensor) {
+      if (tensor.defined() && tensor.is_privateuseone()) {
+        TORCH_CHECK(!device_ || *device_ == tensor.device(), "openreg: all tensors of ", op_.operator_name(),
+                    " must be on one device, but argument '", argument.name(), "' is on ", tensor.device(),
+                    " and an earlier one on ", *device_);
+        device_ = tensor.device();
+      }
+    });
+    const bool has_tensor = device_.has_value();
+    for (const c10::IValue& value : torch::jit::last(*stack_, op_.schema().arguments().size())) {
+      if (!has_tensor && value.isDevice() && value.toDevice().is_privateuseone()) {
+        const c10::DeviceGuard guard(value.toDevice());  // Refuses an index out of range, and resolves "openreg".
+        device_ = guard.current_device();
+      }
+    }
+    TORCH_CHECK(device_.has_value(), "openreg: ", op_.operator_name(),
+                " was called without a tensor or device of openreg");
+    if (has_tensor) {
+      for_each_tensor(
+          [this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
+    }
+  }
+
+  // As on every accelerator: a CPU tensor may stand beside device tensors as a number (zero dimensions) or as an
+  // index (the elements of Tensor?[]).
+  void check_device(const c10::Argument& argument, const at::Tensor& tensor) const {
+    if (!tensor.defined() || tensor.is_privateuseone()) {
+      return;
+    }
+    const bool is_index = argument.type()->isSubtypeOf(*c10::ListType::create(c10::OptionalType::ofTensor()));
+    TORCH_CHECK(tensor.is_cpu() && (tensor.dim() == 0 || is_index) && !is_written(argument),
+                "openreg: expected all tensors to be on the same device, but argument '", argument.name(), "' of ",
+                op_.operator_name(), " is on ", tensor.device(), " and another one on ", *device_,
+                ": move it with .to(\"", *device_, "\")");
+  }
+
+  void replace_arguments() {
+    const auto& arguments = op_.schema().arguments();
+    bool has_generator = false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      c10::IValue& value = (*stack_)[stack_->size() - arguments.size() + i];
+      if (value.isTensor()) {
+        value = to_host(arguments[i], value.toTensor());
+      } else if (value.isTensorList()) {
+        std::vector<at::Tensor> tensors = value.toTensorVector();
+        for (at::Tensor& tensor : tensors) {
+          tensor = to_host(arguments[i], tensor);
+        }
+        value = tensors;
+      } else if (value.isOptionalTensorList()) {
+        std::vector<std::optional<at::Tensor>> tensors = value.toOptionalTensorVector();
+        for (std::optional<at::Tensor>& tensor : tensors) {
+          if (tensor.has_value()) {
+            tensor = to_host(arguments[i], *tensor);
+          }
+        }
+        value = c10::List<std::optional<at::Tensor>>(tensors);
+      } else if (value.isDevice()) {
+        value = c10::Device(c10::kCPU);
+      } else if (is_generator(arguments[i])) {
+        value = stand_in_generator(value.isNone() ? at::Generator() : value.toGenerator(), *device_);
+        has_generator = true;
+      }
+      TORCH_CHECK_NOT_IMPLEMENTED(!value.isStorage(), "openreg: argument '", arguments[i].name(), "' of ",
+                                  op_.operator_name(),
+                                  " is a storage, which the CPU fallback cannot copy: register a "
+                                  "kernel for it");
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(has_generator || !op_.hasTag(at::Tag::nondeterministic_seeded),
+                                "openreg: ", op_.operator_name(),
+                                " draws random numbers but takes no generator, so the CPU fallback cannot make it obey "
+                                "the device's seed: register a kernel for it");
+  }
+
+  static bool is_generator(const c10::Argument& argument) {
+    return argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()));
+  }
+
+  // A tensor that is passed twice is copied once, so that the CPU kernel sees one tensor too.
+  at::Tensor to_host(const c10::Argument& argument, const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_privateuseone()) {
+      return tensor;
+    }
+    if (is_written(argument)) {
+      at::assert_no_internal_overlap(tensor);  // The copy would hide it from the CPU kernel's own check.
+      written_.insert(tensor.unsafeGetTensorImpl());
+    }
+    const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());
+    if (is_new) {
+      found->second = {tensor, tensor.to(c10::kCPU)};
+      found->second.host.unsafeGetTensorImpl()->set_wrapped_number(tensor.dim() == 0 &&
+                                                                   tensor.unsafeGetTensorImpl()->is_wrapped_number());
+    }
+    return found->second.host;
+  }
+
+  void write_back() {
+    for (const auto& [impl, copy] : copies_) {
+      if (written_.count(impl) == 0) {
+        continue;
+      }
+      if (copy.device.sizes() != copy.host.sizes()) {
+        // The operator gave its output another shape, and perhaps other strides.
+        copy.device.resize_(copy.host.sizes());
+        if (copy.host.is_non_overlapping_and_dense() && copy.device.storage_offset() == 0) {
+          copy.device.as_strided_(copy.host.sizes(), copy.host.strides());
+        }
+      }
+      copy.device.copy_(copy.host);
+    }
+  }
+
+  void replace_results() {
+    const size_t count = op_.schema().returns().size();
+    for (size_t i = stack_->size() - count; i < stack_->size(); ++i) {
+      c10::IValue& value = (*stack_)[i];
+      if (value.isTensor()) {
+        value = to_device(value.toTensor());
+      } else if (value.isTensorList()) {
+        std::vector<at::Tensor> tensors = value.toTensorVector();
+        for (at::Tensor& tensor : tensors) {
+          tensor = to_device(tensor);
+        }
+        value = tensors;
+      }
+    }
+  }
+
+  // A result that is one of the arguments becomes that argument again, everything else a new tensor with the same
+  // strides.
+  at::Tensor to_device(const at::Tensor& host) const {
+    if (!host.defined()) {
+      return host;
+    }
+    for (const auto& [impl, copy] : copies_) {
+      if (copy.host.is_same(host)) {
+        return copy.device;
+      }
+    }
+    if (!host.is_non_overlapping_and_dense()) {
+      return host.to(*device_);
+    }
+    at::Tensor result = at::empty_strided(host.sizes(), host.strides(), host.options().device(*device_));
+    return result.copy_(host);
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack* stack_;
+  std::optional<c10::Device> device_;
+  std::unordered_map<const c10::TensorImpl*, Copy> copies_;
+  std::unordered_set<const c10::TensorImpl*> written_;
+};
+
+}  // namespace
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  admit_fallback(op.operator_name());
+  check_schema(op);
+  // The copies are part of this one operator: autograd has recorded it already, and must not record them.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  FallbackCall(op, stack).run();
+}
+
+namespace {
+
+// Every operator of every namespace that has no kernel for the device and no composite one.
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+
+// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. Layer
+// norm's is made of a dozen operators, each of which would fall back; naming the fallback makes it one round trip.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_layer_norm", torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+
+}  // namespace
+}  // namespace openreg

@@ -1,0 +1,56 @@
+// Random numbers for the CPU fallback. Called on any thread; takes the device generator's lock for the draw.
+#include "aten/fallback_random.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
+
+#include "runtime/generator.h"
+
+namespace openreg {
+namespace {
+
+// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): a bijective mixing of
+// consecutive inputs, made for seeding other generators.
+uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
+// The whole state of the Mersenne Twister, so that 64 bits of seed and 64 of offset count. Its own seeding would keep
+// 32 bits of both.
+at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
+  constexpr uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;
+  uint64_t input = mix(seed + kGoldenGamma) ^ mix(mix(offset + kGoldenGamma) + kGoldenGamma);
+  at::mt19937_data_pod data{};
+  data.seed_ = seed;
+  data.left_ = 1;  // The state is stirred before the first number is taken.
+  data.seeded_ = true;
+  for (uint32_t& word : data.state_) {
+    word = static_cast<uint32_t>(mix(input += kGoldenGamma));
+  }
+  at::mt19937 engine;
+  engine.set_data(data);
+  return engine;
+}
+
+}  // namespace
+
+at::Generator stand_in_generator(at::Generator generator, c10::Device device) {
+  if (!generator.defined()) {
+    generator = default_generator(device.index());
+  }
+  TORCH_CHECK(generator.device() == device, "openreg: an operator on ", device,
+              " needs a generator of that device, got "
+              "one of ",
+              generator.device(), ": create it with torch.Generator(\"", device, "\")");
+  auto* const device_generator = generator.get<Generator>();
+  const std::lock_guard<std::mutex> lock(device_generator->mutex_);
+  const auto [seed, offset] = device_generator->reserve(1);
+  at::Generator stand_in = at::make_generator<at::CPUGeneratorImpl>();
+  stand_in.get<at::CPUGeneratorImpl>()->set_engine(engine_at(seed, offset));
+  return stand_in;
+}
+
+}  // namespace openreg

@@ -1,0 +1,14 @@
+// Random numbers for the CPU fallback: a CPU generator that stands in for the device's.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+namespace openreg {
+
+// A CPU generator whose numbers are a function of the device generator's seed and offset, and advances that offset.
+// An undefined generator means the device's default one. Seeding the device therefore fixes what a random operator
+// returns there, although it runs on the CPU, and leaves the CPU's own generator alone.
+// Throws: when the generator is not one of this device.
+at::Generator stand_in_generator(at::Generator generator, c10::Device device);
+
+}  // namespace openreg

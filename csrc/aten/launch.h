@@ -1,0 +1,50 @@
+// Launching a C++ closure as a kernel of the simulated device.
+//
+// For kernel files only: a vendor replaces them, and this header, by kernels in their own device's language.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "driver/openreg_host_kernels.h"
+#include "runtime/error.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+
+// The host address at which a kernel finds the bytes of device memory. To be used inside a kernel only: until then,
+// earlier kernels may still be writing them.
+template <class T>
+T* host_alias(T* device_pointer, size_t bytes) {
+  void* alias = nullptr;
+  check(orGetHostAlias(&alias, device_pointer, bytes));
+  return static_cast<T*>(alias);
+}
+
+// Queues body() on the device's stream and returns. The closure holds addresses and numbers, no tensors of the
+// caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The memory
+// stays valid, since the allocator reuses it in stream order.
+template <class Body>
+void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
+  const auto run = [](void* closure, char* message, size_t message_bytes) noexcept {
+    try {
+      const c10::InferenceMode no_autograd;
+      (*static_cast<Body*>(closure))();
+      return 0;
+    } catch (const std::exception& error) {
+      std::snprintf(message, message_bytes, "%s", error.what());
+    } catch (...) {
+      std::snprintf(message, message_bytes, "an exception that is not a std::exception");
+    }
+    return 1;
+  };
+  const auto destroy = [](void* closure) { delete static_cast<Body*>(closure); };
+  const orHostKernel kernel{name, run, destroy, new Body(std::move(body)), work_bytes};
+  check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
+}
+
+}  // namespace openreg

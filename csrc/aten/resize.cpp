@@ -1,0 +1,65 @@
+// Resizing and re-seating tensors: resize_ and the family of set_. They change which memory a tensor sees, and grow
+// that memory when it is too small. Called on any thread, with or without the GIL.
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/set_native.h>
+#include <c10/util/strides.h>
+#include <torch/library.h>
+
+#include "runtime/storage.h"
+
+namespace openreg {
+namespace {
+
+// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach.
+void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
+  const size_t bytes = at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
+  // A tensor without elements reaches no memory, whatever its offset says.
+  const bool is_empty = c10::multiply_integers(size) == 0;
+  if (!is_empty && bytes > self.storage().nbytes()) {
+    resize_storage(*self.storage().unsafeGetStorageImpl(), bytes);
+  }
+  at::native::setStrided(self, size, stride, offset);
+}
+
+// schema: aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
+const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
+  at::detail::check_size_nonnegative(size);
+  if (self.sizes() != size) {
+    set_geometry(self, size, c10::contiguous_strides(size), self.storage_offset());
+  }
+  if (memory_format.has_value()) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "openreg: resize_ cannot preserve a memory format");
+    self.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+// schema: aten::set_.source_Storage_storage_offset(Tensor(a!) self, Storage source, SymInt storage_offset,
+//         SymInt[] size, SymInt[] stride=[]) -> Tensor(a!)
+at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                                      at::IntArrayRef stride) {
+  at::native::checkSetStorage(self, std::move(source), offset, size, stride);
+  const bool has_stride = !stride.empty() || size.empty();
+  set_geometry(self, size, has_stride ? stride : at::IntArrayRef(c10::contiguous_strides(size)), offset);
+  return self;
+}
+
+// schema: aten::set_(Tensor(a!) self) -> Tensor(a!)
+at::Tensor& set_empty(at::Tensor& self) {
+  const at::Tensor empty = at::empty({0}, self.options());
+  return set_source_storage_offset(self, empty.storage(), 0, {0}, {1});
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("resize_", resize_);
+  m.impl("set_", set_empty);
+  m.impl("set_.source_Storage_storage_offset", set_source_storage_offset);
+  // These two only compute the arguments of the one above.
+  m.impl("set_.source_Storage", at::native::set_);
+  m.impl("set_.source_Tensor", at::native::set_tensor_);
+}
+
+}  // namespace
+}  // namespace openreg

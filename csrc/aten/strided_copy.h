@@ -1,0 +1,13 @@
+// Copies on one device between tensors of any strides and dtypes. The function has two bodies, and the build picks
+// one: copy_kernel.cpp (a kernel) or, with HOST_KERNELS=OFF, copy_staged.cpp (through the host).
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+namespace openreg {
+
+// Requires: the same sizes, one device, no element of dst written twice. Converts the dtype, and applies and undoes
+// the lazy conjugate and negative bits of both.
+void strided_copy(const at::Tensor& dst, const at::Tensor& src);
+
+}  // namespace openreg

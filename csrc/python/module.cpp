@@ -1,0 +1,63 @@
+// The bridge to Python: what torch_openreg's Python files call. Nothing here decides anything; each entry is one call
+// into the runtime.
+//
+// An entry that may wait for the device gives up the GIL while it does, so that other Python threads go on.
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
+
+#include "aten/fallback_policy.h"
+#include "runtime/device.h"
+#include "runtime/generator.h"
+
+namespace py = pybind11;
+
+namespace openreg {
+namespace {
+
+// The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
+// same one.
+py::object get_default_generator(c10::DeviceIndex index) {
+  return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(index)));
+}
+
+FallbackPolicy policy_from_name(const std::string& name) {
+  if (name == "all") {
+    return FallbackPolicy::kAll;
+  }
+  if (name == "listed") {
+    return FallbackPolicy::kListed;
+  }
+  if (name == "error") {
+    return FallbackPolicy::kError;
+  }
+  throw py::value_error("openreg: a fallback policy is 'all', 'listed' or 'error', got '" + name + "'");
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.def("_init", [] { at::globalContext().lazyInitDevice(c10::kPrivateUse1); });
+  m.def("_is_in_bad_fork", &is_in_bad_fork);
+
+  m.def("_device_count", &device_count_or_zero);
+  m.def("_current_device", &current_device);
+  m.def("_set_device", &set_device, py::arg("device"));
+  m.def("_exchange_device", &exchange_device, py::arg("device"));
+  m.def("_synchronize", &synchronize_device, py::arg("device"), py::call_guard<py::gil_scoped_release>());
+
+  m.def("_get_default_generator", &get_default_generator, py::arg("device"));
+
+  m.def(
+      "_set_fallback_policy",
+      [](const std::string& policy, const std::vector<std::string>& operators) {
+        set_fallback_policy(policy_from_name(policy), operators);
+      },
+      py::arg("policy"), py::arg("operators"));
+  m.def("_fallback_stats", &fallback_stats);
+  m.def("_reset_fallback_stats", &reset_fallback_stats);
+}
+
+}  // namespace openreg

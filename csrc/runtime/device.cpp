@@ -1,0 +1,93 @@
+// Devices over the driver's current-device calls. Called on any thread, with or without the GIL.
+#include "runtime/device.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "runtime/error.h"
+
+namespace openreg {
+namespace {
+
+std::atomic<bool> initialized{false};
+std::atomic<bool> in_bad_fork{false};
+
+// Runs in the child, where only async-signal-safe functions may be called: it stores two flags.
+void mark_forked_child() {
+  if (initialized.load()) {
+    in_bad_fork.store(true);
+    initialized.store(false);
+  }
+}
+
+c10::DeviceIndex start_driver() {
+  int count = 0;
+  check(orGetDeviceCount(&count));
+  TORCH_CHECK(pthread_atfork(nullptr, nullptr, mark_forked_child) == 0,
+              "openreg: the handler that protects forked processes could not be registered");
+  initialized.store(true);
+  return static_cast<c10::DeviceIndex>(count);
+}
+
+}  // namespace
+
+c10::DeviceIndex device_count() {
+  if (is_in_bad_fork()) {
+    // The driver knows it too, and its text says what to do instead.
+    int count = 0;
+    check(orGetDeviceCount(&count));
+  }
+  // A static whose initialisation throws is initialised again by the next call.
+  static const c10::DeviceIndex count = start_driver();
+  return count;
+}
+
+c10::DeviceIndex device_count_or_zero() noexcept {
+  try {
+    return device_count();
+  } catch (const c10::Error& error) {
+    TORCH_WARN_ONCE("openreg reports no device: ", error.what_without_backtrace());
+    return 0;
+  }
+}
+
+c10::DeviceIndex current_device() {
+  int index = 0;
+  check(orGetDevice(&index));
+  return static_cast<c10::DeviceIndex>(index);
+}
+
+c10::DeviceIndex resolve_device_index(c10::DeviceIndex index) {
+  const c10::DeviceIndex count = device_count();
+  if (index == -1) {
+    return current_device();
+  }
+  TORCH_CHECK(index >= 0 && index < count, "openreg: device index ", static_cast<int>(index),
+              " was asked for, but the valid indices are 0 to ", count - 1,
+              " (OPENREG_DEVICE_COUNT sets the number of devices)");
+  return index;
+}
+
+void set_device(c10::DeviceIndex index) { check(orSetDevice(resolve_device_index(index))); }
+
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+  const c10::DeviceIndex previous = current_device();
+  if (index != previous) {
+    set_device(index);
+  }
+  return previous;
+}
+
+void synchronize_device(c10::DeviceIndex index) {
+  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+  check(orDeviceSynchronize());
+}
+
+bool is_initialized() noexcept { return initialized.load(); }
+
+bool is_in_bad_fork() noexcept { return in_bad_fork.load(); }
+
+}  // namespace openreg

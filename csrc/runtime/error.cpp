@@ -1,0 +1,53 @@
+// The one place where driver errors become C++ exceptions. Called on any thread, with or without the GIL.
+#include "runtime/error.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+namespace openreg {
+namespace {
+
+std::string describe(orError_t error) {
+  std::string text = std::string(orGetErrorName(error)) + ": " + orGetErrorString(error);
+  if (const std::string detail = orGetErrorDetail(); !detail.empty()) {
+    text += " (" + detail + ")";
+  }
+  // Reported is cleared, so that it is not taken for the error of a later call. Errors that stay do so in the driver.
+  static_cast<void>(orGetLastError());
+  return text;
+}
+
+}  // namespace
+
+void check(orError_t error, std::source_location where) {
+  if (C10_LIKELY(error == orSuccess)) {
+    return;
+  }
+  const c10::SourceLocation location{where.function_name(), where.file_name(), where.line()};
+  const std::string text = describe(error);
+  switch (error) {
+    case orErrorMemoryAllocation:
+      throw c10::OutOfMemoryError(location, text);
+    case orErrorLaunchFailure:
+    case orErrorDeviceLost:
+      throw c10::AcceleratorError(location, error, text);
+    case orErrorNotSupported:
+      throw c10::NotImplementedError(location, text);
+    default:
+      throw c10::Error(location, text);
+  }
+}
+
+void warn(orError_t error) noexcept {
+  if (error != orSuccess) {
+    try {
+      TORCH_WARN(describe(error));
+    } catch (...) {
+      // A warning that Python turns into an exception cannot leave a noexcept function; the text is already printed
+      // or recorded by the warning handler.
+    }
+  }
+}
+
+}  // namespace openreg

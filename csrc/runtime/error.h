@@ -1,0 +1,21 @@
+// Turns the driver's error codes into the exceptions that PyTorch users expect.
+//
+// Every call of the driver in this backend is wrapped in check() or, where an exception would end the process, in
+// warn(). The compiler refuses a call that is wrapped in neither.
+#pragma once
+
+#include <source_location>
+
+#include "driver/openreg.h"
+
+namespace openreg {
+
+// Throws: torch.OutOfMemoryError for orErrorMemoryAllocation, torch.AcceleratorError (with the driver's code) for a
+// failed kernel or a lost device, NotImplementedError for orErrorNotSupported, RuntimeError for the rest. The text is
+// the driver's own, which names what was asked, what was given and what is valid.
+void check(orError_t error, std::source_location where = std::source_location::current());
+
+// For destructors and noexcept functions: reports the same text as a warning.
+void warn(orError_t error) noexcept;
+
+}  // namespace openreg

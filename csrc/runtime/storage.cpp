@@ -1,0 +1,30 @@
+// Storages: reached from Tensor.resize_ and Tensor.set_ (aten/resize.cpp) and, through the hook
+// resizePrivateUse1Bytes, from UntypedStorage.resize_ and FSDP. Called on any thread, with or without the GIL.
+#include "runtime/storage.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/error.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+
+void resize_storage(c10::StorageImpl& storage, size_t bytes) {
+  TORCH_CHECK(storage.resizable(), "openreg: a storage of ", storage.nbytes(), " bytes on ", storage.device(),
+              " is not resizable, and cannot become ", bytes, " bytes");
+  const c10::DeviceGuard guard(storage.device());
+  c10::DataPtr data = storage.allocator()->allocate(bytes);
+  if (const size_t kept = std::min(bytes, storage.nbytes()); kept > 0) {
+    // In stream order: the old block is freed right away, and its next user comes after this copy.
+    check(orMemcpyAsync(data.mutable_get(), storage.data(), kept, orMemcpyDeviceToDevice,
+                        current_stream_handle(storage.device().index())));
+  }
+  storage.set_data_ptr_noswap(std::move(data));
+  storage.set_nbytes(bytes);
+}
+
+}  // namespace openreg

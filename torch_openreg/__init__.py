@@ -1,0 +1,28 @@
+"""The openreg backend for PyTorch: `torch.ones(2, device="openreg")`.
+
+Importing this package registers the backend; `import torch` does it by itself through the `torch.backends` entry point
+(see torch_openreg_autoload.py). Nothing here touches a device: the driver starts with the first use of one.
+
+Raises:
+    ImportError: if the installed torch is not of the release this package was built for, or a library is missing.
+"""
+
+from torch_openreg._version_check import require_torch
+
+require_torch()
+
+# ruff: noqa: E402 - the version is checked before anything that depends on it is loaded
+# LITERALINCLUDE START: package-registration
+import torch
+
+# The C++ libraries come first. Loading them registers guard, hooks, allocators and operators, and from the moment
+# the name below is known, PyTorch expects to find them.
+import torch_openreg._C  # noqa: F401 - imported for its registrations
+from torch_openreg import openreg
+from torch_openreg._storage import refuse_host_access
+
+torch.utils.rename_privateuse1_backend("openreg")
+torch._register_device_module("openreg", openreg)
+torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+refuse_host_access()
+# LITERALINCLUDE END: package-registration

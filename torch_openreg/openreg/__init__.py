@@ -1,0 +1,53 @@
+"""`torch.openreg`: the device module, which PyTorch finds by the backend's name.
+
+PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_all`, `torch.accelerator.device_count`
+calls `device_count`); the rest is what users of other accelerators expect.
+"""
+
+from torch_openreg.openreg._lazy import _is_in_bad_fork, _lazy_init, init, is_initialized
+from torch_openreg.openreg.device import (
+    current_device,
+    device,
+    device_count,
+    is_available,
+    set_device,
+    synchronize,
+)
+from torch_openreg.openreg.fallback import (
+    fallback_stats,
+    reset_fallback_stats,
+    set_fallback_policy,
+)
+from torch_openreg.openreg.random import (
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    set_rng_state,
+)
+
+__all__ = [
+    "current_device",
+    "device",
+    "device_count",
+    "fallback_stats",
+    "get_rng_state",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "reset_fallback_stats",
+    "set_device",
+    "set_fallback_policy",
+    "set_rng_state",
+    "synchronize",
+]
+
+
+def __getattr__(name: str) -> bool:
+    # torch.utils.checkpoint reads the attribute and not the function, to learn whether there is a state to keep.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

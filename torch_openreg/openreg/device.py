@@ -1,0 +1,79 @@
+"""Devices: how many there are, which one is current, and waiting for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_openreg import _C
+from torch_openreg.openreg._lazy import _lazy_init
+
+
+def device_count() -> int:
+    """The number of devices; 0, with a warning that gives the reason, if the driver cannot start."""
+    return _C._device_count()
+
+
+def is_available() -> bool:
+    """Whether there is a device to use."""
+    return device_count() > 0
+
+
+def current_device() -> int:
+    """The index of the calling thread's current device. Every thread starts with device 0."""
+    _lazy_init()
+    return _C._current_device()
+
+
+def set_device(device: torch.device | int | str) -> None:
+    """Makes a device current for the calling thread. A device without an index changes nothing.
+
+    Raises:
+        RuntimeError: if the index is out of range; the text names the valid one.
+        ValueError: if the device is not one of openreg.
+    """
+    _lazy_init()
+    _C._set_device(_index(device))
+
+
+def synchronize(device: torch.device | int | str | None = None) -> None:
+    """Waits until all work of the device (default: the current one) has finished.
+
+    Raises:
+        torch.AcceleratorError: if a kernel failed; the text names it.
+    """
+    _lazy_init()
+    _C._synchronize(_index(device))
+
+
+class device:
+    """Context manager that makes a device current, and afterwards the one before.
+
+    Args:
+        device: an index, a `torch.device` or a string such as `"openreg:1"`. -1, None and `"openreg"` change nothing.
+    """
+
+    def __init__(self, device: torch.device | int | str | None) -> None:
+        self._index = _index(device)
+        self._previous = -1
+
+    def __enter__(self) -> None:
+        _lazy_init()
+        self._previous = _C._exchange_device(self._index) if self._index >= 0 else -1
+
+    def __exit__(self, *_: Any) -> None:
+        if self._previous >= 0:
+            _C._set_device(self._previous)
+
+
+def _index(device: torch.device | int | str | None) -> int:
+    """The index that a user named; -1 for "the current device"."""
+    if device is None:
+        return -1
+    if isinstance(device, int):
+        return device
+    device = torch.device(device)
+    if device.type != "openreg":
+        raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
+    return -1 if device.index is None else device.index

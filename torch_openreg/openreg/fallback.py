@@ -1,0 +1,34 @@
+"""The CPU fallback: which operators may use it, and which ones did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from torch_openreg import _C
+
+
+def set_fallback_policy(policy: Literal["all", "listed", "error"], ops: Iterable[str] | None = None) -> None:
+    """Sets which operators without a kernel may run on the CPU. It holds for the whole process.
+
+    Args:
+        policy: `"all"` (the default): every operator may. `"listed"`: only `ops` may. `"error"`: `ops` may not; without
+            `ops`, none may.
+        ops: names such as `"aten::sub.Tensor"` for one overload, or `"aten::sub"` for all of them.
+
+    Raises:
+        ValueError: for an unknown policy, an unknown operator, or `ops` together with `"all"`.
+
+    An operator that may not fall back raises `NotImplementedError` with its name when it is called.
+    """
+    _C._set_fallback_policy(policy, list(ops or []))
+
+
+def fallback_stats() -> dict[str, int]:
+    """How often each operator fell back since the start or the last reset, by full name, in alphabetical order."""
+    return _C._fallback_stats()
+
+
+def reset_fallback_stats() -> None:
+    """Forgets what `fallback_stats` counted."""
+    _C._reset_fallback_stats()
