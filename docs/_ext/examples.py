@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -36,6 +36,7 @@ class Step:
     line: int
     exact_message: str | None = None
     flags: dict[int, bool] = field(default_factory=dict)
+    status: int = 0
 
 
 @dataclass
@@ -128,7 +129,7 @@ class _Reader:
             self.refuse("{doctest} without a `>>>` example: nothing of it would run")
             return
         steps = []
-        common = self.node.get("options", {})
+        common: dict[int, bool] = self.node.get("options", {})
         for example in examples:
             self._check_flags(example.options, example.lineno)
             if example.want.strip() == "...":
@@ -158,7 +159,7 @@ class _Reader:
         if want.strip() in {"", "..."}:
             self.refuse("{testoutput} is empty or matches anything, so nothing is compared")
             return
-        match = _PARSER._EXCEPTION_RE.match(want)  # type: ignore[attr-defined]  # noqa: SLF001 (no public name)
+        match = _PARSER._EXCEPTION_RE.match(want)  # type: ignore[attr-defined]
         message = match["msg"] if match else None
         step = before.steps[0]
         before.steps[0] = Step(step.source, want, step.line, message, self.node.get("options", {}))
@@ -167,10 +168,10 @@ class _Reader:
         steps: list[Step] = []
         for offset, text in enumerate(self.code.splitlines()):
             if text.startswith("$ "):
-                steps.append(Step(text[2:], "", self.line + offset))
+                steps.append(Step(text[2:], "", self.line + offset, status=self.node["status"]))
             elif steps:
                 last = steps[-1]
-                steps[-1] = Step(last.source, last.want + text + "\n", last.line)
+                steps[-1] = replace(last, want=last.want + text + "\n")
             elif text.strip():
                 self.refuse("output before the first `$ ` command", offset)
         if not steps:

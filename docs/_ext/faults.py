@@ -1,8 +1,8 @@
 """An unmended fault stays red.
 
-Sphinx gives the warnings of a page once, when it reads or writes it; the next incremental build leaves the page alone and
-passes. So the pages that had a warning are written down beside the environment, and read again in the next build. A build that
-did not come to its end counts as faulty everywhere, as does a warning that belongs to no page.
+Sphinx gives the warnings of a page once, when it reads or writes it; the next incremental build leaves the page alone
+and passes. So the pages that had a warning are written down beside the environment, and read again in the next build. A
+build that did not come to its end counts as faulty everywhere, as does a warning that belongs to no page.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _start(app: Sphinx) -> None:
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
     file.write_text(json.dumps([_EVERY_PAGE]), encoding="utf-8")
 
-    def outdated(app: Sphinx, env: BuildEnvironment, added: Set[str], changed: Set[str], removed: Set[str]) -> list[str]:
+    def outdated(
+        app: Sphinx, env: BuildEnvironment, added: Set[str], changed: Set[str], removed: Set[str]
+    ) -> list[str]:
         return sorted(env.found_docs) if _EVERY_PAGE in before else before
 
     def finish(app: Sphinx, exception: Exception | None) -> None:

@@ -15,7 +15,7 @@ from sphinx.util import logging
 
 from docs._ext import commands, examples, regions, where
 from docs._ext.records import page, pages
-from docs._ext.site import report, root_of
+from docs._ext.repository import report, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,8 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
         yield (
             node.line or hint,
             f"unproven code block ({language or 'no language'}): it is neither included from a source "
-            "({literalinclude}), nor executed ({doctest}, {testcode}, {console-run}), nor compared output ({testoutput})",
+            "({literalinclude}), nor executed ({doctest}, {testcode}, {console-run}), "
+            "nor compared output ({testoutput})",
         )
 
 

@@ -1,7 +1,7 @@
 """Links to lines of the generated source pages, and the role ``source`` that writes them.
 
-``{source}`csrc/aten/copy.cpp``` links to the file, ``path#region-name`` to a marked region of it, ``path@text`` to the one
-line that contains ``text``; ``title <target>`` gives the link a text of its own.
+``{source}`csrc/aten/copy.cpp``` links to the file, ``path#region-name`` to a marked region of it, ``path@text`` to the
+one line that contains ``text``; ``title <target>`` gives the link a text of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxRole
 
 from docs._ext import regions
 from docs._ext.records import page
-from docs._ext.site import Source, page_source, report
+from docs._ext.repository import Source, page_source, report
 from docs._ext.torch_files import is_torch_path
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 from docs._ext import lock, regions, torch_files
 from docs._ext.links import link
 from docs._ext.records import TorchRegion, page
-from docs._ext.site import Source, page_source, report, root_of
+from docs._ext.repository import Source, page_source, report, root_of
 from docs._ext.where import line_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class LiteralInclude(SphinxDirective):
         "pyobject": directives.unchanged_required,
         "start-after": directives.unchanged_required,
         "start-at": directives.unchanged_required,
-    } | dict.fromkeys(_REFUSED, directives.unchanged)
+        **dict.fromkeys(_REFUSED, directives.unchanged),
+    }
 
     def run(self) -> list[Node]:
         """Return the listing and its caption; on a fault report it and show nothing."""

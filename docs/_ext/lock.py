@@ -95,6 +95,7 @@ def update(root: Path) -> int:
             "dummy",
             confoverrides={"weaver_lock_check": False},
             status=None,
+            warning=None,
         )
         app.build(force_all=True)
         shown = {region for record in pages(app.env).values() for region in record.torch_regions}

@@ -29,7 +29,7 @@ class TorchRegion:
 
 @dataclass
 class PageRecord:
-    """One page. ``regions`` holds names of marked regions, ``mentions`` pairs of (repository path, line of the page)."""
+    """One page. ``regions`` are names of marked regions, ``mentions`` pairs of repository path and line of the page."""
 
     regions: set[str] = field(default_factory=set)
     listings: int = 0

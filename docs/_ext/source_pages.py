@@ -15,7 +15,7 @@ from pygments.lexers import get_lexer_by_name
 
 from docs._ext.records import pages
 from docs._ext.regions import language_of
-from docs._ext.site import Source, all_sources, torch_source
+from docs._ext.repository import Source, all_sources, torch_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def _is_stale(app: Sphinx, source: Source) -> bool:
-    written = Path(app.builder.get_output_path(source.page))
+    written = Path(app.outdir, f"{source.page}.html")
     if not written.is_file():
         return True
     time = written.stat().st_mtime
@@ -63,10 +63,8 @@ def _body(source: Source) -> str:
 
 
 def _index(sources: list[Source]) -> str:
-    items = "\n".join(
-        f'<li><a href="{html.escape(source.page.removeprefix("sources/"))}.html"><code>{html.escape(source.label)}</code></a></li>'
-        for source in sources
-    )
+    links = [(html.escape(source.page.removeprefix("sources/")), html.escape(source.label)) for source in sources]
+    items = "\n".join(f'<li><a href="{page}.html"><code>{label}</code></a></li>' for page, label in links)
     return f"<h1>Sources</h1>\n<p>Every file that a page shows, and every file beside them.</p>\n<ul>{items}</ul>"
 
 

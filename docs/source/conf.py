@@ -18,15 +18,18 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "notfound.extension",
-    "sphinx.ext.doctest",
     "docs._ext.records",
-    "docs._ext.site",
+    "docs._ext.repository",
     "docs._ext.lock",
     "docs._ext.faults",
     "docs._ext.links",
     "docs._ext.literalinclude",
     "docs._ext.source_pages",
+    "docs._ext.whole_sources",
+    "docs._ext.interface_table",
+    "docs._ext.console",
     "docs._ext.gate",
+    "docs._ext.proof",
 ]
 
 # What pages can show. A build compiles, imports or executes each of these; a page that shows a file of

@@ -1,0 +1,100 @@
+"""The doctest builder: runs what the pages execute, and leaves a proof.
+
+``proof.json`` is deleted at the start and written last, when every example of every page has run and passed and no page
+has a fault. Whoever wants to know whether the guide is proven (``prove``) asks for that file, not for an exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.builders import Builder
+from sphinx.util import logging
+
+from docs._ext import examples, isolation
+from docs._ext.records import pages
+from docs._ext.repository import report, root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from sphinx.application import Sphinx
+
+logger = logging.getLogger(__name__)
+
+PROOF = "proof.json"
+
+
+class ProofBuilder(Builder):
+    """Runs the examples of each page in a process of its own."""
+
+    name = "doctest"
+    epilog = "The proof is %(outdir)s/proof.json; without that file nothing is proven."
+
+    def init(self) -> None:
+        """Withdraw the proof of an earlier run."""
+        self.proof = Path(self.outdir, PROOF)
+        self.proof.unlink(missing_ok=True)
+        self.ran: dict[str, int] = {}
+
+    def get_outdated_docs(self) -> set[str]:
+        """Return all pages: a page can fail although nothing of it changed."""
+        return set(self.env.found_docs)
+
+    def get_target_uri(self, docname: str, typ: str | None = None) -> str:
+        """Return nothing: this builder writes no pages."""
+        return ""
+
+    def write_documents(self, docnames: Set[str]) -> None:
+        """Run the pages, several at a time, and report each failure at its page and line."""
+        workers = min(len(os.sched_getaffinity(0)), 4)
+        with ThreadPoolExecutor(workers) as pool:
+            started = time.monotonic()
+            running = {pool.submit(self._run, docname): docname for docname in sorted(docnames)}
+            for future in as_completed(running):
+                docname = running[future]
+                outcome = future.result()
+                if outcome is None:
+                    continue
+                self.ran[docname] = outcome.ran
+                for failure in outcome.failures:
+                    report(docname, failure.line, failure.text, "doctest")
+                state = f"{len(outcome.failures)} failures" if outcome.failures else "ok"
+                passed = time.monotonic() - started
+                logger.info("doctest %s: %d examples, %s (%.1f s)", docname, outcome.ran, state, passed)
+                if outcome.stderr and not outcome.failures:
+                    logger.info("%s", outcome.stderr.rstrip())
+
+    def _run(self, docname: str) -> isolation.Outcome | None:
+        file = Path(self.env.doc2path(docname))
+        blocks, _ = examples.read(self.env.get_doctree(docname), file)
+        if not blocks:
+            return None
+        root = root_of(self.config)
+        page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
+        return isolation.run_page(root, page, blocks, self.config.weaver_page_seconds)
+
+    def finish(self) -> None:
+        """Write the proof when nothing is wrong."""
+        if self._app._warncount:
+            return
+        records = pages(self.env)
+        proven = {
+            docname: {"examples": record.examples, "ran": self.ran.get(docname, 0), "listings": record.listings}
+            for docname, record in sorted(records.items())
+            if record.examples or record.listings
+        }
+        self.proof.write_text(json.dumps({"pages": proven}, indent=2) + "\n", encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Put this builder in the place of the stock one, whose directives stay."""
+    app.setup_extension("sphinx.ext.doctest")
+    app.add_config_value("weaver_page_seconds", 120.0, "", types=frozenset({float, int}))
+    app.add_builder(ProofBuilder, override=True)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

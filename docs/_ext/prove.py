@@ -1,0 +1,58 @@
+"""``python -m docs._ext.prove``: run every example of the guide, and say whether it is proven.
+
+Starts from nothing (``-E``), so that no earlier state can hide a fault, and believes the proof file: an exit status of
+zero alone is also what a process gives that an example ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from docs._ext.proof import PROOF
+
+
+def judge(proof: Path) -> tuple[bool, str]:
+    """Return whether a proof file is complete, and one line that says so."""
+    if not proof.is_file():
+        return False, f"doctest: not proven: see the faults above; there is no {proof}"
+    pages = json.loads(proof.read_text(encoding="utf-8"))["pages"]
+    short = [f"{name} ran {page['ran']} of {page['examples']}" for name, page in pages.items() if _is_short(page)]
+    if short:
+        return False, f"doctest: not proven: {', '.join(short)}"
+    with_examples = [page for page in pages.values() if page["examples"]]
+    examples = sum(page["examples"] for page in with_examples)
+    if not examples:
+        return False, "doctest: not proven: no page has an example"
+    listings = sum(page["listings"] for page in pages.values())
+    return True, (
+        f"doctest: {examples} examples on {len(with_examples)} pages passed, {listings} listings; proof: {proof}"
+    )
+
+
+def _is_short(page: dict[str, int]) -> bool:
+    return page["ran"] != page["examples"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build, judge, print one last line. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m docs._ext.prove", description=__doc__.splitlines()[0])
+    parser.add_argument("--source", type=Path, default=Path("docs", "source"))
+    parser.add_argument("--output", type=Path, default=Path("docs", "build", "doctest"))
+    options = parser.parse_args(arguments)
+    proof = options.output / PROOF
+    proof.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-E", "-W", "--keep-going", "-n"]
+    status = subprocess.run([*command, str(options.source), str(options.output)], check=False).returncode
+    proven, line = judge(proof)
+    if proven and status:
+        proven, line = False, f"doctest: not proven: the build ended with status {status}"
+    print(line)
+    return 0 if proven else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

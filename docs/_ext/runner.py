@@ -1,0 +1,160 @@
+"""Runs the executed blocks of one page, in a process of its own that knows nothing of Sphinx.
+
+The parent (``isolation``) starts it as ``main(job, journal, seconds)``. The journal is a file of JSON lines; its last
+line says ``done`` only when every block has run, so an example that ends the process cannot pass.
+"""
+
+from __future__ import annotations
+import __future__
+
+import contextlib
+import ctypes
+import doctest
+import faulthandler
+import io
+import json
+import linecache
+import os
+import subprocess
+import sys
+import traceback
+import types
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLAGS = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
+
+Block = dict[str, Any]
+Step = dict[str, Any]
+
+
+class Runner:
+    """Runs blocks in the order of the page; set-up of a group comes before its other blocks, clean-up after them."""
+
+    def __init__(self, page: str, tell: Callable[..., None]) -> None:
+        self.page = page
+        self.tell = tell
+        self.spaces: dict[str, dict[str, Any]] = {}
+        self.ran = 0
+        self.checker = doctest.OutputChecker()
+
+    def run(self, blocks: list[Block]) -> None:
+        """Run all blocks and tell the journal of each failure."""
+        rank = {"testsetup": 0, "testcleanup": 2}
+        for block in sorted(blocks, key=lambda block: rank.get(block["kind"], 1)):
+            for step in block["steps"]:
+                self.tell("at", line=step["line"])
+                failure = self._shell(step) if block["kind"] == "console" else self._python(block, step)
+                self.ran += 1
+                if failure:
+                    self.tell("failed", line=step["line"], source=step["source"], text=failure)
+
+    def _space(self, group: str) -> dict[str, Any]:
+        if group not in self.spaces:
+            # The names of the default group live in `__main__`, so that what a page defines can be pickled.
+            module = types.ModuleType("__main__" if group == "default" else f"group_{group}")
+            sys.modules[module.__name__] = module
+            from docs._ext.run_example import run_example
+
+            module.__dict__["run_example"] = run_example
+            self.spaces[group] = module.__dict__
+        return self.spaces[group]
+
+    def _python(self, block: Block, step: Step) -> str | None:
+        space = self._space(block["group"])
+        name = f"<{self.page}:{step['line']}>"
+        features: dict[str, Any] = {key: getattr(__future__, key) for key in __future__.all_feature_names}
+        future = sum(feature.compiler_flag for key, feature in features.items() if space.get(key) is feature)
+        mode = "single" if block["kind"] == "doctest" else "exec"
+        _remember(name, step["source"])
+        output = io.StringIO()
+        raised: BaseException | None = None
+        sys.displayhook = sys.__displayhook__
+        with contextlib.redirect_stdout(output):
+            try:
+                exec(compile(step["source"], name, mode, future, dont_inherit=True), space)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # an example may raise anything, SystemExit included
+                raised = error
+        return self._judge(step, output.getvalue(), raised)
+
+    def _judge(self, step: Step, got: str, raised: BaseException | None) -> str | None:
+        if got and not got.endswith("\n"):
+            got += "\n"
+        flags = FLAGS
+        for flag, on in step["flags"].items():
+            flags = flags | int(flag) if on else flags & ~int(flag)
+        want = step["want"]
+        if raised is not None:
+            message = _message(raised)
+            if step["exact_message"] is None:
+                return f"raised:\n{_trace(raised)}"
+            if got:
+                return f"printed before it raised, which nothing compares:\n{got}"
+            want, got = step["exact_message"], message
+        if self.checker.check_output(want, got, flags):
+            return None
+        example = doctest.Example(step["source"], want)
+        return self.checker.output_difference(example, got, flags)
+
+    def _shell(self, step: Step) -> str | None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        done = subprocess.run(
+            ["bash", "-c", step["source"]],
+            env={**os.environ, "PATH": path, "COLUMNS": "80"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != step["status"]:
+            return f"exit status {done.returncode}, expected {step['status']}; output:\n{done.stdout}"
+        return self._judge(step, done.stdout, None)
+
+
+def _remember(name: str, source: str) -> None:
+    """Let tracebacks and ``inspect.getsource`` see an example."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+
+
+def _message(error: BaseException) -> str:
+    lines = traceback.format_exception_only(type(error), error)
+    if isinstance(error, SyntaxError):
+        lines = lines[-1:]
+    return "".join(lines)
+
+
+def _trace(error: BaseException) -> str:
+    """Return the traceback without the frames of this module."""
+    frames = traceback.TracebackException.from_exception(error)
+    while frames.stack and frames.stack[0].filename == __file__:
+        del frames.stack[0]
+    return "".join(frames.format())
+
+
+def main(job: Path, journal: Path, seconds: float) -> None:
+    """Run the page described by ``job``, a JSON file. A page that takes longer than ``seconds`` is ended."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    task = json.loads(job.read_text(encoding="utf-8"))
+    with journal.open("a", encoding="utf-8") as file:
+        runner = Runner(task["page"], lambda event, **more: _write(file, {"event": event, **more}))
+        # What a page does not expect, a reader should not meet: warnings are errors, unless an example catches them.
+        warnings.simplefilter("error")
+        # Without NumPy, importing torch warns of it; no page is about that.
+        warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)
+        runner.run(task["blocks"])
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)
+        _write(file, {"event": "done", "ran": runner.ran})
+
+
+def _write(file: TextIO, event: dict[str, Any]) -> None:
+    file.write(json.dumps(event) + "\n")
+    file.flush()

@@ -1,0 +1,78 @@
+"""``{whole-sources}``: whole files, folded, for the end of a page.
+
+::
+
+    ```{whole-sources}
+    csrc/runtime/hooks.h
+    csrc/runtime/hooks.cpp
+    ```
+
+They are there to be copied. A region counts as shown only where a listing shows it, not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from docs._ext import regions
+from docs._ext.links import link
+from docs._ext.repository import Source, report, repository_source
+from docs._ext.where import line_of
+
+if TYPE_CHECKING:
+    from docutils.nodes import Node
+    from sphinx.application import Sphinx
+
+
+class details(nodes.General, nodes.Element):  # noqa: N801 (docutils names its nodes so)
+    """A folded part of a page; its first child is the line that stays visible."""
+
+
+class WholeSources(SphinxDirective):
+    """Shows each file that its body names, relative to the root of the repository."""
+
+    has_content = True
+
+    def run(self) -> list[Node]:
+        """Return one folded listing per file."""
+        shown: list[Node] = []
+        for path in (line.strip() for line in self.content):
+            if path:
+                try:
+                    shown.append(self._folded(repository_source(self.config, path)))
+                except LookupError as error:
+                    line = line_of(self.env, self.env.docname, [path], self.lineno)
+                    report(self.env.docname, line, f"whole-sources: {error}", "whole-sources")
+        if not shown:
+            report(self.env.docname, self.lineno, "whole-sources: name one file to a line", "whole-sources")
+        return shown
+
+    def _folded(self, source: Source) -> Node:
+        self.env.note_dependency(str(source.file))
+        lines = [line for line in regions.read_lines(source.file) if not regions.is_marker(line)]
+        text = "\n".join(lines)
+        block = nodes.literal_block(text, text, source=str(source.file))
+        block["language"] = regions.language_of(source.file) or "text"
+        block["weaver_source"] = source
+        self.set_source_info(block)
+        count = nodes.inline("", f"{len(lines)} lines", classes=["line-count"])
+        summary = nodes.caption("", "", nodes.literal("", source.label), nodes.Text(" "), count)
+        numbered = nodes.paragraph("", "", link(source, "with line numbers", None, "provenance"))
+        return details("", summary, numbered, block, classes=["whole-source"])
+
+
+def _visit(translator: nodes.NodeVisitor, node: details) -> None:
+    translator.body.append(translator.starttag(node, "details"))  # type: ignore[attr-defined]
+
+
+def _depart(translator: nodes.NodeVisitor, node: details) -> None:
+    translator.body.append("</details>\n")  # type: ignore[attr-defined]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directive and its node."""
+    app.add_directive("whole-sources", WholeSources)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
