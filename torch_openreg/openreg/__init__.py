@@ -4,7 +4,9 @@ PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
-from torch_openreg.openreg._lazy import _is_in_bad_fork, _lazy_init, init, is_initialized
+from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
+from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
+from torch_openreg.openreg._lazy import init, is_initialized
 from torch_openreg.openreg.device import (
     current_device,
     device,

@@ -47,7 +47,7 @@ def synchronize(device: torch.device | int | str | None = None) -> None:
     _C._synchronize(_index(device))
 
 
-class device:
+class device:  # noqa: N801 - the spelling that torch.cuda.device set
     """Context manager that makes a device current, and afterwards the one before.
 
     Args:
