@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The standalone installation, as the build page shows it, into the active environment, which has PyTorch 2.13 and the
+# build packages.
+set -euo pipefail
+
+pip install --no-build-isolation .
+python -c 'import torch; print(torch.ones(2, device="openreg"))'

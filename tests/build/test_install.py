@@ -1,0 +1,111 @@
+"""The package in an environment of somebody else, installed as the build page says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.build.venvs import ROOT, ForeignVenv, foreign_venv
+
+ONES = "print(torch.ones(2, device='openreg').tolist())"
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    """A folder whose modules take the place of installed ones."""
+    return tmp_path
+
+
+def write_package(folder: Path, name: str, source: str) -> None:
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(source)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import torch", "import torch_openreg, torch", "import torch, torch_openreg"],
+)
+def test_either_import_comes_first(installed: ForeignVenv, imports: str) -> None:
+    ran = installed.python(f"{imports}; {ONES}", "-W", "error")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[1.0, 1.0]\n", "")
+
+
+@pytest.mark.parametrize("imports", ["import torch_openreg, torch", "import torch, torch_openreg"])
+def test_package_loads_by_import_when_autoload_is_off(installed: ForeignVenv, imports: str) -> None:
+    ran = installed.python(f"{imports}; {ONES}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert (ran.returncode, ran.stdout) == (0, "[1.0, 1.0]\n"), ran.stderr
+
+
+def test_autoload_off_leaves_torch_alone(installed: ForeignVenv) -> None:
+    code = "import sys, torch; print('torch_openreg' in sys.modules, hasattr(torch, 'openreg'))"
+    assert installed.python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False False\n"
+
+
+def test_broken_package_warns_and_leaves_torch_usable(installed: ForeignVenv, overlay: Path) -> None:
+    write_package(overlay, "torch_openreg", "raise OSError('libopenreg.so: cannot open')\n")
+    ran = installed.python("import torch; print(torch.ones(2).tolist())", PYTHONPATH=str(overlay))
+    assert (ran.returncode, ran.stdout) == (0, "[1.0, 1.0]\n")
+    assert "RuntimeWarning: The openreg backend was not loaded: OSError: libopenreg.so: cannot open" in ran.stderr
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in ran.stderr
+
+
+def test_broken_package_does_not_break_torch_when_warnings_are_errors(installed: ForeignVenv, overlay: Path) -> None:
+    write_package(overlay, "torch_openreg", "raise OSError('libopenreg.so: cannot open')\n")
+    code = "import warnings; warnings.simplefilter('error', RuntimeWarning); import torch; print(torch.ones(2).sum())"
+    ran = installed.python(code, PYTHONPATH=str(overlay))
+    assert (ran.returncode, ran.stdout) == (0, "tensor(2.)\n")
+    assert ran.stderr.startswith("The openreg backend was not loaded: OSError")
+
+
+def test_broken_package_raises_when_it_is_imported(installed: ForeignVenv, overlay: Path) -> None:
+    write_package(overlay, "torch_openreg", "raise ImportError('broken')\n")
+    ran = installed.python("import torch_openreg", PYTHONPATH=str(overlay))
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("ImportError: broken\n")
+
+
+def test_other_minor_version_of_torch_is_refused_by_name(installed: ForeignVenv, overlay: Path) -> None:
+    write_package(overlay, "torch", "__version__ = '2.12.1'\n")
+    ran = installed.python("import torch_openreg", PYTHONPATH=str(overlay))
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        f"ImportError: torch_openreg was built for PyTorch {torch.__version__} and works with 2.13 only, "
+        "found PyTorch 2.12.1: install torch==2.13.*, or a torch_openreg built for this one"
+    )
+
+
+def test_source_tree_without_a_build_says_so(tmp_path: Path) -> None:
+    ran = foreign_venv(tmp_path / "venv").python("import torch_openreg", PYTHONPATH=str(ROOT))
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        "ImportError: torch_openreg is not built: run `make build`, "
+        "or `pip install --no-build-isolation .` in its repository"
+    )
+
+
+def test_installed_files_name_no_path_of_the_build(installed: ForeignVenv, build_folder: Path) -> None:
+    private = {str(path).encode() for path in (ROOT, build_folder, Path(torch.__file__).parent, installed.prefix)}
+    private.add(sys.prefix.encode())
+    files = [file for file in (installed.site_packages / "torch_openreg").rglob("*") if file.suffix != ".pyc"]
+    libraries = [file.name for file in files if file.suffix == ".so"]
+    assert sorted(name.split(".")[0] for name in libraries) == ["_C", "libopenreg", "libtorch_openreg"]
+    for file in filter(Path.is_file, files):
+        content = file.read_bytes()
+        assert [path for path in private if path in content] == [], file
+
+
+def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, build_folder: Path) -> None:
+    made = foreign_venv(tmp_path / "venv")
+    script = "tests/build/install_without_host_kernels.sh"
+    ran = made.run("bash", script, cwd=ROOT, SKBUILD_BUILD_DIR=str(build_folder))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "tensor([1., 1.], device='openreg:0')" in ran.stdout
+    code = (
+        "import torch; x = torch.arange(6., device='openreg').reshape(2, 3); "
+        "print((x.T @ x).cpu().sum().item(), x.T.contiguous().tolist(), (-x).abs().max().item())"
+    )
+    ran = made.python(code)
+    assert ran.stdout == "153.0 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] 5.0\n", ran.stderr

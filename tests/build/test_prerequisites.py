@@ -1,0 +1,155 @@
+"""What stops a build or a command, stops it with one line that says what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections import namedtuple
+from pathlib import Path
+
+import prerequisites
+import pytest
+
+from tests.build.venvs import ROOT, ForeignVenv, bare_venv, foreign_venv
+
+MAKE = shutil.which("make") or "make"
+
+
+def executable(path: Path, script: str) -> Path:
+    """Writes a shell script that can be run."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def make(target: str, *settings: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs make in the repository."""
+    command = [MAKE, "--no-print-directory", target, *settings]
+    environment = {**os.environ, **variables}
+    environment.pop("MAKEFLAGS", None)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+def own_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a failed make printed, but for the line that make itself adds."""
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    return [line for line in (ran.stdout + ran.stderr).splitlines() if not line.startswith("make")]
+
+
+def build_hook(made: ForeignVenv) -> subprocess.CompletedProcess[str]:
+    """Calls the first hook that pip calls in a build environment."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import build_backend as backend; "
+    return made.python(code + "print(backend.get_requires_for_build_wheel())", cwd=ROOT)
+
+
+def test_isolated_build_names_the_flag(tmp_path: Path) -> None:
+    ran = build_hook(bare_venv(tmp_path / "venv"))
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "torch_openreg: PyTorch 2.13 is needed and the build environment has none; install torch==2.13.0 first, "
+        "then run pip install --no-build-isolation\n"
+    )
+
+
+def test_build_against_another_torch_names_both_versions(tmp_path: Path) -> None:
+    made = bare_venv(tmp_path / "venv")
+    torch = made.site_packages / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").touch()
+    (torch / "version.py").write_text("__all__ = ['__version__']\n__version__ = '2.12.1+cpu'\n")
+    ran = build_hook(made)
+    assert ran.returncode == 1
+    assert ran.stderr == "torch_openreg: PyTorch 2.13 is needed, found 2.12.1+cpu; install torch==2.13.0\n"
+
+
+def test_build_without_the_build_packages_names_them(tmp_path: Path) -> None:
+    made = foreign_venv(tmp_path / "venv")
+    (made.site_packages / "scikit_build_core").unlink()
+    ran = build_hook(made)
+    assert ran.returncode == 1
+    assert ran.stderr == ("torch_openreg: scikit-build-core is needed; run pip install scikit-build-core cmake ninja\n")
+
+
+def test_build_with_everything_passes_the_hook_on(tmp_path: Path) -> None:
+    ran = build_hook(foreign_venv(tmp_path / "venv"))
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("[")
+
+
+def test_make_alone_prints_help() -> None:
+    ran = make("--always-make")
+    assert ran.returncode == 0
+    for target in ("html", "doctest", "livehtml", "build", "test", "check", "lock", "stress", "bench", "clean"):
+        assert f"make {target} " in ran.stdout
+
+
+def test_missing_python_is_one_line() -> None:
+    assert own_lines(make("build", "PYTHON=/nonexistent/python3")) == [
+        "torch_openreg: Python 3.11 or newer is needed, found no /nonexistent/python3; "
+        "name one: make PYTHON=/path/to/python3"
+    ]
+
+
+def test_old_python_is_one_line(tmp_path: Path) -> None:
+    pretend = "import sys; sys.version_info = (3, 8, 10); exec(sys.argv[1])"
+    old = executable(tmp_path / "python3.8", f'exec "{sys.executable}" -c "{pretend}" "$2"')
+    assert own_lines(make("html", f"PYTHON={old}")) == [
+        f"torch_openreg: Python 3.11 or newer is needed, {old} is 3.8; name another: make PYTHON=/path/to/python3"
+    ]
+
+
+def test_missing_compiler_is_one_line() -> None:
+    assert own_lines(make("build", f"PYTHON={sys.executable}", CXX="/nonexistent/g++")) == [
+        "torch_openreg: a C++20 compiler is needed, found no '/nonexistent/g++' on PATH; "
+        "install g++ 11 or newer, or set CXX"
+    ]
+
+
+def test_missing_compiler_on_path_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    ran = make("build", f"PYTHON={sys.executable}", PATH=str(tmp_path), CXX="")
+    assert own_lines(ran) == [
+        "torch_openreg: a C++20 compiler is needed, found no 'c++' on PATH; install g++ 11 or newer, or set CXX"
+    ]
+
+
+def test_compiler_without_cxx20_is_one_line(tmp_path: Path) -> None:
+    old = executable(tmp_path / "g++-7", "echo \"error: unrecognized option '-std=c++20'\" >&2; exit 1")
+    assert own_lines(make("build", f"PYTHON={sys.executable}", CXX=str(old))) == [
+        f"torch_openreg: a C++20 compiler is needed, {old} does not compile C++20; install g++ 11 or newer, or set CXX"
+    ]
+
+
+def test_unsupported_platform_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert prerequisites.platform_fault() == "Linux on x86_64 or aarch64 is needed, this is Darwin on arm64"
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_supported_platforms_pass(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert prerequisites.platform_fault() is None
+
+
+def test_old_python_is_named_to_pip_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = namedtuple("version", "major minor micro releaselevel serial")
+    monkeypatch.setattr(sys, "version_info", version(3, 10, 1, "final", 0))
+    fault = prerequisites.python_fault()
+    assert fault is not None
+    assert fault.startswith(f"Python 3.11 or newer is needed, {sys.executable} is ")
+
+
+def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert prerequisites.headers_fault() == (
+        f"the C headers of {sys.executable} are needed, {tmp_path}/Python.h is missing; "
+        "install python3-dev (or python3-devel)"
+    )
