@@ -1,0 +1,44 @@
+// Reserves the device ranges and their backing with one mmap.
+#include "address_space.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "error.h"
+
+namespace openreg::driver {
+
+orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
+  // A power of two, so that the device of a pointer is a shift away. At least a segment of it stays free: a kernel
+  // that runs past the end of one device faults instead of writing into the next.
+  const size_t stride = std::bit_ceil(memory_per_device + kSegment);
+  const size_t all_devices = stride * static_cast<size_t>(devices);
+  void* const start = mmap(nullptr, 2 * all_devices, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) {
+    return fail(orErrorInitialization,
+                "%zu GiB of address space for %d devices of %zu MiB could not be reserved (%s); lower "
+                "OPENREG_DEVICE_COUNT or OPENREG_DEVICE_MEMORY, or raise the limit (ulimit -v)",
+                (2 * all_devices) >> 30, devices, memory_per_device >> 20, std::strerror(errno));
+  }
+  void* const backing = static_cast<std::byte*>(start) + all_devices;
+  // A forked child may not use the device, so it needs neither the pages nor the time to share them; and a core dump
+  // would otherwise hold all of device memory.
+  if (madvise(backing, all_devices, MADV_DONTFORK) != 0 || madvise(backing, all_devices, MADV_DONTDUMP) != 0) {
+    const int reason = errno;
+    munmap(start, 2 * all_devices);
+    return fail(orErrorInitialization, "device memory could not be kept out of forked children and core dumps (%s)",
+                std::strerror(reason));
+  }
+  // Huge pages make the first touch several times cheaper. A kernel without them refuses, which costs speed only.
+  (void)madvise(backing, all_devices, MADV_HUGEPAGE);
+  start_ = reinterpret_cast<uintptr_t>(start);
+  distance_ = all_devices;
+  stride_bits_ = static_cast<unsigned>(std::countr_zero(stride));
+  memory_per_device_ = memory_per_device;
+  return orSuccess;
+}
+
+}  // namespace openreg::driver

@@ -1,0 +1,54 @@
+// The address ranges of the devices. Each device has a range that nobody can access, whose addresses are the device
+// pointers, and at one distance for all devices a backing range with the real bytes. A kernel finds the bytes by
+// one addition; host code that uses a device pointer faults. Nothing is ever protected again once it is accessible.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "openreg.h"
+
+namespace openreg::driver {
+
+struct Location {
+  int device = 0;
+  size_t offset = 0;  // bytes from the start of the device's memory
+};
+
+class AddressSpace {
+ public:
+  // Backing memory becomes accessible in pieces of this many bytes.
+  static constexpr size_t kSegment = size_t{32} << 20;
+
+  // Reserves addresses for the devices; no memory is used yet.
+  orError_t reserve(int devices, size_t memory_per_device);
+
+  // Where a device pointer lies; nothing for any other pointer. Lock-free and async-signal-safe.
+  [[nodiscard]] std::optional<Location> locate(const void* pointer) const noexcept {
+    const uintptr_t from_start = reinterpret_cast<uintptr_t>(pointer) - start_;
+    if (from_start >= distance_) return std::nullopt;
+    const size_t offset = from_start & ((size_t{1} << stride_bits_) - 1);
+    if (offset >= memory_per_device_) return std::nullopt;
+    return Location{static_cast<int>(from_start >> stride_bits_), offset};
+  }
+
+  // The device pointer of a location, and the host address of the same byte.
+  [[nodiscard]] void* device_pointer(Location location) const noexcept {
+    return reinterpret_cast<void*>(start_ + (static_cast<uintptr_t>(location.device) << stride_bits_) +
+                                   location.offset);
+  }
+  [[nodiscard]] std::byte* backing(Location location) const noexcept {
+    return static_cast<std::byte*>(device_pointer(location)) + distance_;
+  }
+
+  [[nodiscard]] size_t memory_per_device() const noexcept { return memory_per_device_; }
+
+ private:
+  uintptr_t start_ = 0;
+  size_t distance_ = 0;  // from a device pointer to its backing byte, and the bytes of all device ranges together
+  unsigned stride_bits_ = 0;
+  size_t memory_per_device_ = 0;
+};
+
+}  // namespace openreg::driver

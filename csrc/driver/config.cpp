@@ -1,0 +1,100 @@
+// Reads OPENREG_DEVICE_COUNT, OPENREG_DEVICE_MEMORY and OPENREG_LAUNCH, and refuses what it does not understand: a
+// mistyped variable that is silently ignored costs its owner an afternoon.
+#include "config.h"
+
+#include <atomic>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+#include "error.h"
+#include "process.h"
+
+namespace openreg::driver {
+namespace {
+
+constexpr uint64_t kMaxDevices = 16;
+constexpr uint64_t kMinMemory = uint64_t{32} << 20;
+constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
+constexpr uint64_t kMemoryGranularity = uint64_t{2} << 20;
+
+std::atomic<const Config*> g_config{nullptr};
+
+// The number of a decimal text that may end in one of the suffixes; 0 when it is not one, or does not fit.
+uint64_t parse_number(std::string_view text, std::string_view suffixes) {
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{}) return 0;
+  if (rest == end) return number;
+  const size_t suffix = rest + 1 == end ? suffixes.find(*rest) : std::string_view::npos;
+  if (suffix == std::string_view::npos) return 0;
+  const auto shift = static_cast<unsigned>(10 * (suffix + 1));
+  return number <= (UINT64_MAX >> shift) ? number << shift : 0;
+}
+
+orError_t read_device_count(int* count) {
+  const char* text = std::getenv("OPENREG_DEVICE_COUNT");
+  if (text == nullptr) return orSuccess;
+  const uint64_t number = parse_number(text, "");
+  if (number < 1 || number > kMaxDevices) {
+    return fail(orErrorInitialization, "OPENREG_DEVICE_COUNT is '%s'; valid is a number from 1 to 16", text);
+  }
+  *count = static_cast<int>(number);
+  return orSuccess;
+}
+
+orError_t read_device_memory(size_t* memory) {
+  const char* text = std::getenv("OPENREG_DEVICE_MEMORY");
+  if (text == nullptr) return orSuccess;
+  const uint64_t number = parse_number(text, "KMG");
+  if (number < kMinMemory || number > kMaxMemory) {
+    return fail(orErrorInitialization,
+                "OPENREG_DEVICE_MEMORY is '%s'; valid is a number of bytes from 32M to 1024G, with or without one of "
+                "the suffixes K, M and G",
+                text);
+  }
+  *memory = (number + kMemoryGranularity - 1) / kMemoryGranularity * kMemoryGranularity;
+  return orSuccess;
+}
+
+orError_t read_launch_mode(LaunchMode* launch) {
+  const char* text = std::getenv("OPENREG_LAUNCH");
+  if (text == nullptr) return orSuccess;
+  const std::string_view name(text);
+  if (name == "auto") {
+    *launch = LaunchMode::kAuto;
+  } else if (name == "async") {
+    *launch = LaunchMode::kAsync;
+  } else if (name == "inline") {
+    *launch = LaunchMode::kInline;
+  } else {
+    return fail(orErrorInitialization, "OPENREG_LAUNCH is '%s'; valid are auto, async and inline", text);
+  }
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t get_config(const Config** config) {
+  *config = g_config.load(std::memory_order_acquire);
+  if (*config != nullptr) return orSuccess;
+  const std::lock_guard lock(start_mutex());
+  *config = g_config.load(std::memory_order_acquire);
+  if (*config != nullptr) return orSuccess;
+
+  Config read;
+  if (const orError_t error = read_device_count(&read.device_count)) return error;
+  if (const orError_t error = read_device_memory(&read.device_memory)) return error;
+  if (const orError_t error = read_launch_mode(&read.launch)) return error;
+  const Config* kept = new (std::nothrow) Config(read);
+  if (kept == nullptr) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
+  g_config.store(kept, std::memory_order_release);
+  *config = kept;
+  return orSuccess;
+}
+
+}  // namespace openreg::driver

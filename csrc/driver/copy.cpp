@@ -1,0 +1,209 @@
+// Copies and fills. What a pointer is, is looked up before anything is queued, so that a bad one is an error of the
+// call.
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "driver.h"
+#include "error.h"
+#include "pinned.h"
+
+using namespace openreg::driver;
+
+namespace {
+
+// A source of pageable memory up to this size is set aside, so that the copy can be queued; for a larger one the call
+// waits, because a second copy of it would cost more than the wait gains.
+constexpr size_t kStagingBytes = size_t{1} << 20;
+
+// One side of a copy.
+struct Side {
+  Device* device = nullptr;  // null for host memory
+  bool pinned = false;
+  std::byte* bytes = nullptr;  // where the bytes are for the host
+
+  [[nodiscard]] bool pageable() const { return device == nullptr && !pinned; }
+};
+
+struct CopyWork {
+  std::byte* dst;
+  const std::byte* src;
+  size_t bytes;
+
+  void run(Device&) { std::memmove(dst, src, bytes); }
+  void release() {}
+};
+
+struct StagedCopyWork {
+  std::byte* dst;
+  void* staged;
+  size_t bytes;
+
+  void run(Device&) { std::memcpy(dst, staged, bytes); }
+  void release() { std::free(staged); }
+};
+
+struct FillWork {
+  std::byte* dst;
+  int value;
+  size_t bytes;
+
+  void run(Device&) { std::memset(dst, value, bytes); }
+  void release() {}
+};
+
+orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t bytes, Side* side) {
+  if (pointer == nullptr) return fail(orErrorInvalidValue, "%s is null", name);
+  if (const auto location = driver.space.locate(pointer)) {
+    side->device = &driver.devices[static_cast<size_t>(location->device)];
+    side->bytes = driver.space.backing(*location);
+    if (const orError_t error = side->device->failure.refuse()) return error;
+    return side->device->memory.check_range(location->offset, bytes);
+  }
+  side->bytes = static_cast<std::byte*>(const_cast<void*>(pointer));  // a source is only read
+  if (const auto block = find_pinned(pointer)) {
+    side->pinned = true;
+    const auto before = static_cast<size_t>(side->bytes - static_cast<std::byte*>(block->base));
+    if (bytes > block->bytes - before) {
+      return fail(orErrorOutOfRange,
+                  "%zu bytes at %p run past the end of the pinned memory of %zu bytes at %p; %zu bytes are left there",
+                  bytes, pointer, block->bytes, block->base, block->bytes - before);
+    }
+  }
+  return orSuccess;
+}
+
+orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
+  constexpr const char* kNames[] = {"orMemcpyHostToHost", "orMemcpyHostToDevice", "orMemcpyDeviceToHost",
+                                    "orMemcpyDeviceToDevice"};
+  const int actual = (src.device != nullptr ? 2 : 0) + (dst.device != nullptr ? 1 : 0);
+  if (kind == orMemcpyDefault || static_cast<int>(kind) == actual) return orSuccess;
+  if (kind < orMemcpyHostToHost || kind > orMemcpyDefault) {
+    return fail(orErrorInvalidMemcpyKind, "kind %d does not exist; valid are 0 to 4", static_cast<int>(kind));
+  }
+  return fail(orErrorInvalidMemcpyKind, "kind is %s, but src is %s memory and dst is %s memory; pass %s", kNames[kind],
+              src.device != nullptr ? "device" : "host", dst.device != nullptr ? "device" : "host", kNames[actual]);
+}
+
+orError_t look_up_both(Driver& driver, void* dst, const void* src, size_t bytes, orMemcpyKind kind, Side* dst_side,
+                       Side* src_side) {
+  if (const orError_t error = look_up(driver, "dst", dst, bytes, dst_side)) return error;
+  if (const orError_t error = look_up(driver, "src", src, bytes, src_side)) return error;
+  return check_kind(kind, *dst_side, *src_side);
+}
+
+orError_t look_up_device(Driver& driver, const void* pointer, size_t bytes, Side* side) {
+  if (const orError_t error = look_up(driver, "pointer", pointer, bytes, side)) return error;
+  if (side->device == nullptr) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
+  return orSuccess;
+}
+
+// Runs the work on the default stream of the device and waits for it.
+template <class Work>
+orError_t run_and_wait(Device& device, const Work& work) {
+  Stream& stream = *device.streams.at(0);
+  uint64_t sequence = 0;
+  if (const orError_t error =
+          stream.submit(stream.generation.load(), Task(work), device.placement_when_waited_for(), &sequence)) {
+    return error;
+  }
+  return device.synchronize(stream, sequence);
+}
+
+// Whether a copy from pageable memory is to be queued from a staging buffer. With an idle stream it is not: the
+// caller has to read the source anyway, and can as well write it to where it belongs.
+bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
+  return bytes <= kStagingBytes &&
+         (device.launch == LaunchMode::kAsync || (device.launch == LaunchMode::kAuto && !stream.idle()));
+}
+
+orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {
+  void* const staged = std::malloc(copy.bytes);
+  if (staged == nullptr) {
+    return fail(orErrorMemoryAllocation, "the host has no memory for a staging buffer of %zu bytes", copy.bytes);
+  }
+  std::memcpy(staged, copy.src, copy.bytes);
+  uint64_t sequence = 0;
+  return ref.stream->submit(ref.generation, Task(StagedCopyWork{copy.dst, staged, copy.bytes}), Placement::kQueue,
+                            &sequence);
+}
+
+orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, size_t bytes) {
+  Device& device = ref.stream->device();
+  const CopyWork copy{dst.bytes, src.bytes, bytes};
+  if (src.pageable() && dst.device != nullptr && wants_staging(device, *ref.stream, bytes)) {
+    return queue_staged(ref, copy);
+  }
+  const bool wait = src.pageable() || dst.pageable();
+  const Placement placement = wait ? device.placement_when_waited_for() : device.placement(bytes);
+  uint64_t sequence = 0;
+  if (const orError_t error = ref.stream->submit(ref.generation, Task(copy), placement, &sequence)) return error;
+  // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of
+  // size and of what else the stream was doing, and when a failure is reported may not depend on that.
+  if (dst.pageable()) return device.synchronize(*ref.stream, sequence);
+  if (wait) ref.stream->wait(sequence);
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) {
+  const Call call("orMemcpy");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  if (bytes == 0) return orSuccess;
+  Side dst_side;
+  Side src_side;
+  if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
+  const CopyWork copy{dst_side.bytes, src_side.bytes, bytes};
+  Device* const device = dst_side.device != nullptr ? dst_side.device : src_side.device;
+  if (device == nullptr) {
+    std::memmove(dst, src, bytes);
+    return orSuccess;
+  }
+  if (src_side.device != nullptr && src_side.device != device) {
+    Stream& stream = *src_side.device->streams.at(0);
+    if (const orError_t error = src_side.device->synchronize(stream, stream.queued())) return error;
+  }
+  return run_and_wait(*device, copy);
+}
+
+orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
+  const Call call("orMemcpyAsync");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = ref.stream->device().failure.refuse()) return error;
+  if (bytes == 0) return orSuccess;
+  Side dst_side;
+  Side src_side;
+  if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
+  return queue_copy(ref, dst_side, src_side, bytes);
+}
+
+orError_t orMemset(void* pointer, int value, size_t bytes) {
+  const Call call("orMemset");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  if (bytes == 0) return orSuccess;
+  Side side;
+  if (const orError_t error = look_up_device(*driver, pointer, bytes, &side)) return error;
+  return run_and_wait(*side.device, FillWork{side.bytes, value, bytes});
+}
+
+orError_t orMemsetAsync(void* pointer, int value, size_t bytes, orStream_t stream) {
+  const Call call("orMemsetAsync");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  Device& device = ref.stream->device();
+  if (const orError_t error = device.failure.refuse()) return error;
+  if (bytes == 0) return orSuccess;
+  Side side;
+  if (const orError_t error = look_up_device(*driver, pointer, bytes, &side)) return error;
+  uint64_t sequence = 0;
+  return ref.stream->submit(ref.generation, Task(FillWork{side.bytes, value, bytes}), device.placement(bytes),
+                            &sequence);
+}

@@ -1,0 +1,108 @@
+// Synchronisation and reset of a device.
+#include "device.h"
+
+#include "driver.h"
+#include "error.h"
+
+namespace openreg::driver {
+namespace {
+
+// Up to this size the hand-off to a stream's thread costs more than the work.
+constexpr size_t kSmallWork = size_t{1} << 20;
+
+}  // namespace
+
+bool Device::begin() {
+  uint32_t number = 0;
+  Stream* const stream = streams.take(&number);
+  if (stream == nullptr) return false;
+  stream->begin(*this, number, 0);
+  return true;
+}
+
+template <class Wait>
+orError_t Device::synchronize_with(Wait wait) {
+  if (const orError_t error = failure.refuse()) return error;
+  const uint64_t resets = failure.resets();
+  wait();
+  if (resetting_.load() || failure.resets() != resets) {
+    return fail(orErrorLaunchFailure, "orDeviceReset of openreg:%d dropped the work that this call waited for", index);
+  }
+  return failure.report();
+}
+
+orError_t Device::synchronize() {
+  return synchronize_with([this] {
+    for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
+      stream->wait(stream->queued());
+    }
+  });
+}
+
+orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
+  return synchronize_with([&] { stream.wait(sequence); });
+}
+
+orError_t Device::reset() {
+  const std::lock_guard lock(reset_mutex_);
+  resetting_.store(true);
+  // Work of this device may be waiting for streams of any device.
+  started_driver()->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
+  streams.for_each_alive([this](Stream& stream, uint32_t number, uint64_t generation) {
+    if (number == 0) {
+      stream.drain();  // the default stream lives on
+    } else if (stream.end(generation) == orSuccess) {  // else another thread has just destroyed it
+      streams.give_back(number);
+    }
+  });
+  events.for_each_alive([this](Event& event, uint32_t number, uint64_t generation) {
+    if (event.end(generation)) events.give_back(number);
+  });
+  memory.clear();
+  faults.clear();
+  failure.clear();
+  resetting_.store(false);
+  return orSuccess;
+}
+
+Placement Device::placement(size_t bytes) const noexcept {
+  return bytes <= kSmallWork             ? placement_when_waited_for()
+         : launch == LaunchMode::kInline ? Placement::kCaller
+                                         : Placement::kQueue;
+}
+
+Placement Device::placement_when_waited_for() const noexcept {
+  switch (launch) {
+    case LaunchMode::kAuto:
+      return Placement::kCallerIfIdle;
+    case LaunchMode::kAsync:
+      return Placement::kQueue;
+    case LaunchMode::kInline:
+      break;
+  }
+  return Placement::kCaller;
+}
+
+void Device::list_served(Stream& stream, Stream** next) noexcept {
+  *next = served_.load();
+  while (!served_.compare_exchange_weak(*next, &stream)) {
+  }
+}
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+orError_t orDeviceSynchronize() {
+  const Call call("orDeviceSynchronize");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return driver->current_device().synchronize();
+}
+
+orError_t orDeviceReset() {
+  const Call call("orDeviceReset");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return driver->current_device().reset();
+}

@@ -1,0 +1,65 @@
+// One simulated device: its memory, its streams and events, and what has gone wrong with it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+#include "config.h"
+#include "device_memory.h"
+#include "event.h"
+#include "failure.h"
+#include "faults.h"
+#include "handle_table.h"
+#include "process.h"
+#include "stream.h"
+
+namespace openreg::driver {
+
+class Device {
+ public:
+  Device(int device_index, LaunchMode launch_mode, const AddressSpace& space)
+      : index(device_index), launch(launch_mode), memory(device_index, space) {}
+
+  // Creates the default stream. False when the host has no memory.
+  bool begin();
+  // orDeviceReset.
+  orError_t reset();
+
+  // Whether work runs; otherwise it is dropped.
+  [[nodiscard]] bool runs_work() const noexcept { return !stopping() && !failure.present(); }
+  // Whether work that is running or waiting must end now.
+  [[nodiscard]] bool stopping() const noexcept { return resetting_.load() || failure.lost() || process_is_ending(); }
+
+  // Waits for all work queued so far and reports the failure of a kernel, or that a reset dropped the work.
+  orError_t synchronize();
+  // The same for the work of one stream up to a sequence.
+  orError_t synchronize(Stream& stream, uint64_t sequence);
+
+  // Where a copy or kernel that touches `bytes` runs, and one that its caller waits for.
+  [[nodiscard]] Placement placement(size_t bytes) const noexcept;
+  [[nodiscard]] Placement placement_when_waited_for() const noexcept;
+
+  // Adds a stream to the list of those that ever had a thread. Thread: lock-free.
+  void list_served(Stream& stream, Stream** next) noexcept;
+  [[nodiscard]] Stream* first_served() const noexcept { return served_.load(std::memory_order_acquire); }
+
+  const int index;
+  const LaunchMode launch;
+  DeviceMemory memory;
+  Failure failure;
+  Faults faults;
+  HandleTable<Stream> streams;  // the default stream has index 0
+  HandleTable<Event> events;
+
+ private:
+  template <class Wait>
+  orError_t synchronize_with(Wait wait);
+
+  std::atomic<Stream*> served_{nullptr};
+  std::atomic<bool> resetting_{false};
+  std::mutex reset_mutex_;  // one reset at a time
+};
+
+}  // namespace openreg::driver

@@ -1,0 +1,180 @@
+// Best fit over a map of all blocks; a freed block is joined with its free neighbours at once.
+#include "device_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <new>
+
+#include "error.h"
+
+namespace openreg::driver {
+namespace {
+
+// Smaller blocks keep their pages: giving them back costs a system call, and touching them again a page fault.
+constexpr size_t kGiveBackBytes = size_t{1} << 20;
+
+constexpr size_t round_up(size_t number, size_t multiple) { return (number + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(int device, const AddressSpace& space)
+    : device_(device), space_(space), capacity_(space.memory_per_device()), free_bytes_(capacity_) {
+  blocks_.emplace(0, Block{capacity_, 0});
+  free_blocks_.emplace(capacity_, 0);
+}
+
+orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
+  const std::lock_guard lock(mutex_);
+  const size_t needed = bytes <= capacity_ ? round_up(bytes, kAlignment) : bytes;
+  const auto fit = free_blocks_.lower_bound({needed, 0});
+  if (fit == free_blocks_.end()) {
+    const size_t largest = free_blocks_.empty() ? 0 : free_blocks_.rbegin()->first;
+    return fail(orErrorMemoryAllocation,
+                "openreg:%d has no room for %zu bytes; of its %zu bytes %zu are free, the largest piece has %zu",
+                device_, bytes, capacity_, free_bytes_, largest);
+  }
+  const size_t start = fit->second;
+  if (const orError_t error = commit(start + needed)) return error;
+  const auto block = blocks_.find(start);
+  const size_t rest = block->second.bytes - needed;
+  try {
+    if (rest > 0) {
+      const auto remainder = blocks_.emplace(start + needed, Block{rest, 0}).first;
+      try {
+        free_blocks_.emplace(rest, start + needed);
+      } catch (const std::bad_alloc&) {
+        blocks_.erase(remainder);
+        throw;
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(orErrorMemoryAllocation, "the host has no memory for the record of an allocation on openreg:%d",
+                device_);
+  }
+  free_blocks_.erase(fit);
+  block->second = Block{needed, bytes};
+  free_bytes_ -= needed;
+  *offset = start;
+  return orSuccess;
+}
+
+orError_t DeviceMemory::check_start(size_t offset) const {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  return find_start_locked(offset, &found);
+}
+
+orError_t DeviceMemory::free(size_t offset) {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_start_locked(offset, &found)) return error;
+  const size_t bytes = found->second.bytes;
+  if (bytes >= kGiveBackBytes) give_back_pages(offset, offset + bytes);
+  free_bytes_ += bytes;
+  join_with_free_neighbours(blocks_.find(offset));
+  return orSuccess;
+}
+
+orError_t DeviceMemory::find(size_t offset, Allocation* allocation) const {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_locked(offset, &found)) return error;
+  *allocation = Allocation{found->first, found->second.requested};
+  return orSuccess;
+}
+
+orError_t DeviceMemory::check_range(size_t offset, size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_locked(offset, &found)) return error;
+  const auto& [start, block] = *found;
+  const size_t available = start + block.requested > offset ? start + block.requested - offset : 0;
+  if (bytes > available) {
+    return fail(
+        orErrorOutOfRange,
+        "%zu bytes at openreg:%d + 0x%zx run past the end of the allocation of %zu bytes at openreg:%d + 0x%zx; "
+        "%zu bytes are left there",
+        bytes, device_, offset, block.requested, device_, start, available);
+  }
+  return orSuccess;
+}
+
+void DeviceMemory::clear() {
+  const std::lock_guard lock(mutex_);
+  give_back_pages(0, committed_);
+  blocks_.clear();
+  free_blocks_.clear();
+  blocks_.emplace(0, Block{capacity_, 0});
+  free_blocks_.emplace(capacity_, 0);
+  free_bytes_ = capacity_;
+}
+
+size_t DeviceMemory::free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return free_bytes_;
+}
+
+orError_t DeviceMemory::find_locked(size_t offset, Blocks::const_iterator* found) const {
+  const auto block = std::prev(blocks_.upper_bound(offset));
+  if (block->second.requested == 0) {
+    return fail(orErrorFreedPointer, "openreg:%d + 0x%zx is not allocated, or no longer", device_, offset);
+  }
+  *found = block;
+  return orSuccess;
+}
+
+orError_t DeviceMemory::find_start_locked(size_t offset, Blocks::const_iterator* found) const {
+  if (const orError_t error = find_locked(offset, found)) return error;
+  const auto& [start, block] = **found;
+  if (start != offset) {
+    return fail(orErrorMisalignedPointer,
+                "openreg:%d + 0x%zx lies %zu bytes inside the allocation of %zu bytes at openreg:%d + 0x%zx; pass its "
+                "start",
+                device_, offset, offset - start, block.requested, device_, start);
+  }
+  return orSuccess;
+}
+
+orError_t DeviceMemory::commit(size_t end) {
+  if (end <= committed_) return orSuccess;
+  const size_t wanted = std::min(round_up(end, AddressSpace::kSegment), capacity_);
+  if (mprotect(space_.backing({device_, committed_}), wanted - committed_, PROT_READ | PROT_WRITE) != 0) {
+    return fail(orErrorMemoryAllocation, "the host has no memory for another %zu bytes of openreg:%d (%s)",
+                wanted - committed_, device_, std::strerror(errno));
+  }
+  committed_ = wanted;
+  return orSuccess;
+}
+
+void DeviceMemory::join_with_free_neighbours(Blocks::iterator block) {
+  if (const auto next = std::next(block); next != blocks_.end() && next->second.requested == 0) {
+    free_blocks_.erase({next->second.bytes, next->first});
+    block->second.bytes += next->second.bytes;
+    blocks_.erase(next);
+  }
+  if (block != blocks_.begin()) {
+    if (const auto previous = std::prev(block); previous->second.requested == 0) {
+      free_blocks_.erase({previous->second.bytes, previous->first});
+      previous->second.bytes += block->second.bytes;
+      blocks_.erase(block);
+      block = previous;
+    }
+  }
+  block->second.requested = 0;
+  free_blocks_.emplace(block->second.bytes, block->first);
+}
+
+void DeviceMemory::give_back_pages(size_t begin, size_t end) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t first = round_up(begin, page);
+  const size_t last = end / page * page;
+  // The host may refuse (locked memory, for example): then the pages stay, which costs memory only.
+  if (first < last) (void)madvise(space_.backing({device_, first}), last - first, MADV_DONTNEED);
+}
+
+}  // namespace openreg::driver

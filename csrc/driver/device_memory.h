@@ -1,0 +1,68 @@
+// The memory of one device: which parts are allocated, and which free.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "address_space.h"
+#include "openreg.h"
+
+namespace openreg::driver {
+
+// Thread: safe; every function takes the object's own lock, and none waits for anything else.
+class DeviceMemory {
+ public:
+  static constexpr size_t kAlignment = 512;
+
+  struct Allocation {
+    size_t offset = 0;
+    size_t bytes = 0;  // as requested
+  };
+
+  DeviceMemory(int device, const AddressSpace& space);
+
+  // Finds room for `bytes` (not zero) and makes it accessible to kernels.
+  orError_t allocate(size_t bytes, size_t* offset);
+  // Checks that an allocation starts at the offset.
+  orError_t check_start(size_t offset) const;
+  // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
+  orError_t free(size_t offset);
+  // The allocation that the offset lies in.
+  orError_t find(size_t offset, Allocation* allocation) const;
+  // Checks that `bytes` from the offset on lie in one allocation.
+  orError_t check_range(size_t offset, size_t bytes) const;
+  // Frees everything and gives all pages back.
+  void clear();
+
+  [[nodiscard]] size_t free_bytes() const;
+  [[nodiscard]] size_t total_bytes() const { return capacity_; }
+
+ private:
+  struct Block {
+    size_t bytes;      // a multiple of kAlignment
+    size_t requested;  // 0 for a free block
+  };
+  // Every byte of the memory belongs to one block; the key is its offset. Two free blocks never touch.
+  using Blocks = std::map<size_t, Block>;
+
+  // All below: Requires: mutex_ is held.
+  orError_t find_locked(size_t offset, Blocks::const_iterator* found) const;
+  orError_t find_start_locked(size_t offset, Blocks::const_iterator* found) const;
+  orError_t commit(size_t end);
+  void join_with_free_neighbours(Blocks::iterator block);
+  void give_back_pages(size_t begin, size_t end) const;
+
+  const int device_;
+  const AddressSpace& space_;
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  Blocks blocks_;
+  std::set<std::pair<size_t, size_t>> free_blocks_;  // (bytes, offset): the first that is large enough fits best
+  size_t free_bytes_;
+  size_t committed_ = 0;  // bytes from the start that kernels can access; never shrinks
+};
+
+}  // namespace openreg::driver

@@ -1,0 +1,163 @@
+// Starts the driver, and the functions that describe it: those need no started driver and work in a forked child.
+#include "driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+
+#include "error.h"
+#include "fault_handler.h"
+#include "process.h"
+
+namespace openreg::driver {
+namespace {
+
+constexpr int kMajor = 1;
+constexpr int kMinor = 0;
+
+std::atomic<Driver*> g_driver{nullptr};
+std::atomic<bool> g_forked{false};
+thread_local int t_device = 0;
+
+orError_t start_driver(Driver** driver) {
+  const Config* config = nullptr;
+  if (const orError_t error = get_config(&config)) return error;
+  const std::lock_guard lock(start_mutex());
+  *driver = g_driver.load();
+  if (*driver != nullptr) return orSuccess;
+
+  auto started = std::make_unique<Driver>();
+  if (const orError_t error = started->space.reserve(config->device_count, config->device_memory)) return error;
+  for (int index = 0; index < config->device_count; ++index) {
+    Device& device = started->devices.emplace_back(index, config->launch, started->space);
+    if (!device.begin()) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
+  }
+  if (!watch_process_end()) return fail(orErrorInitialization, "the host refused another function to call at exit");
+  // Last: nothing after it fails, and it keeps a pointer to the address space.
+  if (const orError_t error = explain_device_faults(started->space)) return error;
+  *driver = started.release();  // never destroyed: see process.cpp
+  g_driver.store(*driver);
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t get_driver(Driver** driver) {
+  if (inside_kernel()) {
+    return fail(
+        orErrorNotSupported,
+        "called by a kernel; a kernel may call orGetHostAlias, orPointerGetAttributes and the functions that only "
+        "describe, since anything else could wait for the kernel itself");
+  }
+  return get_driver_in_kernel(driver);
+}
+
+orError_t get_driver_in_kernel(Driver** driver) {
+  *driver = g_driver.load(std::memory_order_acquire);
+  if (*driver != nullptr) [[likely]]
+    return orSuccess;
+  if (g_forked.load()) {
+    return fail(orErrorForked,
+                "this process was forked after its parent had initialised the driver, and cannot use the devices; "
+                "initialise the driver after the fork only, or start the process with the 'spawn' start method");
+  }
+  return start_driver(driver);
+}
+
+Driver* started_driver() noexcept { return g_driver.load(); }
+
+void cut_off_driver() noexcept {
+  if (g_driver.exchange(nullptr) != nullptr) g_forked.store(true);
+}
+
+orError_t check_device_index(int index) {
+  const Config* config = nullptr;
+  if (const orError_t error = get_config(&config)) return error;
+  if (index >= 0 && index < config->device_count) return orSuccess;
+  return fail(orErrorInvalidDevice, "device %d does not exist; valid are 0 to %d", index, config->device_count - 1);
+}
+
+orError_t Driver::find_device(int index, Device** device) {
+  if (const orError_t error = check_device_index(index)) return error;
+  *device = &devices[static_cast<size_t>(index)];
+  return orSuccess;
+}
+
+Device& Driver::current_device() { return devices[static_cast<size_t>(t_device)]; }
+
+orError_t Driver::find_stream(orStream_t handle, StreamRef* ref) {
+  if (handle == nullptr) {
+    ref->stream = current_device().streams.at(0);
+    ref->generation = ref->stream->generation.load();
+    return orSuccess;
+  }
+  const Handle parts = Handle::unpack(reinterpret_cast<uint64_t>(handle));
+  if (parts.kind == HandleKind::kStream && static_cast<size_t>(parts.device) < devices.size()) {
+    Stream* const stream = devices[static_cast<size_t>(parts.device)].streams.at(parts.index);
+    if (stream != nullptr && stream->generation.load() == parts.generation && parts.generation % 2 == 1) {
+      *ref = StreamRef{stream, parts.generation};
+      return orSuccess;
+    }
+  }
+  return fail(orErrorInvalidHandle, "%p is not a stream, or no longer", static_cast<void*>(handle));
+}
+
+orError_t Driver::find_event(orEvent_t handle, EventRef* ref) {
+  const Handle parts = Handle::unpack(reinterpret_cast<uint64_t>(handle));
+  if (parts.kind == HandleKind::kEvent && static_cast<size_t>(parts.device) < devices.size()) {
+    Device& device = devices[static_cast<size_t>(parts.device)];
+    Event* const event = device.events.at(parts.index);
+    if (event != nullptr && event->generation.load() == parts.generation && parts.generation % 2 == 1) {
+      *ref = EventRef{event, &device, parts.index, parts.generation};
+      return orSuccess;
+    }
+  }
+  return fail(orErrorInvalidHandle, "%p is not an event, or no longer", static_cast<void*>(handle));
+}
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+orError_t orDriverGetVersion(int* version) {
+  const Call call("orDriverGetVersion");
+  if (version == nullptr) return fail(orErrorInvalidValue, "version is null");
+  *version = 1000 * kMajor + kMinor;
+  return orSuccess;
+}
+
+orError_t orGetDeviceCount(int* count) {
+  const Call call("orGetDeviceCount");
+  if (count == nullptr) return fail(orErrorInvalidValue, "count is null");
+  const Config* config = nullptr;
+  if (const orError_t error = get_config(&config)) return error;
+  *count = config->device_count;
+  return orSuccess;
+}
+
+orError_t orGetDevice(int* device) {
+  const Call call("orGetDevice");
+  if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
+  *device = t_device;
+  return orSuccess;
+}
+
+orError_t orSetDevice(int device) {
+  const Call call("orSetDevice");
+  if (const orError_t error = check_device_index(device)) return error;
+  t_device = device;
+  return orSuccess;
+}
+
+orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
+  const Call call("orGetDeviceProperties");
+  if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
+  if (const orError_t error = check_device_index(device)) return error;
+  const Config* config = nullptr;
+  if (const orError_t error = get_config(&config)) return error;
+  *properties =
+      orDeviceProp{"openreg simulated accelerator", config->device_memory, DeviceMemory::kAlignment, kMajor, kMinor};
+  return orSuccess;
+}

@@ -1,0 +1,104 @@
+// The last error of each thread, and the names, sentences and texts of errors.
+#include "error.h"
+
+#include <array>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+
+namespace openreg::driver {
+namespace {
+
+struct ErrorText {
+  const char* name;
+  const char* sentence;
+};
+
+constexpr std::array<ErrorText, 16> kErrorTexts = {{
+    {"orSuccess", "no error"},
+    {"orErrorInvalidValue", "an argument is null or outside its range"},
+    {"orErrorInvalidDevice", "no device has this index"},
+    {"orErrorMemoryAllocation", "there is too little free memory"},
+    {"orErrorInvalidPointer", "the pointer was never handed out by the driver"},
+    {"orErrorFreedPointer", "the pointer lies in device memory that is not allocated, or no longer"},
+    {"orErrorMisalignedPointer", "the pointer lies inside an allocation where its start is required"},
+    {"orErrorOutOfRange", "the bytes named run past the end of the allocation"},
+    {"orErrorInvalidHandle", "the stream, event or kernel does not exist, or no longer"},
+    {"orErrorInvalidMemcpyKind", "the kind of the copy contradicts where the two pointers lie"},
+    {"orErrorNotReady", "the work asked about has not finished"},
+    {"orErrorLaunchFailure", "a kernel failed; the device runs nothing more until orDeviceReset"},
+    {"orErrorDeviceLost", "the device is lost until orDeviceReset"},
+    {"orErrorForked", "the driver was initialised before this process was forked"},
+    {"orErrorInitialization", "the driver could not start"},
+    {"orErrorNotSupported", "the driver does not support what was asked for"},
+}};
+
+constexpr ErrorText kUnknownError = {"orErrorUnknown", "the driver has no error of this number"};
+
+const ErrorText& error_text(orError_t error) {
+  const auto index = static_cast<size_t>(error);
+  return index < kErrorTexts.size() ? kErrorTexts[index] : kUnknownError;
+}
+
+struct ThreadErrors {
+  const char* function = "";
+  orError_t last = orSuccess;  // cleared by orGetLastError
+  orError_t staying = orSuccess;
+  const std::atomic<uint64_t>* resets = nullptr;  // of the device that `staying` is about
+  uint64_t resets_seen = 0;
+  char detail[1024] = "";
+
+  [[nodiscard]] orError_t current() const {
+    if (last != orSuccess) return last;
+    return staying != orSuccess && resets->load() == resets_seen ? staying : orSuccess;
+  }
+};
+
+thread_local ThreadErrors t_errors;
+
+}  // namespace
+
+Call::Call(const char* function) noexcept : previous_(t_errors.function) { t_errors.function = function; }
+
+Call::~Call() { t_errors.function = previous_; }
+
+orError_t fail(orError_t error, const char* format, ...) noexcept {
+  ThreadErrors& errors = t_errors;
+  const int used = std::snprintf(errors.detail, sizeof(errors.detail), "%s: ", errors.function);
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(errors.detail + used, sizeof(errors.detail) - static_cast<size_t>(used), format, arguments);
+  va_end(arguments);
+  errors.last = error;
+  return error;
+}
+
+orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,
+                           uint64_t seen) noexcept {
+  (void)fail(error, "%s", text);
+  ThreadErrors& errors = t_errors;
+  errors.last = orSuccess;
+  errors.staying = error;
+  errors.resets = &resets;
+  errors.resets_seen = seen;
+  return error;
+}
+
+}  // namespace openreg::driver
+
+using openreg::driver::error_text;
+using openreg::driver::t_errors;
+
+const char* orGetErrorName(orError_t error) { return error_text(error).name; }
+
+const char* orGetErrorString(orError_t error) { return error_text(error).sentence; }
+
+orError_t orPeekLastError() { return t_errors.current(); }
+
+orError_t orGetLastError() {
+  const orError_t error = t_errors.current();
+  t_errors.last = orSuccess;
+  return error;
+}
+
+const char* orGetErrorDetail() { return t_errors.detail; }

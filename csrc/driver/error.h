@@ -1,0 +1,33 @@
+// How a function of the driver fails: the error is kept for the calling thread, together with a text that names the
+// function, what it was given and what is valid.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "openreg.h"
+
+namespace openreg::driver {
+
+// Names the function that the thread is in, for the texts of `fail`. One stands at the top of every function of the
+// interface. They nest, because a kernel that runs on the calling thread may call the driver again.
+class Call {
+ public:
+  explicit Call(const char* function) noexcept;
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  const char* previous_;
+};
+
+// Keeps the error and its text, and returns the error.
+[[gnu::format(printf, 2, 3)]] orError_t fail(orError_t error, const char* format, ...) noexcept;
+
+// The same for an error that stays: it is this thread's last error until `resets`, the count of a device's resets,
+// moves on from `seen`.
+orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,
+                           uint64_t seen) noexcept;
+
+}  // namespace openreg::driver

@@ -1,0 +1,224 @@
+// Events. Without timing a record is nothing but the stream's sequence number; with timing a task takes the time when
+// the stream gets there.
+#include "event.h"
+
+#include "driver.h"
+#include "error.h"
+
+namespace openreg::driver {
+
+struct Event::TimeStamp {
+  Event* event;
+  uint64_t record;
+
+  void run(Device&) { event->set_time(record); }
+  void release() {}
+};
+
+bool Event::Point::passed() const noexcept { return stream == nullptr || stream->passed(sequence); }
+
+uint64_t Event::begin(unsigned flags) {
+  const std::lock_guard lock(mutex_);
+  point_ = Point{};
+  timing_.store((flags & orEventDisableTiming) == 0);
+  return generation.fetch_add(1) + 1;
+}
+
+bool Event::end(uint64_t expected_generation) {
+  const std::lock_guard lock(mutex_);
+  return generation.compare_exchange_strong(expected_generation, expected_generation + 1);
+}
+
+orError_t Event::record(const StreamRef& ref) {
+  const uint64_t record = records_.fetch_add(1) + 1;
+  Stream& stream = *ref.stream;
+  uint64_t sequence = stream.queued();
+  if (timing()) {
+    if (stream.passed(sequence)) {
+      set_time(record);
+    } else if (const orError_t error =
+                   stream.submit(ref.generation, Task(TimeStamp{this, record}), Placement::kQueue, &sequence)) {
+      return error;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (record > point_record_) {  // else another thread has recorded later
+    point_record_ = record;
+    point_ = Point{&stream, sequence};
+  }
+  return orSuccess;
+}
+
+Event::Point Event::last() const {
+  const std::lock_guard lock(mutex_);
+  return point_;
+}
+
+bool Event::time_of_last(Clock::time_point* time) const {
+  const std::lock_guard lock(mutex_);
+  if (!point_.passed() || time_record_ < point_record_) return false;
+  *time = time_;
+  return true;
+}
+
+void Event::set_time(uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  if (record <= time_record_) return;
+  time_record_ = record;
+  time_ = Clock::now();
+}
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+namespace {
+
+// The last record of an event whose device still works, for the functions that wait for it or ask about it.
+orError_t find_last(Driver& driver, orEvent_t handle, EventRef* ref, Event::Point* point) {
+  if (const orError_t error = driver.find_event(handle, ref)) return error;
+  if (const orError_t error = ref->device->failure.refuse()) return error;
+  *point = ref->event->last();
+  return orSuccess;
+}
+
+orError_t find_time(Driver& driver, orEvent_t handle, const char* which, EventRef* ref,
+                    Event::Clock::time_point* time) {
+  Event::Point point;
+  if (const orError_t error = find_last(driver, handle, ref, &point)) return error;
+  if (!ref->event->timing()) {
+    return fail(orErrorInvalidValue, "the %s event was created with orEventDisableTiming", which);
+  }
+  if (point.stream == nullptr) return fail(orErrorInvalidValue, "the %s event was never recorded", which);
+  if (ref->event->time_of_last(time)) return orSuccess;
+  if (const orError_t error = ref->device->failure.report()) return error;  // the record may have been dropped
+  return orErrorNotReady;
+}
+
+orError_t create_event(orEvent_t* event, unsigned flags) {
+  if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
+  if ((flags & ~unsigned{orEventDisableTiming}) != 0) {
+    return fail(orErrorInvalidValue, "flags 0x%x are unknown; valid are orEventDefault and orEventDisableTiming",
+                flags);
+  }
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  Device& device = driver->current_device();
+  if (const orError_t error = device.failure.refuse()) return error;
+  uint32_t index = 0;
+  Event* const object = device.events.take(&index);
+  if (object == nullptr) {
+    return fail(orErrorMemoryAllocation, "no event is left on openreg:%d, where %zu can exist; destroy some",
+                device.index, device.events.kCapacity);
+  }
+  const Handle handle{HandleKind::kEvent, device.index, index, object->begin(flags)};
+  *event = reinterpret_cast<orEvent_t>(handle.pack());
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t orEventCreate(orEvent_t* event) {
+  const Call call("orEventCreate");
+  return create_event(event, orEventDefault);
+}
+
+orError_t orEventCreateWithFlags(orEvent_t* event, unsigned flags) {
+  const Call call("orEventCreateWithFlags");
+  return create_event(event, flags);
+}
+
+orError_t orEventDestroy(orEvent_t event) {
+  const Call call("orEventDestroy");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  EventRef ref;
+  if (const orError_t error = driver->find_event(event, &ref)) return error;
+  if (const orError_t error = ref.device->failure.refuse()) return error;
+  if (!ref.event->end(ref.generation)) return fail(orErrorInvalidHandle, "the event no longer exists");
+  ref.device->events.give_back(ref.index);
+  return orSuccess;
+}
+
+orError_t orEventRecord(orEvent_t event, orStream_t stream) {
+  const Call call("orEventRecord");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  EventRef event_ref;
+  if (const orError_t error = driver->find_event(event, &event_ref)) return error;
+  StreamRef stream_ref;
+  if (const orError_t error = driver->find_stream(stream, &stream_ref)) return error;
+  if (event_ref.device != &stream_ref.stream->device()) {
+    return fail(orErrorInvalidValue,
+                "the event belongs to openreg:%d and the stream to openreg:%d; record it on a stream of its own device",
+                event_ref.device->index, stream_ref.stream->device().index);
+  }
+  if (const orError_t error = event_ref.device->failure.refuse()) return error;
+  return event_ref.event->record(stream_ref);
+}
+
+orError_t orEventSynchronize(orEvent_t event) {
+  const Call call("orEventSynchronize");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  EventRef ref;
+  Event::Point point;
+  if (const orError_t error = find_last(*driver, event, &ref, &point)) return error;
+  if (point.stream == nullptr) return ref.device->failure.report();
+  return ref.device->synchronize(*point.stream, point.sequence);
+}
+
+orError_t orEventQuery(orEvent_t event) {
+  const Call call("orEventQuery");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  EventRef ref;
+  Event::Point point;
+  if (const orError_t error = find_last(*driver, event, &ref, &point)) return error;
+  const bool passed = point.passed();
+  if (const orError_t error = ref.device->failure.report()) return error;
+  return passed ? orSuccess : orErrorNotReady;
+}
+
+orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t end) {
+  const Call call("orEventElapsedTime");
+  if (milliseconds == nullptr) return fail(orErrorInvalidValue, "milliseconds is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  EventRef start_ref;
+  Event::Clock::time_point start_time;
+  if (const orError_t error = find_time(*driver, start, "start", &start_ref, &start_time)) return error;
+  EventRef end_ref;
+  Event::Clock::time_point end_time;
+  if (const orError_t error = find_time(*driver, end, "end", &end_ref, &end_time)) return error;
+  if (start_ref.device != end_ref.device) {
+    return fail(orErrorInvalidValue, "the start event belongs to openreg:%d and the end event to openreg:%d",
+                start_ref.device->index, end_ref.device->index);
+  }
+  *milliseconds = std::chrono::duration<double, std::milli>(end_time - start_time).count();
+  return orSuccess;
+}
+
+orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
+  const Call call("orStreamWaitEvent");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef stream_ref;
+  if (const orError_t error = driver->find_stream(stream, &stream_ref)) return error;
+  if (const orError_t error = stream_ref.stream->device().failure.refuse()) return error;
+  EventRef event_ref;
+  Event::Point point;
+  if (const orError_t error = find_last(*driver, event, &event_ref, &point)) return error;
+  if (point.passed() || point.stream == stream_ref.stream) return orSuccess;
+
+  struct WaitFor {
+    Stream* stream;
+    uint64_t sequence;
+
+    void run(Device& device) { stream->wait_for(device, sequence); }
+    void release() {}
+  };
+  uint64_t sequence = 0;
+  return stream_ref.stream->submit(stream_ref.generation, Task(WaitFor{point.stream, point.sequence}),
+                                   Placement::kQueue, &sequence);
+}

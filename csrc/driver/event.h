@@ -1,0 +1,55 @@
+// An event: a point in the work of a stream.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+#include "openreg.h"
+
+namespace openreg::driver {
+
+class Stream;
+struct StreamRef;
+
+// Thread: safe. Recording again moves the event: whoever asked before keeps the point that was last at that time.
+class Event {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Point {
+    Stream* stream = nullptr;  // null when the event was never recorded
+    uint64_t sequence = 0;
+
+    [[nodiscard]] bool passed() const noexcept;
+  };
+
+  std::atomic<uint64_t> generation{0};  // see HandleTable
+
+  // Makes the object a new event and returns its generation.
+  uint64_t begin(unsigned flags);
+  // Ends the generation; false when it has ended already. Records still queued take no effect.
+  bool end(uint64_t expected_generation);
+
+  orError_t record(const StreamRef& ref);
+  [[nodiscard]] Point last() const;
+  [[nodiscard]] bool timing() const noexcept { return timing_.load(); }
+  // When the stream passed the last record. False when it has not yet.
+  bool time_of_last(Clock::time_point* time) const;
+
+ private:
+  struct TimeStamp;
+
+  void set_time(uint64_t record);
+
+  std::atomic<bool> timing_{false};
+  std::atomic<uint64_t> records_{0};  // numbers the records; goes on when the object is reused
+  mutable std::mutex mutex_;          // guards all below
+  Point point_;
+  uint64_t point_record_ = 0;  // the record that point_ belongs to
+  Clock::time_point time_;
+  uint64_t time_record_ = 0;  // the record that time_ belongs to
+};
+
+}  // namespace openreg::driver

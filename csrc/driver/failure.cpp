@@ -1,0 +1,44 @@
+// Stores, reports and clears the failure of a device.
+#include "failure.h"
+
+#include "error.h"
+
+namespace openreg::driver {
+
+void Failure::store(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (present()) return;
+  text_ = text;
+  state_.store(State::kStored);
+}
+
+void Failure::lose(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  text_ = text;
+  lost_.store(true);
+  state_.store(State::kReported);
+}
+
+void Failure::clear() {
+  const std::lock_guard lock(mutex_);
+  resets_.fetch_add(1);
+  lost_.store(false);
+  state_.store(State::kNone);
+}
+
+orError_t Failure::report() {
+  if (!present()) return orSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    if (present()) state_.store(State::kReported);
+  }
+  return raise();
+}
+
+orError_t Failure::raise() const {
+  const std::lock_guard lock(mutex_);
+  if (!present()) return orSuccess;  // another thread has reset the device meanwhile
+  return fail_until_reset(lost() ? orErrorDeviceLost : orErrorLaunchFailure, text_.c_str(), resets_, resets());
+}
+
+}  // namespace openreg::driver

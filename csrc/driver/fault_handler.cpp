@@ -1,0 +1,90 @@
+// A SIGSEGV handler that recognises device addresses. Everything on its path is async-signal-safe: no allocation, no
+// lock, no stdio.
+#include "fault_handler.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "error.h"
+
+namespace openreg::driver {
+namespace {
+
+const AddressSpace* g_space = nullptr;  // set before the handler is installed, never changed afterwards
+struct sigaction g_previous;
+
+// A line of text, built without the C library's formatted output.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    const size_t taken = std::min(text.size(), sizeof(text_) - used_);
+    std::memcpy(text_ + used_, text.data(), taken);
+    used_ += taken;
+    return *this;
+  }
+  Line& operator<<(int number) { return append(static_cast<uint64_t>(number), 10); }
+  Line& hexadecimal(uint64_t number) { return (*this << "0x").append(number, 16); }
+  void write_to_stderr() const {
+    // There is nowhere left to report a failed write.
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text_, used_);
+  }
+
+ private:
+  Line& append(uint64_t number, int base) {
+    const auto result = std::to_chars(text_ + used_, text_ + sizeof(text_), number, base);
+    used_ = static_cast<size_t>(result.ptr - text_);
+    return *this;
+  }
+
+  char text_[256];
+  size_t used_ = 0;
+};
+
+// Hands the fault to the handler that was there before. Without one, the default action is restored: the access is
+// repeated on return from this handler, and ends the process with the usual signal and core dump.
+void chain(int signal_number, siginfo_t* info, void* context) {
+  if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
+    g_previous.sa_sigaction(signal_number, info, context);
+  } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
+    g_previous.sa_handler(signal_number);
+  } else {
+    signal(signal_number, SIG_DFL);
+  }
+}
+
+void handle_fault(int signal_number, siginfo_t* info, void* context) {
+  const int saved_errno = errno;
+  if (const auto location = g_space->locate(info->si_addr)) {
+    Line line;
+    line << "openreg: host code accessed device memory at openreg:" << location->device << " + ";
+    line.hexadecimal(location->offset) << " (address ";
+    line.hexadecimal(reinterpret_cast<uintptr_t>(info->si_addr));
+    line << "). Copy it to the host first, for example with tensor.cpu().\n";
+    line.write_to_stderr();
+  }
+  errno = saved_errno;
+  chain(signal_number, info, context);
+}
+
+}  // namespace
+
+orError_t explain_device_faults(const AddressSpace& space) {
+  g_space = &space;
+  struct sigaction action = {};
+  action.sa_sigaction = handle_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGSEGV, &action, &g_previous) != 0) {
+    return fail(orErrorInitialization, "the handler that explains accesses to device memory was refused (%s)",
+                std::strerror(errno));
+  }
+  return orSuccess;
+}
+
+}  // namespace openreg::driver

@@ -1,0 +1,91 @@
+// Handles of streams and events. A handle is no address: it names a place in a table and the generation of the object
+// there, so that a handle that is dead, foreign or made up is recognised without being followed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <vector>
+
+namespace openreg::driver {
+
+enum class HandleKind : uint64_t { kStream = 1, kEvent = 2, kKernel = 3 };
+
+struct Handle {
+  HandleKind kind;
+  int device;
+  uint32_t index;
+  uint64_t generation;
+
+  [[nodiscard]] uint64_t pack() const noexcept {
+    return static_cast<uint64_t>(kind) | static_cast<uint64_t>(device) << 4 | uint64_t{index} << 8 | generation << 28;
+  }
+  static Handle unpack(uint64_t bits) noexcept {
+    return Handle{static_cast<HandleKind>(bits & 15), static_cast<int>(bits >> 4 & 15),
+                  static_cast<uint32_t>(bits >> 8 & 0xfffff), bits >> 28};
+  }
+};
+
+// Objects that are reused but never destroyed, so that a thread that still holds a dead one reads valid memory. Each
+// has `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner moves on at birth and death.
+template <class T>
+class HandleTable {
+ public:
+  static constexpr size_t kCapacity = size_t{1} << 17;
+
+  // An object that is not alive, or null when all are, or when the host has no memory.
+  T* take(uint32_t* index) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty() && !grow()) return nullptr;
+    *index = free_.back();
+    free_.pop_back();
+    return at(*index);
+  }
+
+  void give_back(uint32_t index) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(index);
+  }
+
+  // Thread: lock-free. Null for an index that no object has had yet.
+  [[nodiscard]] T* at(uint32_t index) const noexcept {
+    if (index >= kCapacity) return nullptr;
+    T* const chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
+    return chunk == nullptr ? nullptr : chunk + index % kChunk;
+  }
+
+  // Calls function(object, index, generation) for every object that is alive.
+  template <class Function>
+  void for_each_alive(Function function) const {
+    for (uint32_t index = 0; T* const object = at(index); ++index) {
+      const uint64_t generation = object->generation.load();
+      if (generation % 2 == 1) function(*object, index, generation);
+    }
+  }
+
+ private:
+  static constexpr size_t kChunk = 64;
+
+  // Requires: mutex_ is held.
+  bool grow() {
+    const size_t chunk = size_ / kChunk;
+    if (chunk == chunks_.size()) return false;
+    T* const objects = new (std::nothrow) T[kChunk];
+    if (objects == nullptr) return false;
+    chunks_[chunk].store(objects, std::memory_order_release);
+    for (size_t i = kChunk; i > 0; --i) free_.push_back(static_cast<uint32_t>(size_ + i - 1));
+    size_ += kChunk;
+    return true;
+  }
+
+  std::array<std::atomic<T*>, kCapacity / kChunk> chunks_{};
+  std::mutex mutex_;
+  std::vector<uint32_t> free_;
+  size_t size_ = 0;
+};
+
+}  // namespace openreg::driver

@@ -1,0 +1,81 @@
+// The kernels that are built into the device, and orGetKernel and orLaunchKernel.
+#include "kernel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "error.h"
+#include "handle_table.h"
+
+namespace openreg::driver {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kSleepName = "sleep";
+constexpr uint32_t kSleepIndex = 0;
+
+// Sleeps in short pieces, so that a reset or the end of the process need not wait for the rest.
+void sleep_until(Device& device, Clock::time_point end) {
+  constexpr auto kPiece = std::chrono::milliseconds(1);
+  for (auto now = Clock::now(); now < end && !device.stopping(); now = Clock::now()) {
+    std::this_thread::sleep_for(std::min<Clock::duration>(end - now, kPiece));
+  }
+}
+
+struct SleepWork {
+  uint64_t nanoseconds;
+  const char* name = kSleepName;
+
+  void run(Device& device) {
+    const auto start = Clock::now();
+    const auto longest = static_cast<uint64_t>((Clock::time_point::max() - start).count());
+    sleep_until(device, start + std::chrono::nanoseconds(std::min(nanoseconds, longest)));
+  }
+  void release() {}
+};
+
+}  // namespace
+
+void hang(Device& device) { sleep_until(device, Clock::time_point::max()); }
+
+void fail_kernel(Device& device, const char* name, const char* message) {
+  device.failure.store("kernel '" + std::string(name) + "' failed on openreg:" + std::to_string(device.index) + ": " +
+                       message + "; the device runs nothing more until orDeviceReset");
+}
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+orError_t orGetKernel(orKernel_t* kernel, const char* name) {
+  const Call call("orGetKernel");
+  if (kernel == nullptr || name == nullptr) return fail(orErrorInvalidValue, "kernel or name is null");
+  if (std::strcmp(name, kSleepName) != 0) {
+    return fail(orErrorInvalidValue, "the device has no kernel '%s'; valid is 'sleep'", name);
+  }
+  *kernel = reinterpret_cast<orKernel_t>(Handle{HandleKind::kKernel, 0, kSleepIndex, 1}.pack());
+  return orSuccess;
+}
+
+orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argument_bytes, orStream_t stream) {
+  const Call call("orLaunchKernel");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (reinterpret_cast<uint64_t>(kernel) != Handle{HandleKind::kKernel, 0, kSleepIndex, 1}.pack()) {
+    return fail(orErrorInvalidHandle, "%p is not a kernel", static_cast<void*>(kernel));
+  }
+  SleepWork work{};
+  if (arguments == nullptr || argument_bytes != sizeof(work.nanoseconds)) {
+    return fail(orErrorInvalidValue, "kernel 'sleep' takes %zu bytes of arguments (nanoseconds), given %zu at %p",
+                sizeof(work.nanoseconds), argument_bytes, arguments);
+  }
+  std::memcpy(&work.nanoseconds, arguments, sizeof(work.nanoseconds));
+  const bool on_caller = ref.stream->device().launch == LaunchMode::kInline;
+  return launch(ref, work, on_caller ? Placement::kCaller : Placement::kQueue);
+}

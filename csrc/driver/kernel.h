@@ -1,0 +1,58 @@
+// Launching kernels, built in or host code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "driver.h"
+#include "task.h"
+
+namespace openreg::driver {
+
+// Keeps the calling thread busy until the device stops it.
+void hang(Device& device);
+// Stores that the kernel has failed.
+void fail_kernel(Device& device, const char* name, const char* message);
+
+// Wraps a kernel's work, whose `name` is its name, so that it fails instead of running.
+template <class Work>
+struct Failing {
+  Work work;
+
+  void run(Device& device) { fail_kernel(device, work.name, "injected fault"); }
+  void release() { work.release(); }
+};
+
+// The same for a kernel that never finishes.
+template <class Work>
+struct Hanging {
+  Work work;
+
+  void run(Device& device) { hang(device); }
+  void release() { work.release(); }
+};
+
+// Launches the kernel on the stream. Takes the work in every case, and releases it when it fails.
+template <class Work>
+orError_t launch(const StreamRef& ref, Work work, Placement placement) {
+  Device& device = ref.stream->device();
+  if (const orError_t error = device.failure.refuse()) {
+    work.release();
+    return error;
+  }
+  uint64_t sequence = 0;
+  orError_t error = orSuccess;
+  if (device.faults.take(orFaultHang)) {
+    const Placement hanging = placement == Placement::kCallerIfIdle ? Placement::kQueue : placement;
+    error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work}), hanging, &sequence);
+  } else if (device.faults.take(orFaultKernel)) {
+    error = ref.stream->submit(ref.generation, Task(Failing<Work>{work}), placement, &sequence);
+  } else {
+    error = ref.stream->submit(ref.generation, Task(work), placement, &sequence);
+  }
+  if (error != orSuccess || device.launch != LaunchMode::kInline) return error;
+  return device.failure.report();
+}
+
+}  // namespace openreg::driver

@@ -1,0 +1,53 @@
+// Fork: the child has the driver's memory but none of its threads, and perhaps locks that nobody will ever release.
+// So the child's driver is cut off: it answers orErrorForked without taking a lock.
+// Exit: static destructors of other libraries may still call the driver, so its state is never destroyed. Only the
+// workers are ended, or they would run on while the process is taken down around them.
+#include "process.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "driver.h"
+#include "stream.h"
+
+namespace openreg::driver {
+namespace {
+
+std::atomic<bool> g_ending{false};
+
+void before_fork() { start_mutex().lock(); }
+
+void after_fork_in_parent() { start_mutex().unlock(); }
+
+void after_fork_in_child() {
+  start_mutex().unlock();
+  cut_off_driver();
+}
+
+// At load and not at the driver's start: a fork that overlaps the start must find the handlers in place.
+[[gnu::constructor]] void watch_forks() {
+  if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) std::abort();
+}
+
+void end_workers() {
+  Driver* const driver = started_driver();
+  if (driver == nullptr) return;  // a forked child has no workers
+  g_ending.store(true);
+  driver->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
+  driver->for_each_served_stream([](Stream& stream) { stream.stop_worker(); });
+}
+
+}  // namespace
+
+std::mutex& start_mutex() {
+  static std::mutex& mutex = *new std::mutex;  // never destroyed: see the top of this file
+  return mutex;
+}
+
+bool process_is_ending() noexcept { return g_ending.load(); }
+
+bool watch_process_end() noexcept { return std::atexit(end_workers) == 0; }
+
+}  // namespace openreg::driver

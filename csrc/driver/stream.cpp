@@ -1,0 +1,174 @@
+// Runs work in order: the ring, the thread that serves it, and the decision who runs a task.
+#include "stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <new>
+#include <system_error>
+
+#include "device.h"
+#include "error.h"
+#include "process.h"
+
+namespace openreg::driver {
+namespace {
+
+thread_local bool t_inside_kernel = false;
+
+class InsideKernel {
+ public:
+  InsideKernel() noexcept { t_inside_kernel = true; }
+  ~InsideKernel() { t_inside_kernel = false; }
+  InsideKernel(const InsideKernel&) = delete;
+  InsideKernel& operator=(const InsideKernel&) = delete;
+};
+
+// Blocks, for a thread that is about to start, the signals that are meant for the process: its own threads handle
+// those. Signals that report a fault of the thread itself stay, or a fault would end the process without a word.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&blocked, fault);
+    pthread_sigmask(SIG_BLOCK, &blocked, &previous_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t previous_;
+};
+
+void release(Task& task) {
+  const InsideKernel inside;
+  task.release();
+}
+
+}  // namespace
+
+bool inside_kernel() noexcept { return t_inside_kernel; }
+
+uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
+  const std::lock_guard lock(submit_);
+  device_ = &device;
+  index_ = index;
+  priority_ = priority;
+  return generation.fetch_add(1) + 1;
+}
+
+orError_t Stream::end(uint64_t expected_generation) {
+  const std::lock_guard lock(submit_);
+  if (generation.load() != expected_generation) return fail(orErrorInvalidHandle, "the stream no longer exists");
+  wait(queued());
+  generation.fetch_add(1);
+  stop_worker();
+  served_ = false;
+  return orSuccess;
+}
+
+orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
+  std::unique_lock lock(submit_);
+  const uint64_t last = queued();
+  *sequence = last;
+  if (generation.load() != expected_generation) {
+    lock.unlock();
+    release(task);
+    return fail(orErrorInvalidHandle, "the stream no longer exists");
+  }
+  if (placement == Placement::kCaller) wait(last);
+  if (placement == Placement::kCaller || (placement == Placement::kCallerIfIdle && passed(last))) {
+    run(task);
+    lock.unlock();  // releasing may take locks of the task's owner
+    release(task);
+    return orSuccess;
+  }
+  if (!served_ && !start_worker()) {
+    lock.unlock();
+    release(task);
+    if (process_is_ending()) return orSuccess;
+    return fail(orErrorMemoryAllocation, "the host has no thread or no memory to serve stream %u of openreg:%d", index_,
+                device_->index);
+  }
+  if (last >= kSlots) wait(last + 1 - kSlots);  // the ring is full: wait for the slot
+  if (process_is_ending()) {
+    lock.unlock();
+    release(task);
+    return orSuccess;
+  }
+  ring_[last % kSlots] = task;
+  queued_.advance(last + 1);
+  *sequence = last + 1;
+  return orSuccess;
+}
+
+void Stream::wait(uint64_t sequence) noexcept {
+  finished_.wait(sequence, [] { return process_is_ending(); });
+}
+
+void Stream::wait_for(Device& waiter, uint64_t sequence) noexcept {
+  finished_.wait(sequence, [&] { return waiter.stopping(); });
+}
+
+void Stream::wake_all() noexcept {
+  queued_.wake_all();
+  finished_.wake_all();
+}
+
+void Stream::drain() {
+  const std::lock_guard lock(submit_);
+  wait(queued());
+}
+
+bool Stream::start_worker() {
+  const std::lock_guard lock(worker_mutex_);
+  if (ring_ == nullptr) ring_.reset(new (std::nothrow) Task[kSlots]);
+  if (ring_ == nullptr) return false;
+  if (!listed_) {
+    device_->list_served(*this, &next_served_);
+    listed_ = true;
+  }
+  // After listing: a process that ends meanwhile either finds the stream in the list, or is noticed here.
+  if (process_is_ending()) return false;
+  try {
+    const SignalsBlocked blocked;
+    worker_ = std::thread([this] { serve(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  served_ = true;
+  return true;
+}
+
+void Stream::stop_worker() {
+  const std::lock_guard lock(worker_mutex_);
+  if (!worker_.joinable()) return;
+  stop_.store(true);
+  queued_.wake_all();
+  worker_.join();
+  stop_.store(false);
+}
+
+void Stream::serve() {
+  char name[16];
+  std::snprintf(name, sizeof(name), "openreg:%d/%u", device_->index, index_);
+  pthread_setname_np(pthread_self(), name);
+  for (uint64_t next = finished_.reached() + 1;; ++next) {
+    queued_.wait(next, [&] { return stop_.load(); });
+    if (queued_.reached() < next) return;
+    Task& task = ring_[(next - 1) % kSlots];
+    run(task);
+    release(task);
+    finished_.advance(next);
+  }
+}
+
+void Stream::run(Task& task) {
+  const InsideKernel inside;
+  if (device_->runs_work()) task.run(*device_);
+}
+
+}  // namespace openreg::driver

@@ -1,0 +1,128 @@
+// The stream functions of the interface, but orStreamWaitEvent, which stands with the events.
+#include <algorithm>
+
+#include "driver.h"
+#include "error.h"
+#include "handle_table.h"
+
+using namespace openreg::driver;
+
+namespace {
+
+// The simulated device serves all streams alike; two priorities, so that code which asks for one finds a choice.
+constexpr int kLowestPriority = 0;
+constexpr int kHighestPriority = -1;
+
+orStream_t stream_handle(const Stream& stream, uint64_t generation) {
+  const Handle handle{HandleKind::kStream, stream.device().index, stream.index(), generation};
+  return reinterpret_cast<orStream_t>(handle.pack());
+}
+
+orError_t create_stream(orStream_t* stream, int priority) {
+  if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  Device& device = driver->current_device();
+  if (const orError_t error = device.failure.refuse()) return error;
+  uint32_t index = 0;
+  Stream* const object = device.streams.take(&index);
+  if (object == nullptr) {
+    return fail(orErrorMemoryAllocation, "no stream is left on openreg:%d, where %zu can exist; destroy some",
+                device.index, device.streams.kCapacity);
+  }
+  const uint64_t generation = object->begin(device, index, std::clamp(priority, kHighestPriority, kLowestPriority));
+  *stream = stream_handle(*object, generation);
+  return orSuccess;
+}
+
+}  // namespace
+
+orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
+  const Call call("orDeviceGetDefaultStream");
+  if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  Device* owner = nullptr;
+  if (const orError_t error = driver->find_device(device, &owner)) return error;
+  const Stream& object = *owner->streams.at(0);
+  *stream = stream_handle(object, object.generation.load());
+  return orSuccess;
+}
+
+orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  const Call call("orDeviceGetStreamPriorityRange");
+  if (lowest == nullptr || highest == nullptr) return fail(orErrorInvalidValue, "lowest or highest is null");
+  *lowest = kLowestPriority;
+  *highest = kHighestPriority;
+  return orSuccess;
+}
+
+orError_t orStreamCreate(orStream_t* stream) {
+  const Call call("orStreamCreate");
+  return create_stream(stream, kLowestPriority);
+}
+
+orError_t orStreamCreateWithPriority(orStream_t* stream, int priority) {
+  const Call call("orStreamCreateWithPriority");
+  return create_stream(stream, priority);
+}
+
+orError_t orStreamDestroy(orStream_t stream) {
+  const Call call("orStreamDestroy");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  Device& device = ref.stream->device();
+  const uint32_t index = ref.stream->index();
+  if (index == 0) {
+    return fail(orErrorInvalidValue, "this is the default stream of openreg:%d, which cannot be destroyed",
+                device.index);
+  }
+  if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = ref.stream->end(ref.generation)) return error;
+  device.streams.give_back(index);
+  return orSuccess;
+}
+
+orError_t orStreamGetDevice(orStream_t stream, int* device) {
+  const Call call("orStreamGetDevice");
+  if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  *device = ref.stream->device().index;
+  return orSuccess;
+}
+
+orError_t orStreamGetPriority(orStream_t stream, int* priority) {
+  const Call call("orStreamGetPriority");
+  if (priority == nullptr) return fail(orErrorInvalidValue, "priority is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  *priority = ref.stream->priority();
+  return orSuccess;
+}
+
+orError_t orStreamSynchronize(orStream_t stream) {
+  const Call call("orStreamSynchronize");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  return ref.stream->device().synchronize(*ref.stream, ref.stream->queued());
+}
+
+orError_t orStreamQuery(orStream_t stream) {
+  const Call call("orStreamQuery");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  StreamRef ref;
+  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  const bool idle = ref.stream->idle();
+  if (const orError_t error = ref.stream->device().failure.report()) return error;
+  return idle ? orSuccess : orErrorNotReady;
+}

@@ -1,0 +1,43 @@
+// A unit of work as it lies in a stream's ring: fixed in size, so that queueing never allocates.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <type_traits>
+
+namespace openreg::driver {
+
+class Device;
+
+// Wraps a `Work`: a trivially copyable struct with
+//   void run(Device&)   does the work, on the device of the stream; left out when the device drops its work
+//   void release()      frees what the work owns; called once, after run or instead of it
+class Task {
+ public:
+  template <class Work>
+  explicit Task(const Work& work) noexcept : functions_(&kFunctions<Work>) {
+    static_assert(std::is_trivially_copyable_v<Work>);
+    static_assert(sizeof(Work) <= sizeof(payload_) && alignof(Work) <= alignof(std::max_align_t));
+    new (payload_) Work(work);
+  }
+  Task() = default;
+
+  void run(Device& device) { functions_->run(payload_, device); }
+  void release() { functions_->release(payload_); }
+
+ private:
+  struct Functions {
+    void (*run)(void* work, Device& device);
+    void (*release)(void* work);
+  };
+  template <class Work>
+  static constexpr Functions kFunctions = {
+      [](void* work, Device& device) { static_cast<Work*>(work)->run(device); },
+      [](void* work) { static_cast<Work*>(work)->release(); },
+  };
+
+  const Functions* functions_ = nullptr;
+  alignas(std::max_align_t) std::byte payload_[64];
+};
+
+}  // namespace openreg::driver
