@@ -2,16 +2,12 @@
 // mistyped variable that is silently ignored costs its owner an afternoon.
 #include "config.h"
 
-#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
-#include <new>
 #include <string_view>
 
 #include "error.h"
-#include "process.h"
 
 namespace openreg::driver {
 namespace {
@@ -20,8 +16,6 @@ constexpr uint64_t kMaxDevices = 16;
 constexpr uint64_t kMinMemory = uint64_t{32} << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
 constexpr uint64_t kMemoryGranularity = uint64_t{2} << 20;
-
-std::atomic<const Config*> g_config{nullptr};
 
 // The number of a decimal text that may end in one of the suffixes; 0 when it is not one, or does not fit.
 uint64_t parse_number(std::string_view text, std::string_view suffixes) {
@@ -79,22 +73,10 @@ orError_t read_launch_mode(LaunchMode* launch) {
 
 }  // namespace
 
-orError_t get_config(const Config** config) {
-  *config = g_config.load(std::memory_order_acquire);
-  if (*config != nullptr) return orSuccess;
-  const std::lock_guard lock(start_mutex());
-  *config = g_config.load(std::memory_order_acquire);
-  if (*config != nullptr) return orSuccess;
-
-  Config read;
-  if (const orError_t error = read_device_count(&read.device_count)) return error;
-  if (const orError_t error = read_device_memory(&read.device_memory)) return error;
-  if (const orError_t error = read_launch_mode(&read.launch)) return error;
-  const Config* kept = new (std::nothrow) Config(read);
-  if (kept == nullptr) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
-  g_config.store(kept, std::memory_order_release);
-  *config = kept;
-  return orSuccess;
+orError_t read_config(Config* config) {
+  if (const orError_t error = read_device_count(&config->device_count)) return error;
+  if (const orError_t error = read_device_memory(&config->device_memory)) return error;
+  return read_launch_mode(&config->launch);
 }
 
 }  // namespace openreg::driver

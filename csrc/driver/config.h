@@ -15,8 +15,7 @@ struct Config {
   LaunchMode launch = LaunchMode::kAuto;
 };
 
-// The configuration, read on the first call. A bad variable is an error, and the variables are read again next time.
-// Thread: any; takes a lock on the first call only. Touches no device, so a forked child may call it.
-orError_t get_config(const Config** config);
+// Reads the environment. A variable that is not set keeps its default.
+orError_t read_config(Config* config);
 
 }  // namespace openreg::driver

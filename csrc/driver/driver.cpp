@@ -1,4 +1,4 @@
-// Starts the driver, and the functions that describe it: those need no started driver and work in a forked child.
+// Starts the driver, looks handles up, and the functions that tell what devices there are and choose one.
 #include "driver.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ std::atomic<bool> g_forked{false};
 thread_local int t_device = 0;
 
 orError_t start_driver(Driver** driver) {
-  const Config* config = nullptr;
-  if (const orError_t error = get_config(&config)) return error;
   const std::lock_guard lock(start_mutex());
   *driver = g_driver.load();
   if (*driver != nullptr) return orSuccess;
 
+  Config config;
+  if (const orError_t error = read_config(&config)) return error;
   auto started = std::make_unique<Driver>();
-  if (const orError_t error = started->space.reserve(config->device_count, config->device_memory)) return error;
-  for (int index = 0; index < config->device_count; ++index) {
-    Device& device = started->devices.emplace_back(index, config->launch, started->space);
+  if (const orError_t error = started->space.reserve(config.device_count, config.device_memory)) return error;
+  for (int index = 0; index < config.device_count; ++index) {
+    Device& device = started->devices.emplace_back(index, config.launch, started->space);
     if (!device.begin()) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
   }
   if (!watch_process_end()) return fail(orErrorInitialization, "the host refused another function to call at exit");
@@ -72,15 +72,10 @@ void cut_off_driver() noexcept {
   if (g_driver.exchange(nullptr) != nullptr) g_forked.store(true);
 }
 
-orError_t check_device_index(int index) {
-  const Config* config = nullptr;
-  if (const orError_t error = get_config(&config)) return error;
-  if (index >= 0 && index < config->device_count) return orSuccess;
-  return fail(orErrorInvalidDevice, "device %d does not exist; valid are 0 to %d", index, config->device_count - 1);
-}
-
 orError_t Driver::find_device(int index, Device** device) {
-  if (const orError_t error = check_device_index(index)) return error;
+  if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
+    return fail(orErrorInvalidDevice, "device %d does not exist; valid are 0 to %zu", index, devices.size() - 1);
+  }
   *device = &devices[static_cast<size_t>(index)];
   return orSuccess;
 }
@@ -131,9 +126,9 @@ orError_t orDriverGetVersion(int* version) {
 orError_t orGetDeviceCount(int* count) {
   const Call call("orGetDeviceCount");
   if (count == nullptr) return fail(orErrorInvalidValue, "count is null");
-  const Config* config = nullptr;
-  if (const orError_t error = get_config(&config)) return error;
-  *count = config->device_count;
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
+  *count = static_cast<int>(driver->devices.size());
   return orSuccess;
 }
 
@@ -146,18 +141,22 @@ orError_t orGetDevice(int* device) {
 
 orError_t orSetDevice(int device) {
   const Call call("orSetDevice");
-  if (const orError_t error = check_device_index(device)) return error;
-  t_device = device;
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
+  Device* found = nullptr;
+  if (const orError_t error = driver->find_device(device, &found)) return error;
+  t_device = found->index;
   return orSuccess;
 }
 
 orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
   const Call call("orGetDeviceProperties");
   if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
-  if (const orError_t error = check_device_index(device)) return error;
-  const Config* config = nullptr;
-  if (const orError_t error = get_config(&config)) return error;
-  *properties =
-      orDeviceProp{"openreg simulated accelerator", config->device_memory, DeviceMemory::kAlignment, kMajor, kMinor};
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
+  Device* found = nullptr;
+  if (const orError_t error = driver->find_device(device, &found)) return error;
+  *properties = orDeviceProp{"openreg simulated accelerator", found->memory.total_bytes(), DeviceMemory::kAlignment,
+                             kMajor, kMinor};
   return orSuccess;
 }

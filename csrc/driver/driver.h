@@ -49,15 +49,12 @@ struct Driver {
 // kernel, where waiting for the device could mean waiting for itself.
 // Thread: takes no lock once the driver has started or was cut off by a fork.
 orError_t get_driver(Driver** driver);
-// The same for the few functions that a kernel may call.
+// The same for the functions that a kernel may call: they never wait.
 orError_t get_driver_in_kernel(Driver** driver);
 
 // Null before the start and in a forked child.
 Driver* started_driver() noexcept;
 // Makes get_driver refuse, when the driver had started. Called in a forked child.
 void cut_off_driver() noexcept;
-
-// Checks a device index against the configuration, which needs no started driver.
-orError_t check_device_index(int index);
 
 }  // namespace openreg::driver

@@ -9,7 +9,10 @@
 //   Errors:  the last error of the calling thread is kept for orGetLastError, its full text for orGetErrorDetail.
 //   Thread:  safe from any thread. The current device is a property of the thread.
 //   Fork:    a child of a process that had initialised the driver gets orErrorForked from every function that
-//            touches a device, at once and without taking a lock.
+//            needs a device, at once and without taking a lock. What needs none keeps working: the error functions,
+//            orDriverGetVersion, orGetDevice, orDeviceGetStreamPriorityRange and orGetKernel.
+//   Exit:    queued work is dropped, a running kernel is waited for. A call that comes later, from a static
+//            destructor say, finds the device idle.
 #pragma once
 
 #include <stddef.h>
@@ -60,7 +63,8 @@ OR_API const char* orGetErrorDetail(void);
 // ---- Devices ----------------------------------------------------------------------------------------------------
 //
 // OPENREG_DEVICE_COUNT (default 2, 1 to 16) and OPENREG_DEVICE_MEMORY (bytes per device, suffixes K M G allowed;
-// default 4G, at least 32M) are read once, when the first function that needs a device is called.
+// default 4G, 32M to 1024G, rounded up to 2M) are read once, when the first function that needs a device is called;
+// that initialises the driver. A value that is not understood is orErrorInitialization, and is read again next time.
 
 typedef struct orDeviceProp {
   char name[64];
@@ -80,7 +84,9 @@ OR_CALL orError_t orGetDeviceProperties(orDeviceProp* properties, int device);
 OR_CALL orError_t orDeviceSynchronize(void);
 
 // Returns the current device to its first state: drops queued work, ends a hanging kernel, clears the error that
-// stays, frees all memory of the device and ends its streams and events. Their pointers and handles are dead.
+// stays, frees all memory of the device and ends its streams and events. Their pointers and handles are dead; the
+// default stream lives on. A thread that waits for the dropped work meanwhile gets orErrorLaunchFailure, which does
+// not stay.
 OR_CALL orError_t orDeviceReset(void);
 
 // ---- Memory -----------------------------------------------------------------------------------------------------
@@ -115,14 +121,16 @@ typedef struct orKernel* orKernel_t;
 
 // Memory of the current device. Zero bytes give a null pointer.
 OR_CALL orError_t orMalloc(void** pointer, size_t bytes);
-// Waits for the work of the device that holds the memory, then frees it. Null is allowed.
+// Waits for the work of the device that holds the memory, then frees it. Null is allowed. A failure of the device,
+// reported here as by every function that waits, leaves the memory allocated.
 OR_CALL orError_t orFree(void* pointer);
 // Free and total bytes of the current device.
 OR_CALL orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
 // Pinned host memory: host code may touch it, and asynchronous copies need no staging buffer.
 OR_CALL orError_t orMallocHost(void** pointer, size_t bytes);
-// Waits for the work of all devices, since a copy of any of them may still use the memory. Null is allowed.
+// Waits for the work of all devices, since a copy of any of them may still use the memory, and frees it even if one
+// has failed. Null is allowed.
 OR_CALL orError_t orFreeHost(void* pointer);
 
 // Where a pointer lies. A pointer that the driver does not know is no error: it is unregistered memory. A pointer
@@ -146,12 +154,14 @@ OR_CALL orError_t orMemsetAsync(void* pointer, int value, size_t bytes, orStream
 // stream starts with the stream's first queued work.
 
 OR_CALL orError_t orDeviceGetDefaultStream(orStream_t* stream, int device);
-// Lowest and highest priority: a smaller number is served first.
+// Lowest (0) and highest (-1) priority. On hardware the smaller number is served first; the simulated device keeps and
+// reports a stream's priority, but serves all streams alike.
 OR_CALL orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest);
 OR_CALL orError_t orStreamCreate(orStream_t* stream);
 // A priority outside the range is brought into it.
 OR_CALL orError_t orStreamCreateWithPriority(orStream_t* stream, int priority);
-// Waits for the stream's work, then ends it. The default stream cannot be destroyed.
+// Waits for the stream's work, then ends it. The default stream cannot be destroyed. A failure that was not reported
+// yet stays unreported.
 OR_CALL orError_t orStreamDestroy(orStream_t stream);
 OR_CALL orError_t orStreamGetDevice(orStream_t stream, int* device);
 OR_CALL orError_t orStreamGetPriority(orStream_t stream, int* priority);
@@ -159,12 +169,13 @@ OR_CALL orError_t orStreamSynchronize(orStream_t stream);
 // orSuccess when all work queued so far has finished, else orErrorNotReady.
 OR_CALL orError_t orStreamQuery(orStream_t stream);
 // Work queued on the stream after this call waits for the event's last record at the time of the call. An event
-// that was never recorded holds nothing up.
+// that was never recorded holds nothing up. The event may belong to another device.
 OR_CALL orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event);
 
 // ---- Events -----------------------------------------------------------------------------------------------------
 //
-// An event belongs to the device that was current at its creation, and is recorded on streams of that device.
+// An event belongs to the device that was current at its creation, and is recorded on streams of that device. Record
+// it again and it moves: whoever asked before goes by the record that was the last at that time.
 
 enum { orEventDefault = 0, orEventDisableTiming = 1 };
 
@@ -183,9 +194,13 @@ OR_CALL orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEv
 //   auto    (default) a small kernel for an idle stream runs on the calling thread, everything else is queued
 //   async   every kernel is queued
 //   inline  every kernel, copy and memset runs on the calling thread, after the stream's earlier work
+// Copies and memsets follow the same rule; small is up to 1 MiB. In auto, a copy that its caller has to wait for also
+// runs on the calling thread when the stream is idle, however large.
 // A failure is stored. In auto and async it is returned by the next function that synchronises, even when the
-// kernel ran on the calling thread; in inline by the launch itself. Once returned, every function that touches the
-// device returns it, and no kernel runs there, until orDeviceReset.
+// kernel ran on the calling thread; in inline by the launch itself. Until then launches succeed, but nothing runs on
+// the device any more. Once returned, every function that touches the device returns it, until orDeviceReset.
+// The functions that synchronise: orDeviceSynchronize, orStreamSynchronize, orEventSynchronize, orMemcpy, orMemset,
+// orFree, orMemcpyAsync to pageable memory; and orStreamQuery, orEventQuery and orEventElapsedTime ask.
 
 // The kernels that are built into the device: "sleep" (argument: uint64_t nanoseconds; always queued unless the
 // mode is inline) keeps a stream busy, so that what is asynchronous can be seen.

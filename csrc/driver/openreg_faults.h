@@ -7,11 +7,12 @@
 extern "C" {
 #endif
 
+// The count replaces an earlier one; orDeviceReset sets all to 0. Kernels are counted at their launch.
 typedef enum orFault_t {
   orFaultAllocation = 0,  // the next `count` calls of orMalloc find no memory
   orFaultKernel = 1,      // the next `count` kernels fail
-  orFaultHang = 2,        // the next `count` kernels never finish; orDeviceReset and the process's end end them
-  orFaultDeviceLost = 3,  // the device is lost at once; count is ignored
+  orFaultHang = 2,  // the next `count` kernels never finish, until reset, loss of the device or the process's end
+  orFaultDeviceLost = 3,  // the device is lost at once, and every call that touches it says so; count is ignored
 } orFault_t;
 
 OR_CALL orError_t orInjectFault(orFault_t fault, int device, unsigned count);

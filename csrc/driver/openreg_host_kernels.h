@@ -10,13 +10,17 @@
 extern "C" {
 #endif
 
-// A host function that runs as a kernel.
+// A host function that runs as a kernel. It runs on the stream's thread, or on the one that launches it.
+//
+// Neither run nor destroy may throw, wait for work of the device, or take a lock that somebody holds who waits for the
+// device: they would wait for themselves. Of the driver's functions they may call orGetHostAlias,
+// orPointerGetAttributes and those that describe devices and streams; the others return orErrorNotSupported.
 typedef struct orHostKernel {
   const char* name;  // for error messages; must outlive the driver: a string literal
   // Returns 0, or another value after writing what went wrong, zero-terminated, into message.
   int (*run)(void* closure, char* message, size_t message_bytes);
   // Called once, after run, or instead of it when the work is dropped. From the launch on, whether it succeeds or
-  // not, the driver owns the closure.
+  // not, the driver owns the closure. Null when there is nothing to do.
   void (*destroy)(void* closure);
   void* closure;
   size_t work_bytes;  // bytes read and written, for the decision of the launch mode auto

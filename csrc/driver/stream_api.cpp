@@ -41,7 +41,7 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   const Call call("orDeviceGetDefaultStream");
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
   Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   Device* owner = nullptr;
   if (const orError_t error = driver->find_device(device, &owner)) return error;
   const Stream& object = *owner->streams.at(0);
@@ -89,7 +89,7 @@ orError_t orStreamGetDevice(orStream_t stream, int* device) {
   const Call call("orStreamGetDevice");
   if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
   Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   StreamRef ref;
   if (const orError_t error = driver->find_stream(stream, &ref)) return error;
   *device = ref.stream->device().index;
@@ -100,7 +100,7 @@ orError_t orStreamGetPriority(orStream_t stream, int* priority) {
   const Call call("orStreamGetPriority");
   if (priority == nullptr) return fail(orErrorInvalidValue, "priority is null");
   Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   StreamRef ref;
   if (const orError_t error = driver->find_stream(stream, &ref)) return error;
   *priority = ref.stream->priority();
