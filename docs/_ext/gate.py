@@ -42,7 +42,7 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     for node in doctree.findall(nodes.literal_block):
         if examples.is_executed(node):
             continue
-        hint = where.find(lines, node.rawsource.splitlines()[:3], node.line or 1)
+        hint = where.find(lines, node.astext().splitlines()[:3], _line(node))
         for line, message in _check_block(app, node, executed, hint):
             report(docname, line, message, "unproven")
     for line, message in _check_prose(doctree):
@@ -54,14 +54,14 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
     source = node.get("weaver_source")
     if source is not None:
         if source.executed and source.label not in executed:
-            yield node.line or 1, f"{source.label} is shown, but no example of this page runs it (names its path)"
+            yield node.line or hint, f"{source.label} is shown, but no example of this page runs it (names its path)"
     elif node.get("language") == "console":
         for offset, message in commands.check(root_of(app.config), node.astext()):
             yield hint + offset, message
     else:
         language = node.get("language", "")
         yield (
-            node.line or hint,
+            hint,
             f"unproven code block ({language or 'no language'}): it is neither included from a source "
             "({literalinclude}), nor executed ({doctest}, {testcode}, {console-run}), "
             "nor compared output ({testoutput})",

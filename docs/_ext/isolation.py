@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from docs._ext.examples import Block
 
-# The repository comes last on the path: an installed package wins over the folder of the same name.
+# The root comes last on the path: an installed package wins over the folder of the same name.
+_ROOT = Path(__file__).resolve().parents[2]
 _START = """
 import sys
 sys.path.append(sys.argv[1])
@@ -49,7 +50,7 @@ def run_page(root: Path, page: str, blocks: list[Block], seconds: float) -> Outc
         job.write_text(json.dumps({"page": page, "blocks": [asdict(block) for block in blocks]}), encoding="utf-8")
         journal.touch()
         with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
-            command = [sys.executable, "-P", "-c", _START, str(root), str(job), str(journal), str(seconds)]
+            command = [sys.executable, "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
             process = subprocess.Popen(
                 command, cwd=root, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
             )

@@ -84,9 +84,10 @@ def write(file: Path, entries: list[Entry]) -> None:
 def update(root: Path) -> int:
     """Read all pages below ``root`` and write the lock file. Returns the number of regions it holds."""
     from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
 
     source = root / "docs" / "source"
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, docutils_namespace():
         app = Sphinx(
             source,
             source,

@@ -103,11 +103,11 @@ def parse(path: str, lines: list[str]) -> tuple[list[Region], list[Fault]]:
                 faults.append(Fault(path, number, f"END of region `{name}`, but {inside}"))
         else:
             region = _trimmed(name, path, opened[1], number, lines)
-            opened = None
             if region is None:
-                faults.append(Fault(path, number, f"region `{name}` is empty"))
+                faults.append(Fault(path, opened[1], f"region `{name}` is empty"))
             elif name not in broken:
                 regions.append(region)
+            opened = None
     if opened is not None:
         faults.append(Fault(path, opened[1], f"region `{opened[0]}` has no END"))
     return regions, faults

@@ -67,8 +67,8 @@ class Runner:
     def _python(self, block: Block, step: Step) -> str | None:
         space = self._space(block["group"])
         name = f"<{self.page}:{step['line']}>"
-        features: dict[str, Any] = {key: getattr(__future__, key) for key in __future__.all_feature_names}
-        future = sum(feature.compiler_flag for key, feature in features.items() if space.get(key) is feature)
+        features = [key for key in __future__.all_feature_names if space.get(key) is getattr(__future__, key)]
+        future = sum(getattr(__future__, key).compiler_flag for key in features)
         mode = "single" if block["kind"] == "doctest" else "exec"
         _remember(name, step["source"])
         output = io.StringIO()

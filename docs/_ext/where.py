@@ -27,10 +27,24 @@ def find(source: Sequence[str], wanted: Sequence[str], hint: int) -> int:
         return hint
     hay = [line.strip(_PREFIX) for line in source]
     found = [index + 1 for index in range(len(hay) - len(needle) + 1) if hay[index : index + len(needle)] == needle]
-    return min(found, key=lambda line: abs(line - hint), default=hint)
+    return _nearest(found, hint)
+
+
+def _nearest(found: list[int], hint: int) -> int:
+    # MyST counts a line too few rather than one too many, so of two that are as near, the later is meant.
+    return min(found, key=lambda line: abs(line - hint - 0.5), default=hint)
 
 
 def line_of(env: BuildEnvironment, docname: str, wanted: Sequence[str], hint: int | None) -> int:
     """Return the line of a page where ``wanted`` stands, nearest to ``hint``."""
-    source = Path(env.doc2path(docname)).read_text(encoding="utf-8").splitlines()
-    return find(source, wanted, hint or 1)
+    return find(_lines(env, docname), wanted, hint or 1)
+
+
+def line_containing(env: BuildEnvironment, docname: str, text: str, hint: int) -> int:
+    """Return the line of a page that contains ``text``, nearest to ``hint``; ``hint`` when none does."""
+    found = [number for number, line in enumerate(_lines(env, docname), start=1) if text in line]
+    return _nearest(found, hint)
+
+
+def _lines(env: BuildEnvironment, docname: str) -> list[str]:
+    return Path(env.doc2path(docname)).read_text(encoding="utf-8").splitlines()

@@ -25,10 +25,15 @@ from docs._ext.where import line_of
 if TYPE_CHECKING:
     from docutils.nodes import Node
     from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
 
 
 class details(nodes.General, nodes.Element):  # noqa: N801 (docutils names its nodes so)
-    """A folded part of a page; its first child is the line that stays visible."""
+    """A folded part of a page."""
+
+
+class summary(nodes.General, nodes.TextElement):  # noqa: N801 (docutils names its nodes so)
+    """The line of a folded part that stays visible."""
 
 
 class WholeSources(SphinxDirective):
@@ -59,20 +64,22 @@ class WholeSources(SphinxDirective):
         block["weaver_source"] = source
         self.set_source_info(block)
         count = nodes.inline("", f"{len(lines)} lines", classes=["line-count"])
-        summary = nodes.caption("", "", nodes.literal("", source.label), nodes.Text(" "), count)
+        head = summary("", "", nodes.literal("", source.label), nodes.Text(" "), count)
         numbered = nodes.paragraph("", "", link(source, "with line numbers", None, "provenance"))
-        return details("", summary, numbered, block, classes=["whole-source"])
+        return details("", head, numbered, block, classes=["whole-source"])
 
 
-def _visit(translator: nodes.NodeVisitor, node: details) -> None:
-    translator.body.append(translator.starttag(node, "details"))  # type: ignore[attr-defined]
+def _visit(translator: HTML5Translator, node: nodes.Element) -> None:
+    translator.body.append(translator.starttag(node, node.tagname, ""))
 
 
-def _depart(translator: nodes.NodeVisitor, node: details) -> None:
-    translator.body.append("</details>\n")  # type: ignore[attr-defined]
+def _depart(translator: HTML5Translator, node: nodes.Element) -> None:
+    translator.body.append(f"</{node.tagname}>\n")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive and its node."""
+    """Register the directive and its nodes."""
+    for node in (details, summary):
+        app.add_node(node, html=(_visit, _depart))
     app.add_directive("whole-sources", WholeSources)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

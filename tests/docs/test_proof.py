@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.docs.conftest import Repository
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def doctest(code: str) -> str:
+    return f"```{{doctest}}\n{code}\n```\n"
+
+
+def test_proof_counts_what_ran(repository: Repository) -> None:
+    repository.write("examples/hello.py", "import os, sys\nprint('hello', sys.argv[1:], os.environ.get('NAME'))\n")
+    repository.add(
+        doctest(">>> a = 1\n>>> a + 1\n2")
+        + "```{testcode}\nfor i in range(2):\n    print(a + i)\n```\n```{testoutput}\n1\n2\n```\n"
+        + "```{console-run}\n$ NAME=x python examples/hello.py 1\nhello ['1'] x\n$ python -c \"print(1)\"\n1\n```\n"
+        + "```{console-run}\n:status: 3\n\n$ echo gone; exit 3\ngone\n```\n"
+        + doctest('>>> run_example("examples/hello.py", "2", env={"NAME": "y"})\nhello [\'2\'] y')
+        + "```{testsetup}\nfirst = True\n```\n```{testcleanup}\nassert first\n```\n"
+        + doctest(
+            ">>> int('x...')\nTraceback (most recent call last):\nValueError: invalid literal ... base 10: 'x...'"
+        )
+    )
+    repository.page("# Other\n\n" + doctest(">>> 'a' in globals()\nFalse"), "other.md")
+    repository.add("```{toctree}\nother\n```\n")
+    result = repository.build("doctest", fresh=True)
+    assert result.status == 0, result.warnings
+    proof = json.loads((result.output / "proof.json").read_text())
+    assert proof == {
+        "pages": {
+            "index": {"examples": 10, "ran": 10, "listings": 1},
+            "other": {"examples": 1, "ran": 1, "listings": 0},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("block", "offset", "parts"),
+    [
+        (doctest(">>> 1 + 1\n3"), 1, ["1 + 1", "Expected:\n    3", "Got:\n    2"]),
+        (doctest(">>> a = 1\n>>> a\n1\n\n>>> a\n2"), 5, ["Expected:\n    2"]),
+        ("```{doctest}\n:options: +NORMALIZE_WHITESPACE\n\n>>> 1 + 1\n3\n```\n", 3, ["Expected:\n    3"]),
+        (doctest(">>> if True:\n...     print(1)\n1\n>>> 2\n3"), 4, ["Expected:\n    3"]),
+        ("```{testcode}\na = 1\nprint(a)\n```\n\n```{testoutput}\n2\n```\n", 1, ["Expected:\n    2"]),
+        ("```{testcode}\nprint(1)\n```\n", 1, ["Expected nothing", "Got:\n    1"]),
+        (
+            doctest(">>> int('a')\nTraceback (most recent call last):\nValueError: wrong"),
+            1,
+            ["wrong", "invalid literal"],
+        ),
+        (doctest(">>> int('1')\nTraceback (most recent call last):\nValueError: wrong"), 1, ["Got:\n    1"]),
+        (doctest(">>> int('a')"), 1, ["raised", "ValueError: invalid literal"]),
+        (
+            doctest(">>> print(1); int('a')\nTraceback (most recent call last):\nValueError: ..."),
+            1,
+            ["printed before it raised"],
+        ),
+        (doctest(">>> import sys\n>>> sys.exit(0)"), 2, ["raised", "SystemExit: 0"]),
+        (doctest(">>> import os\n>>> os._exit(0)\n>>> 1\n2"), 2, ["ended with status 0 before the page had run"]),
+        (
+            doctest(">>> import ctypes\n>>> ctypes.string_at(0)\n>>> 1\n1"),
+            2,
+            ["was killed by SIGSEGV in this example", "Fatal Python error"],
+        ),
+        (doctest(">>> import os\n>>> os.abort()"), 2, ["was killed by SIGABRT in this example"]),
+        (
+            doctest(">>> import atexit, os, signal\n>>> _ = atexit.register(os.kill, os.getpid(), signal.SIGSEGV)"),
+            2,
+            ["was killed by SIGSEGV while it ended, after its last example"],
+        ),
+        (doctest(">>> import os\n>>> os.write(1, b'hello')\n5"), 2, ["past Python", "hello"]),
+        (doctest(">>> import warnings\n>>> warnings.warn('careful')"), 2, ["UserWarning: careful"]),
+        ("```{console-run}\n$ echo 1\n1\n$ echo 2\n3\n```\n", 3, ["echo 2", "Expected:\n    3"]),
+        ("```{console-run}\n$ echo bad >&2; exit 1\nbad\n```\n", 1, ["exit status 1, expected 0", "bad"]),
+        (doctest('>>> run_example("examples/none.py")'), 1, ["can't open file"]),
+        ("```{testsetup}\n1 / 0\n```\n", 1, ["ZeroDivisionError"]),
+    ],
+)
+def test_failure_names_page_line_and_reason(repository: Repository, block: str, offset: int, parts: list[str]) -> None:
+    line = repository.add(block)
+    result = repository.build("doctest")
+    result.assert_fault(f"index.md:{line + offset}", *parts)
+    assert not (result.output / "proof.json").exists()
+
+
+@pytest.mark.parametrize("block", [doctest(">>> 1 + 1\n3"), "```{testcode}\nprint(1)\n```\n"])
+@pytest.mark.parametrize("colon", [False, True])
+def test_line_is_right_inside_tabs_and_quotes(repository: Repository, block: str, colon: bool) -> None:
+    fence = ":" if colon else "`"
+    line = repository.add(
+        f"{fence * 5}{{tab-set}}\n{fence * 4}{{tab-item}} Python\n\nText.\n\n{block}{fence * 4}\n{fence * 5}\n"
+        + "".join(f"> {text}\n" for text in block.splitlines())
+    )
+    result = repository.build("doctest")
+    result.assert_fault(f"index.md:{line + 6}", "Got:")
+    result.assert_fault(f"index.md:{line + 8 + block.count(chr(10))}", "Got:")
+
+
+def test_page_that_hangs_is_ended_and_named(repository: Repository) -> None:
+    line = repository.add(doctest(">>> import time\n>>> time.sleep(60)"))
+    result = repository.build("doctest", weaver_page_seconds=1)
+    result.assert_fault(f"index.md:{line + 2}", "still running after 1 seconds", "most recent call first")
+
+
+def test_failing_run_withdraws_an_earlier_proof(repository: Repository) -> None:
+    repository.add(doctest(">>> 1 + 1\n2"))
+    assert (repository.build("doctest").output / "proof.json").is_file()
+    repository.add(doctest(">>> 1 + 1\n3"))
+    assert not (repository.build("doctest").output / "proof.json").exists()
+
+
+def test_fault_of_the_gate_leaves_no_proof(repository: Repository) -> None:
+    repository.add(doctest(">>> 1 + 1\n2") + "\n```python\n>>> 1 + 1\n3\n```\n")
+    assert not (repository.build("doctest").output / "proof.json").exists()
+
+
+def test_failure_is_red_again_in_the_next_run(repository: Repository) -> None:
+    line = repository.add(doctest(">>> 1 + 1\n3"))
+    for _ in range(2):
+        repository.build("doctest").assert_fault(f"index.md:{line + 1}", "Expected:\n    3")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "last"),
+    [
+        (">>> 1 + 1\n2", 0, "doctest: 1 examples on 1 pages passed, 1 listings; proof: docs/build/doctest/proof.json"),
+        (">>> 1 + 1\n3", 1, "doctest: not proven: see the faults above; there is no docs/build/doctest/proof.json"),
+        (">>> import os; os._exit(0)", 1, "doctest: not proven: see the faults above"),
+    ],
+)
+def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, code: str, status: int, last: str) -> None:
+    repository.add(doctest(code))
+    command = f"import sys; sys.path.append({str(ROOT)!r}); from docs._ext.prove import main; sys.exit(main([]))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", command], cwd=repository.root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(last)
+
+
+def test_proof_that_is_short_is_none(repository: Repository) -> None:
+    from docs._ext.prove import judge
+
+    repository.write("proof.json", json.dumps({"pages": {"a": {"examples": 2, "ran": 1, "listings": 0}}}))
+    assert judge(repository.root / "proof.json") == (False, "doctest: not proven: a ran 1 of 2")
+    repository.write("proof.json", json.dumps({"pages": {"a": {"examples": 0, "ran": 0, "listings": 3}}}))
+    assert judge(repository.root / "proof.json") == (False, "doctest: not proven: no page has an example")
