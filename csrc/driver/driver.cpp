@@ -46,10 +46,9 @@ orError_t start_driver(Driver** driver) {
 
 orError_t get_driver(Driver** driver) {
   if (inside_kernel()) {
-    return fail(
-        orErrorNotSupported,
-        "called by a kernel; a kernel may call orGetHostAlias, orPointerGetAttributes and the functions that only "
-        "describe, since anything else could wait for the kernel itself");
+    return fail(orErrorNotSupported,
+                "called by a kernel, which could wait for itself; a kernel may call orGetHostAlias, "
+                "orPointerGetAttributes and the functions that describe devices and streams");
   }
   return get_driver_in_kernel(driver);
 }

@@ -3,8 +3,10 @@
 #include "fault_handler.h"
 
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -46,6 +48,19 @@ class Line {
   size_t used_ = 0;
 };
 
+// The address whose access failed. A handler that was installed later, as Python's faulthandler may be, sees the fault
+// first, puts this one back and raises the signal anew; such a signal brings no address, but the thread's context
+// still has that of its last fault.
+const void* fault_address(const siginfo_t& info, const void* context) {
+  if (info.si_code != SI_TKILL) return info.si_addr;
+  const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(machine.gregs[REG_CR2]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<const void*>(machine.fault_address);
+#endif
+}
+
 // Hands the fault to the handler that was there before. Without one, the default action is restored: the access is
 // repeated on return from this handler, and ends the process with the usual signal and core dump.
 void chain(int signal_number, siginfo_t* info, void* context) {
@@ -60,11 +75,12 @@ void chain(int signal_number, siginfo_t* info, void* context) {
 
 void handle_fault(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  if (const auto location = g_space->locate(info->si_addr)) {
+  const void* const address = fault_address(*info, context);
+  if (const auto location = g_space->locate(address)) {
     Line line;
     line << "openreg: host code accessed device memory at openreg:" << location->device << " + ";
     line.hexadecimal(location->offset) << " (address ";
-    line.hexadecimal(reinterpret_cast<uintptr_t>(info->si_addr));
+    line.hexadecimal(reinterpret_cast<uintptr_t>(address));
     line << "). Copy it to the host first, for example with tensor.cpu().\n";
     line.write_to_stderr();
   }

@@ -1,0 +1,49 @@
+"""Fixtures of the driver's tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.driver import openreg as driver
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RunDriver = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def fresh_devices() -> Iterator[None]:
+    """Leaves every device as the next test wants to find it."""
+    yield
+    for device in range(driver.device_count()):
+        driver.set_device(device)
+        driver.check(driver.lib.orDeviceReset())
+    driver.set_device(0)
+    driver.lib.orGetLastError()
+
+
+@pytest.fixture
+def run_driver() -> RunDriver:
+    """Runs code that sees the bindings as `driver` in a process of its own, with more environment variables."""
+
+    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        prelude = "import ctypes, os, sys, threading, time\nfrom tests.driver import openreg as driver\n"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENREG_DEVICE_")}
+        return subprocess.run(
+            [sys.executable, "-c", prelude + textwrap.dedent(code)],
+            cwd=ROOT,
+            env=inherited | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,370 @@
+"""The driver's interface for Python, by ctypes and without torch.
+
+``lib`` has every function of the three headers under its own name, typed, and returns the error as ``Error``.
+The functions below call it and raise ``DriverError``; handles and addresses are plain integers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+class Error(enum.IntEnum):
+    """The errors of openreg.h."""
+
+    SUCCESS = 0
+    INVALID_VALUE = 1
+    INVALID_DEVICE = 2
+    MEMORY_ALLOCATION = 3
+    INVALID_POINTER = 4
+    FREED_POINTER = 5
+    MISALIGNED_POINTER = 6
+    OUT_OF_RANGE = 7
+    INVALID_HANDLE = 8
+    INVALID_MEMCPY_KIND = 9
+    NOT_READY = 10
+    LAUNCH_FAILURE = 11
+    DEVICE_LOST = 12
+    FORKED = 13
+    INITIALIZATION = 14
+    NOT_SUPPORTED = 15
+
+
+class MemoryType(enum.IntEnum):
+    """Where a pointer lies."""
+
+    UNREGISTERED = 0
+    HOST = 1
+    DEVICE = 2
+
+
+class Kind(enum.IntEnum):
+    """The direction of a copy."""
+
+    HOST_TO_HOST = 0
+    HOST_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+    DEVICE_TO_DEVICE = 3
+    DEFAULT = 4
+
+
+class Fault(enum.IntEnum):
+    """What orInjectFault can break."""
+
+    ALLOCATION = 0
+    KERNEL = 1
+    HANG = 2
+    DEVICE_LOST = 3
+
+
+EVENT_DISABLE_TIMING = 1
+
+
+class DeviceProp(ctypes.Structure):
+    """orDeviceProp."""
+
+    name: bytes
+    total_memory: int
+    allocation_alignment: int
+    major: int
+    minor: int
+    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+        ("name", ctypes.c_char * 64),
+        ("total_memory", ctypes.c_size_t),
+        ("allocation_alignment", ctypes.c_size_t),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+    ]
+
+
+class PointerAttributes(ctypes.Structure):
+    """orPointerAttributes."""
+
+    type: int
+    device: int
+    base: int | None
+    size: int
+    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+        ("type", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("base", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+    ]
+
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class HostKernel(ctypes.Structure):
+    """orHostKernel."""
+
+    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+        ("name", ctypes.c_char_p),
+        ("run", RUN),
+        ("destroy", DESTROY),
+        ("closure", ctypes.c_void_p),
+        ("work_bytes", ctypes.c_size_t),
+    ]
+
+
+_INT = ctypes.POINTER(ctypes.c_int)
+_SIZE = ctypes.POINTER(ctypes.c_size_t)
+_OUT = ctypes.POINTER(ctypes.c_void_p)
+_P = ctypes.c_void_p
+_STREAM = ctypes.c_void_p
+_EVENT = ctypes.c_void_p
+
+# Every function that returns an error, with its arguments.
+SIGNATURES: dict[str, list[type]] = {
+    "orGetLastError": [],
+    "orPeekLastError": [],
+    "orDriverGetVersion": [_INT],
+    "orGetDeviceCount": [_INT],
+    "orGetDevice": [_INT],
+    "orSetDevice": [ctypes.c_int],
+    "orGetDeviceProperties": [ctypes.POINTER(DeviceProp), ctypes.c_int],
+    "orDeviceSynchronize": [],
+    "orDeviceReset": [],
+    "orMalloc": [_OUT, ctypes.c_size_t],
+    "orFree": [_P],
+    "orMemGetInfo": [_SIZE, _SIZE],
+    "orMallocHost": [_OUT, ctypes.c_size_t],
+    "orFreeHost": [_P],
+    "orPointerGetAttributes": [ctypes.POINTER(PointerAttributes), _P],
+    "orMemcpy": [_P, _P, ctypes.c_size_t, ctypes.c_int],
+    "orMemcpyAsync": [_P, _P, ctypes.c_size_t, ctypes.c_int, _STREAM],
+    "orMemset": [_P, ctypes.c_int, ctypes.c_size_t],
+    "orMemsetAsync": [_P, ctypes.c_int, ctypes.c_size_t, _STREAM],
+    "orDeviceGetDefaultStream": [_OUT, ctypes.c_int],
+    "orDeviceGetStreamPriorityRange": [_INT, _INT],
+    "orStreamCreate": [_OUT],
+    "orStreamCreateWithPriority": [_OUT, ctypes.c_int],
+    "orStreamDestroy": [_STREAM],
+    "orStreamGetDevice": [_STREAM, _INT],
+    "orStreamGetPriority": [_STREAM, _INT],
+    "orStreamSynchronize": [_STREAM],
+    "orStreamQuery": [_STREAM],
+    "orStreamWaitEvent": [_STREAM, _EVENT],
+    "orEventCreate": [_OUT],
+    "orEventCreateWithFlags": [_OUT, ctypes.c_uint],
+    "orEventDestroy": [_EVENT],
+    "orEventRecord": [_EVENT, _STREAM],
+    "orEventSynchronize": [_EVENT],
+    "orEventQuery": [_EVENT],
+    "orEventElapsedTime": [ctypes.POINTER(ctypes.c_double), _EVENT, _EVENT],
+    "orGetKernel": [_OUT, ctypes.c_char_p],
+    "orLaunchKernel": [_P, _P, ctypes.c_size_t, _STREAM],
+    "orInjectFault": [ctypes.c_int, ctypes.c_int, ctypes.c_uint],
+}
+# Left out by the build option HOST_KERNELS=OFF.
+HOST_KERNEL_SIGNATURES: dict[str, list[type]] = {
+    "orLaunchHostKernel": [ctypes.POINTER(HostKernel), _STREAM],
+    "orGetHostAlias": [_OUT, _P, ctypes.c_size_t],
+}
+
+
+def library_path() -> Path:
+    """The driver: the file that OPENREG_DRIVER_LIBRARY names, else the one inside the installed package.
+
+    The package is looked for and not imported, because importing it loads torch.
+    """
+    if named := os.environ.get("OPENREG_DRIVER_LIBRARY"):
+        return Path(named)
+    spec = importlib.util.find_spec("torch_openreg")
+    folders = list(spec.submodule_search_locations or []) if spec is not None else []
+    for folder in folders:
+        if (path := Path(folder, "lib", "libopenreg.so")).exists():
+            return path
+    raise FileNotFoundError(f"no lib/libopenreg.so in {folders}: build the package, or set OPENREG_DRIVER_LIBRARY")
+
+
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(library_path()))
+    for name, arguments in SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = Error
+    for name, arguments in HOST_KERNEL_SIGNATURES.items():
+        if hasattr(library, name):
+            function = getattr(library, name)
+            function.argtypes = arguments
+            function.restype = Error
+    for name in ("orGetErrorName", "orGetErrorString"):
+        getattr(library, name).argtypes = [ctypes.c_int]
+        getattr(library, name).restype = ctypes.c_char_p
+    library.orGetErrorDetail.argtypes = []
+    library.orGetErrorDetail.restype = ctypes.c_char_p
+    return library
+
+
+lib = _load()
+has_host_kernels = hasattr(lib, "orLaunchHostKernel")
+
+
+class DriverError(Exception):
+    """A function of the driver failed."""
+
+    def __init__(self, error: Error, detail: str) -> None:
+        super().__init__(f"{error.name}: {detail}")
+        self.error = error
+        self.detail = detail
+
+
+def detail() -> str:
+    """The text of the last failing call of this thread."""
+    text: bytes = lib.orGetErrorDetail()
+    return text.decode()
+
+
+def check(error: Error) -> None:
+    """Raises what a function of the driver returned."""
+    if error == Error.NOT_READY:
+        raise DriverError(error, "")
+    if error != Error.SUCCESS:
+        raise DriverError(error, detail())
+
+
+def _handle(function: Callable[..., Error], *arguments: object) -> int:
+    out = ctypes.c_void_p()
+    check(function(ctypes.byref(out), *arguments))
+    return out.value or 0
+
+
+def _number(function: Callable[..., Error], *arguments: object) -> int:
+    out = ctypes.c_int()
+    check(function(*arguments, ctypes.byref(out)))
+    return out.value
+
+
+def device_count() -> int:
+    """The number of devices."""
+    return _number(lib.orGetDeviceCount)
+
+
+def current_device() -> int:
+    """The device of this thread."""
+    return _number(lib.orGetDevice)
+
+
+def set_device(device: int) -> None:
+    """Changes the device of this thread."""
+    check(lib.orSetDevice(device))
+
+
+def malloc(size: int) -> int:
+    """Memory of the current device."""
+    return _handle(lib.orMalloc, size)
+
+
+def free(pointer: int) -> None:
+    """Frees memory of any device."""
+    check(lib.orFree(pointer))
+
+
+def malloc_host(size: int) -> int:
+    """Pinned host memory."""
+    return _handle(lib.orMallocHost, size)
+
+
+def free_host(pointer: int) -> None:
+    """Frees pinned host memory."""
+    check(lib.orFreeHost(pointer))
+
+
+def mem_get_info() -> tuple[int, int]:
+    """Free and total bytes of the current device."""
+    free_bytes, total = ctypes.c_size_t(), ctypes.c_size_t()
+    check(lib.orMemGetInfo(ctypes.byref(free_bytes), ctypes.byref(total)))
+    return free_bytes.value, total.value
+
+
+def attributes(pointer: int) -> PointerAttributes:
+    """What a pointer points to."""
+    result = PointerAttributes()
+    check(lib.orPointerGetAttributes(ctypes.byref(result), pointer))
+    return result
+
+
+def write(pointer: int, data: bytes) -> None:
+    """Copies bytes to the device."""
+    check(lib.orMemcpy(pointer, data, len(data), Kind.HOST_TO_DEVICE))
+
+
+def read(pointer: int, size: int) -> bytes:
+    """Copies bytes from the device."""
+    buffer = ctypes.create_string_buffer(size)
+    check(lib.orMemcpy(buffer, pointer, size, Kind.DEVICE_TO_HOST))
+    return buffer.raw
+
+
+def stream_create(priority: int = 0) -> int:
+    """A stream of the current device."""
+    return _handle(lib.orStreamCreateWithPriority, priority)
+
+
+def event_create(flags: int = 0) -> int:
+    """An event of the current device."""
+    return _handle(lib.orEventCreateWithFlags, flags)
+
+
+def elapsed(start: int, end: int) -> float:
+    """Milliseconds between two events."""
+    milliseconds = ctypes.c_double()
+    check(lib.orEventElapsedTime(ctypes.byref(milliseconds), start, end))
+    return milliseconds.value
+
+
+def sleep(seconds: float, stream: int | None = None) -> None:
+    """Keeps a stream busy."""
+    kernel = _handle(lib.orGetKernel, b"sleep")
+    nanoseconds = ctypes.c_uint64(int(seconds * 1e9))
+    check(lib.orLaunchKernel(kernel, ctypes.byref(nanoseconds), 8, stream))
+
+
+def synchronize(stream: int | None = None) -> None:
+    """Waits for a stream, or for the current device."""
+    check(lib.orDeviceSynchronize() if stream is None else lib.orStreamSynchronize(stream))
+
+
+_alive: set[int] = set()
+_callbacks: dict[int, tuple[object, object]] = {}
+
+
+def launch(
+    name: bytes, run: Callable[[], str | None], stream: int | None = None, work_bytes: int = 0
+) -> Callable[[], bool]:
+    """Launches a Python function as a kernel; the text that it returns, if any, is its failure.
+
+    Returns a function that answers whether the driver has called destroy.
+    """
+
+    def on_run(_closure: int | None, message: int, message_bytes: int) -> int:
+        failure = run()
+        if failure is not None:
+            ctypes.memmove(message, failure.encode()[: message_bytes - 1] + b"\0", min(len(failure) + 1, message_bytes))
+        return 0 if failure is None else 1
+
+    def on_destroy(closure: int) -> None:
+        _alive.remove(closure)
+
+    token = max(_callbacks, default=0) + 1
+    callbacks = (RUN(on_run), DESTROY(on_destroy))
+    _callbacks[token] = callbacks  # kept: the driver may still be inside a callback when it reports the end
+    _alive.add(token)
+    kernel = HostKernel(name, callbacks[0], callbacks[1], token, work_bytes)
+    error = lib.orLaunchHostKernel(ctypes.byref(kernel), stream)
+    if error != Error.SUCCESS and token in _alive:
+        raise AssertionError("the driver owns the closure even when the launch fails")
+    check(error)
+    return lambda: token not in _alive
+
+
+def host_alias(pointer: int, size: int) -> int:
+    """The address at which a kernel finds the bytes of device memory."""
+    return _handle(lib.orGetHostAlias, pointer, size)
