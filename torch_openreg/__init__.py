@@ -19,10 +19,12 @@ import torch
 # the name below is known, PyTorch expects to find them.
 import torch_openreg._C  # noqa: F401 - imported for its registrations
 from torch_openreg import openreg
+from torch_openreg._exit import settle_autograd_at_exit
 from torch_openreg._storage import refuse_host_access
 
 torch.utils.rename_privateuse1_backend("openreg")
 torch._register_device_module("openreg", openreg)
 torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 refuse_host_access()
+settle_autograd_at_exit()
 # LITERALINCLUDE END: package-registration

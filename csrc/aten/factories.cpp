@@ -10,22 +10,21 @@
 namespace openreg {
 namespace {
 
+// The layout of both is strided: tensors of another layout have dispatch keys of their own and never come here.
 constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::PrivateUse1};
 
-// What PyTorch's argument parser lets through although no accelerator has it.
-void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == at::kStrided,
-                              "openreg: only strided tensors are supported, got layout ", *layout);
+// The argument parser lets it through, although no accelerator has pinned memory of its own.
+void refuse_pinning(std::optional<bool> pin_memory) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory),
               "openreg: only CPU tensors can be pinned: leave pin_memory out, or device");
 }
 
 // schema: aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
-                               std::optional<at::Layout> layout, std::optional<at::Device> device,
-                               std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
-  check_options(layout, pin_memory);
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                               std::optional<at::Device> device, std::optional<bool> pin_memory,
+                               std::optional<at::MemoryFormat> memory_format) {
+  refuse_pinning(pin_memory);
   // The allocator allocates on the current device. The guard also refuses an index that is out of range.
   const c10::DeviceGuard guard(c10::device_or_default(device));
   return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), memory_format);
@@ -34,9 +33,8 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
 // schema: aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None) -> Tensor
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                         std::optional<at::Layout> layout, std::optional<at::Device> device,
-                         std::optional<bool> pin_memory) {
-  check_options(layout, pin_memory);
+                         std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  refuse_pinning(pin_memory);
   const c10::DeviceGuard guard(c10::device_or_default(device));
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(dtype));
 }

@@ -171,8 +171,9 @@ class FallbackCall {
     const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());
     if (is_new) {
       found->second = {tensor, tensor.to(c10::kCPU)};
-      found->second.host.unsafeGetTensorImpl()->set_wrapped_number(tensor.dim() == 0 &&
-                                                                   tensor.unsafeGetTensorImpl()->is_wrapped_number());
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+        found->second.host.unsafeGetTensorImpl()->set_wrapped_number(true);  // It takes no part in type promotion.
+      }
     }
     return found->second.host;
   }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/export.h"
+
 namespace openreg {
 
 enum class FallbackPolicy {
@@ -21,13 +23,13 @@ enum class FallbackPolicy {
 
 // Sets the policy of the process. A name is "aten::sub.Tensor" for one overload, or "aten::sub" for all of them.
 // Throws: for a name that no operator has, and for names with kAll, which has no use for them.
-void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& names);
+OPENREG_EXPORT void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& names);
 
 // Counts the call. Throws: NotImplementedError when the policy does not let the operator fall back.
 void admit_fallback(const c10::OperatorName& name);
 
 // How often each operator fell back since the start or the last reset, by full name.
-std::map<std::string, uint64_t> fallback_stats();
-void reset_fallback_stats();
+OPENREG_EXPORT std::map<std::string, uint64_t> fallback_stats();
+OPENREG_EXPORT void reset_fallback_stats();
 
 }  // namespace openreg

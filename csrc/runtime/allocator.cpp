@@ -161,6 +161,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   }
 
   void* allocate_from_driver(const Block& block) {
+    initialize();
     void* pointer = nullptr;
     orError_t error = orMalloc(&pointer, block.bytes);
     if (error == orErrorMemoryAllocation) {

@@ -15,22 +15,22 @@ namespace {
 std::atomic<bool> initialized{false};
 std::atomic<bool> in_bad_fork{false};
 
-// Runs in the child, where only async-signal-safe functions may be called: it stores two flags.
+// Runs in the child, where only async-signal-safe functions may be called: it stores two flags. Registered when the
+// driver has started, so there is nothing to ask.
 void mark_forked_child() {
-  if (initialized.load()) {
-    in_bad_fork.store(true);
-    initialized.store(false);
-  }
+  in_bad_fork.store(true);
+  initialized.store(false);
 }
 
+// LITERALINCLUDE START: device-driver-start
 c10::DeviceIndex start_driver() {
   int count = 0;
   check(orGetDeviceCount(&count));
   TORCH_CHECK(pthread_atfork(nullptr, nullptr, mark_forked_child) == 0,
               "openreg: the handler that protects forked processes could not be registered");
-  initialized.store(true);
   return static_cast<c10::DeviceIndex>(count);
 }
+// LITERALINCLUDE END: device-driver-start
 
 }  // namespace
 
@@ -60,6 +60,7 @@ c10::DeviceIndex current_device() {
   return static_cast<c10::DeviceIndex>(index);
 }
 
+// LITERALINCLUDE START: device-resolve-index
 c10::DeviceIndex resolve_device_index(c10::DeviceIndex index) {
   const c10::DeviceIndex count = device_count();
   if (index == -1) {
@@ -70,7 +71,9 @@ c10::DeviceIndex resolve_device_index(c10::DeviceIndex index) {
               " (OPENREG_DEVICE_COUNT sets the number of devices)");
   return index;
 }
+// LITERALINCLUDE END: device-resolve-index
 
+// LITERALINCLUDE START: device-exchange
 void set_device(c10::DeviceIndex index) { check(orSetDevice(resolve_device_index(index))); }
 
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
@@ -80,6 +83,16 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
   }
   return previous;
 }
+// LITERALINCLUDE END: device-exchange
+
+// LITERALINCLUDE START: device-initialize
+void initialize() {
+  if (!initialized.load()) {
+    static_cast<void>(device_count());
+    initialized.store(true);
+  }
+}
+// LITERALINCLUDE END: device-initialize
 
 void synchronize_device(c10::DeviceIndex index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));

@@ -5,6 +5,8 @@
 
 #include <c10/core/Device.h>
 
+#include "runtime/export.h"
+
 namespace openreg {
 
 // The number of devices. The first call starts the driver.
@@ -12,26 +14,30 @@ namespace openreg {
 c10::DeviceIndex device_count();
 
 // The same for callers that must not throw: 0, with a warning, when the driver cannot start.
-c10::DeviceIndex device_count_or_zero() noexcept;
+OPENREG_EXPORT c10::DeviceIndex device_count_or_zero() noexcept;
 
 // The current device is a property of the calling thread; every thread starts with device 0.
-c10::DeviceIndex current_device();
-void set_device(c10::DeviceIndex index);
+OPENREG_EXPORT c10::DeviceIndex current_device();
+OPENREG_EXPORT void set_device(c10::DeviceIndex index);
 // Sets the device and returns the one before.
-c10::DeviceIndex exchange_device(c10::DeviceIndex index);
+OPENREG_EXPORT c10::DeviceIndex exchange_device(c10::DeviceIndex index);
 
 // Returns the index, or the current device for -1, which is what PyTorch passes for "openreg" without an index.
 // Throws: an error that names the valid range.
 c10::DeviceIndex resolve_device_index(c10::DeviceIndex index);
 
 // Waits for all work of the device and raises the error of a kernel that failed.
-void synchronize_device(c10::DeviceIndex index);
+OPENREG_EXPORT void synchronize_device(c10::DeviceIndex index);
 
-// Whether this process has started the driver.
+// Makes the devices ready for use. Asking how many there are is no use: it starts the driver, and no more.
+// Throws: as device_count.
+void initialize();
+
+// Whether this process has used a device.
 bool is_initialized() noexcept;
 
 // Whether this process was forked after its parent had started the driver. Device threads and locks do not survive a
 // fork, so nothing but an error can come of using the device here.
-bool is_in_bad_fork() noexcept;
+OPENREG_EXPORT bool is_in_bad_fork() noexcept;
 
 }  // namespace openreg

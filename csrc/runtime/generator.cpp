@@ -19,6 +19,7 @@ constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
 
 }  // namespace
 
+// LITERALINCLUDE START: generator-seed-and-offset
 Generator::Generator(c10::DeviceIndex index)
     : c10::GeneratorImpl(c10::Device(c10::kPrivateUse1, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
@@ -37,7 +38,9 @@ uint64_t Generator::seed() {
 void Generator::set_offset(uint64_t offset) { offset_ = offset; }
 
 uint64_t Generator::get_offset() const { return offset_; }
+// LITERALINCLUDE END: generator-seed-and-offset
 
+// LITERALINCLUDE START: generator-state
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const at::TensorBase state = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte);
   const std::array<uint64_t, 2> words{seed_, offset_};
@@ -56,6 +59,7 @@ void Generator::set_state(const c10::TensorImpl& state) {
   seed_ = words[0];
   offset_ = words[1];
 }
+// LITERALINCLUDE END: generator-state
 
 std::pair<uint64_t, uint64_t> Generator::reserve(uint64_t count) {
   const uint64_t first = offset_;
@@ -70,6 +74,7 @@ Generator* Generator::clone_impl() const {
   return copy;
 }
 
+// LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static const std::vector<at::Generator> generators = [] {
     std::vector<at::Generator> all;
@@ -85,5 +90,6 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
 at::Generator new_generator(c10::DeviceIndex index) {
   return at::make_generator<Generator>(resolve_device_index(index));
 }
+// LITERALINCLUDE END: generator-default-registry
 
 }  // namespace openreg

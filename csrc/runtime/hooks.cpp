@@ -15,35 +15,30 @@ namespace openreg {
 namespace {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
-  // Must not throw, and must not start the driver.
-  bool isBuilt() const override { return true; }
+  // LITERALINCLUDE START: hooks-init
+  // Called once per process: by torch.openreg's lazy initialisation, or by at::Context before a hook that needs the
+  // device. Starting the driver here, and not while the library is loaded, keeps `import torch` free of side effects
+  // and a later fork safe.
+  void init() const override { initialize(); }
+  // LITERALINCLUDE END: hooks-init
 
-  // Must not throw. Asking for the number of devices starts the driver, as little as this one does then.
-  bool isAvailable() const override { return device_count_or_zero() > 0; }
-
-  // Called once per process, before the first use of the device from C++. Starting the driver here, and not while
-  // the library is loaded, keeps `import torch` free of side effects and a later fork safe.
-  void init() const override { static_cast<void>(device_count()); }
-
-  // Whether work may be pending on the device. Autograd asks for every device at the start of each backward, so this
-  // neither throws nor starts the driver.
+  // LITERALINCLUDE START: hooks-primary-context
+  // Whether the device may hold work or memory. Autograd asks for every device at the start of a backward that
+  // reaches one, so this neither throws nor initialises.
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return is_initialized() && index >= 0 && index < device_count_or_zero();
   }
+  // LITERALINCLUDE END: hooks-primary-context
 
-  c10::DeviceIndex deviceCount() const override { return device_count_or_zero(); }
-  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
-  void setCurrentDevice(c10::DeviceIndex index) const override { set_device(index); }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
-
-  // Like exchangeDevice, where the driver may avoid creating a context for a device that is only being restored.
-  // This driver has no contexts to avoid.
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
-
+  // LITERALINCLUDE START: hooks-generators
+  // The generator that all users of a device share. The reference stays valid for the life of the process.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
 
+  // One that belongs to the caller alone: torch.Generator(device="openreg:1").
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index); }
+  // LITERALINCLUDE END: hooks-generators
 
+  // LITERALINCLUDE START: hooks-device-from-pointer
   // Which device holds the memory: at::from_blob asks when its caller names no device.
   c10::Device getDeviceFromPtr(void* data) const override {
     orPointerAttributes attributes{};
@@ -52,21 +47,51 @@ struct Hooks final : at::PrivateUse1HooksInterface {
                 " is not memory of an openreg device: pass the device to from_blob");
     return {c10::kPrivateUse1, static_cast<c10::DeviceIndex>(attributes.device)};
   }
+  // LITERALINCLUDE END: hooks-device-from-pointer
 
+  // LITERALINCLUDE START: hooks-pinned-memory
+  // For Tensor.pin_memory(), torch.empty(pin_memory=True) and DataLoader(pin_memory=True).
   at::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
 
+  // Tensor.is_pinned() asks. Any pointer may come, also one that the driver has never seen.
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
+  // LITERALINCLUDE END: hooks-pinned-memory
 
+  // LITERALINCLUDE START: hooks-availability
+  // Must not throw, and must not start the driver.
+  bool isBuilt() const override { return true; }
+
+  // Must not throw, and must not change what hasPrimaryContext answers.
+  bool isAvailable() const override { return device_count_or_zero() > 0; }
+  // LITERALINCLUDE END: hooks-availability
+
+  // LITERALINCLUDE START: hooks-current-device
+  c10::DeviceIndex deviceCount() const override { return device_count_or_zero(); }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  void setCurrentDevice(c10::DeviceIndex index) const override { set_device(index); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
+
+  // Like exchangeDevice, where the driver may avoid creating a context for a device that is only being restored.
+  // This driver has no contexts to avoid.
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
+  // LITERALINCLUDE END: hooks-current-device
+
+  // LITERALINCLUDE START: hooks-resize-storage
+  // UntypedStorage.resize_() and FSDP, which frees and restores its parameters with it.
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize_storage(*storage.unsafeGetStorageImpl(), bytes);
   }
+  // LITERALINCLUDE END: hooks-resize-storage
 };
 
-// The registry takes ownership and keeps the object for the life of the process.
+// LITERALINCLUDE START: hooks-registration
+// Runs while libtorch_openreg.so is loaded. PyTorch keeps the pointer for the life of the process, and hooks may be
+// called while it ends, so the object is never destroyed.
 const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks());
   return true;
 }();
+// LITERALINCLUDE END: hooks-registration
 
 }  // namespace
 }  // namespace openreg

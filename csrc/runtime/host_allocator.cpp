@@ -16,9 +16,11 @@ namespace {
 
 class PinnedAllocator final : public at::HostAllocator {
  public:
+  // LITERALINCLUDE START: pinned-allocate
   // The memory belongs to the CPU: only its pages are special. Zero bytes give a null pointer.
   // Throws: torch.OutOfMemoryError when the host has no memory to pin.
   c10::DataPtr allocate(size_t bytes) override {
+    initialize();
     void* pointer = nullptr;
     check(orMallocHost(&pointer, bytes));
     if (pointer != nullptr) {
@@ -34,6 +36,7 @@ class PinnedAllocator final : public at::HostAllocator {
     }
     return {pointer, pointer, &PinnedAllocator::free, c10::kCPU};
   }
+  // LITERALINCLUDE END: pinned-allocate
 
   c10::DeleterFnPtr raw_deleter() const override { return &PinnedAllocator::free; }
 
@@ -106,6 +109,7 @@ at::HostAllocator& host_allocator() {
   return *instance;
 }
 
+// LITERALINCLUDE START: pinned-query
 bool is_pinned(const void* pointer) {
   if (pointer == nullptr || !is_initialized()) {
     return false;  // Nothing was pinned by this process, and asking the driver would start it.
@@ -114,6 +118,7 @@ bool is_pinned(const void* pointer) {
   check(orPointerGetAttributes(&attributes, pointer));
   return attributes.type == orMemoryTypeHost;
 }
+// LITERALINCLUDE END: pinned-query
 
 REGISTER_HOST_ALLOCATOR(at::kPrivateUse1, &host_allocator())
 

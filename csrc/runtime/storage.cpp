@@ -13,6 +13,7 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: storage-resize
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "openreg: a storage of ", storage.nbytes(), " bytes on ", storage.device(),
               " is not resizable, and cannot become ", bytes, " bytes");
@@ -26,5 +27,6 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   storage.set_data_ptr_noswap(std::move(data));
   storage.set_nbytes(bytes);
 }
+// LITERALINCLUDE END: storage-resize
 
 }  // namespace openreg

@@ -7,6 +7,7 @@ calls `device_count`); the rest is what users of other accelerators expect.
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
 from torch_openreg.openreg._lazy import init, is_initialized
+from torch_openreg.openreg.amp import get_amp_supported_dtype
 from torch_openreg.openreg.device import (
     current_device,
     device,
@@ -33,6 +34,7 @@ __all__ = [
     "device",
     "device_count",
     "fallback_stats",
+    "get_amp_supported_dtype",
     "get_rng_state",
     "init",
     "initial_seed",

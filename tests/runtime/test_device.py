@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+VALID_RANGE = r"device index 9 was asked for, but the valid indices are 0 to 1"
+
+
+@pytest.fixture(autouse=True)
+def first_device() -> None:
+    torch.openreg.set_device(0)
+
+
+def test_two_devices_by_default() -> None:
+    assert torch.openreg.device_count() == 2
+    assert torch.openreg.is_available()
+    assert torch.accelerator.device_count() == 2
+    assert torch.accelerator.current_accelerator() == torch.device("openreg")
+
+
+def test_set_device_is_what_new_tensors_use() -> None:
+    torch.openreg.set_device(1)
+    assert torch.openreg.current_device() == 1
+    assert torch.empty(1, device="openreg").device == torch.device("openreg:1")
+    torch.openreg.set_device("openreg:0")
+    assert torch.empty(1, device="openreg").device == torch.device("openreg:0")
+
+
+def test_device_context_restores_the_device_also_after_an_exception() -> None:
+    with torch.openreg.device(1):
+        assert torch.openreg.current_device() == 1
+        with torch.openreg.device("openreg"):
+            assert torch.openreg.current_device() == 1
+    assert torch.openreg.current_device() == 0
+    with pytest.raises(KeyError), torch.openreg.device(torch.device("openreg:1")):
+        raise KeyError
+    assert torch.openreg.current_device() == 0
+
+
+def test_the_current_device_belongs_to_the_thread() -> None:
+    seen: list[int] = []
+    torch.openreg.set_device(1)
+    thread = threading.Thread(target=lambda: seen.append(torch.openreg.current_device()))
+    thread.start()
+    thread.join()
+    assert seen == [0]
+    assert torch.openreg.current_device() == 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: torch.empty(1, device="openreg:9"),
+        lambda: torch.ones(2).to("openreg:9"),
+        lambda: torch.openreg.set_device(9),
+        lambda: torch.openreg.synchronize(9),
+        lambda: torch.openreg.device(9).__enter__(),
+        lambda: torch.accelerator.set_device_index(9),
+        lambda: torch.Generator("openreg:9"),
+        lambda: torch.openreg.get_rng_state("openreg:9"),
+    ],
+)
+def test_an_index_out_of_range_names_the_valid_ones(use: object) -> None:
+    assert callable(use)
+    with pytest.raises(RuntimeError, match=VALID_RANGE):
+        use()
+    assert torch.openreg.current_device() == 0
+
+
+def test_index_99_with_context() -> None:
+    with pytest.raises(RuntimeError, match="device index 99 was asked for"), torch.openreg.device(99):
+        pass
+
+
+def test_a_device_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a device of openreg is needed, got 'cpu'"):
+        torch.openreg.set_device("cpu")
+
+
+def test_the_environment_sets_the_number_of_devices(run_process) -> None:
+    done = run_process("import torch; print(torch.openreg.device_count())", OPENREG_DEVICE_COUNT="3")
+    assert done.stdout == "3\n", done.stderr
+
+
+def test_a_bad_environment_is_named(run_process) -> None:
+    done = run_process("import torch; torch.ones(1, device='openreg')", OPENREG_DEVICE_COUNT="many")
+    assert "OPENREG_DEVICE_COUNT" in done.stderr
+    assert "many" in done.stderr
+    assert done.returncode == 1
+
+
+def test_importing_and_seeding_start_no_driver(run_process) -> None:
+    done = run_process(
+        """
+        import torch
+        torch.manual_seed(3)
+        assert not torch.openreg.is_initialized()
+        torch.ones(1, device="openreg")
+        assert torch.openreg.is_initialized() and torch.openreg._initialized
+        assert torch.openreg.initial_seed() == 3
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_child_gets_an_error_and_does_not_hang(run_process) -> None:
+    done = run_process(
+        """
+        import os, sys, torch
+        x = torch.ones(4, device="openreg")
+        pinned = torch.ones(4).pin_memory()
+        pid = os.fork()
+        if pid == 0:
+            assert torch.openreg._is_in_bad_fork() and not torch.openreg.is_initialized()
+            torch.manual_seed(0)  # leaves the device alone
+            for use in (lambda: torch.ones(1, device="openreg"), lambda: x + 1, lambda: x.cpu(), torch.openreg.init):
+                try:
+                    use()
+                except RuntimeError as error:
+                    assert "fork" in str(error) and "spawn" in str(error), error
+                else:
+                    raise AssertionError("no error")
+            del x, pinned
+            sys.stdout.flush()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert (x + 1).tolist() == [2.0] * 4  # the parent goes on
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_child_forked_before_the_first_use_works(run_process) -> None:
+    done = run_process(
+        """
+        import os, torch
+        pid = os.fork()
+        if pid == 0:
+            assert torch.ones(2, device="openreg").tolist() == [1.0, 1.0]
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert torch.ones(2, device="openreg").tolist() == [1.0, 1.0]
+        """
+    )
+    assert done.returncode == 0, done.stderr
