@@ -10,18 +10,20 @@
 
 #include "aten/fallback_policy.h"
 #include "runtime/device.h"
-#include "runtime/generator.h"
 
 namespace py = pybind11;
 
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
-// same one.
+// same one. It is asked for by way of at::Context, which makes the device ready first.
 py::object get_default_generator(c10::DeviceIndex index) {
-  return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(index)));
+  const at::Generator& generator = at::globalContext().defaultGenerator(c10::Device(c10::kPrivateUse1, index));
+  return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
 }
+// LITERALINCLUDE END: bridge-default-generator
 
 FallbackPolicy policy_from_name(const std::string& name) {
   if (name == "all") {
@@ -38,6 +40,7 @@ FallbackPolicy policy_from_name(const std::string& name) {
 
 }  // namespace
 
+// LITERALINCLUDE START: bridge-method-table
 PYBIND11_MODULE(_C, m) {
   m.def("_init", [] { at::globalContext().lazyInitDevice(c10::kPrivateUse1); });
   m.def("_is_in_bad_fork", &is_in_bad_fork);
@@ -59,5 +62,6 @@ PYBIND11_MODULE(_C, m) {
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
 }
+// LITERALINCLUDE END: bridge-method-table
 
 }  // namespace openreg
