@@ -73,7 +73,7 @@ class DeviceProp(ctypes.Structure):
     allocation_alignment: int
     major: int
     minor: int
-    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+    _fields_ = [
         ("name", ctypes.c_char * 64),
         ("total_memory", ctypes.c_size_t),
         ("allocation_alignment", ctypes.c_size_t),
@@ -89,7 +89,7 @@ class PointerAttributes(ctypes.Structure):
     device: int
     base: int | None
     size: int
-    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+    _fields_ = [
         ("type", ctypes.c_int),
         ("device", ctypes.c_int),
         ("base", ctypes.c_void_p),
@@ -104,7 +104,7 @@ DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class HostKernel(ctypes.Structure):
     """orHostKernel."""
 
-    _fields_ = [  # noqa: RUF012 - the form that ctypes asks for
+    _fields_ = [
         ("name", ctypes.c_char_p),
         ("run", RUN),
         ("destroy", DESTROY),

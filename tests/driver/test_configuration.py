@@ -11,15 +11,17 @@ MEMORY = (
     "orGetDeviceCount: OPENREG_DEVICE_MEMORY is '{}'; valid is a number of bytes from 32M to 1024G, with or without "
     "one of the suffixes K, M and G"
 )
+BAD_COUNTS = ("", "0", "17", "-1", "two", "2 ", "2K", "1e1", "9" * 30)
+BAD_MEMORIES = ("", "31M", "1025G", "4g", "4GB", "G", "4 G", "-4G", "0x40000000", "99999999999G")
 LAUNCH = "orGetDeviceCount: OPENREG_LAUNCH is '{}'; valid are auto, async and inline"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
-    [("OPENREG_DEVICE_COUNT", value, COUNT) for value in ("", "0", "17", "-1", "two", "2 ", "2K", "1e1", "9" * 30)]
-    + [("OPENREG_DEVICE_MEMORY", value, MEMORY) for value in ("", "31M", "1025G", "4g", "4GB", "G", "4 G", "-4G", "0x40000000", "99999999999G")]
+    [("OPENREG_DEVICE_COUNT", value, COUNT) for value in BAD_COUNTS]
+    + [("OPENREG_DEVICE_MEMORY", value, MEMORY) for value in BAD_MEMORIES]
     + [("OPENREG_LAUNCH", value, LAUNCH) for value in ("", "Auto", "sync", "async ")],
-)  # fmt: skip
+)
 def test_a_bad_value_is_named(run_driver: RunDriver, name: str, value: str, text: str) -> None:
     ran = run_driver(
         """

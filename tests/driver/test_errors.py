@@ -68,7 +68,7 @@ def test_last_error_and_detail_belong_to_the_thread() -> None:
     assert driver.detail() == "orSetDevice: device 99 does not exist; valid are 0 to 1"
 
 
-NULL_CALLS = {
+NULL_CALLS: dict[str, tuple[list[object], str]] = {
     "orDriverGetVersion": ([None], "version is null"),
     "orGetDeviceCount": ([None], "count is null"),
     "orGetDevice": ([None], "device is null"),

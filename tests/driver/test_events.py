@@ -21,7 +21,7 @@ def test_an_event_that_was_never_recorded_has_passed(flags: int) -> None:
 @pytest.mark.parametrize("flags", FLAGS)
 def test_query_and_synchronize(flags: int) -> None:
     event, stream = driver.event_create(flags), driver.stream_create()
-    driver.sleep(0.03, stream)
+    driver.sleep(0.3, stream)
     driver.check(lib.orEventRecord(event, stream))
     assert lib.orEventQuery(event) == Error.NOT_READY
     driver.sleep(30, stream)  # work after the record does not hold the event up
@@ -50,7 +50,7 @@ def test_recording_again_moves_the_event(flags: int) -> None:
 
 def test_a_wait_goes_by_the_record_at_the_time_of_the_call() -> None:
     event, recorder, waiter = driver.event_create(), driver.stream_create(), driver.stream_create()
-    driver.sleep(0.03, recorder)
+    driver.sleep(0.3, recorder)
     driver.check(lib.orEventRecord(event, recorder))
     driver.check(lib.orStreamWaitEvent(waiter, event))
     driver.sleep(30, recorder)
@@ -76,7 +76,7 @@ def test_a_stream_waits_for_an_event_of_another_device() -> None:
 
 def test_a_destroyed_event_still_holds_up_who_waits_for_it() -> None:
     event, recorder, waiter = driver.event_create(), driver.stream_create(), driver.stream_create()
-    driver.sleep(0.03, recorder)
+    driver.sleep(0.3, recorder)
     driver.check(lib.orEventRecord(event, recorder))
     driver.check(lib.orStreamWaitEvent(waiter, event))
     driver.check(lib.orEventDestroy(event))
@@ -109,13 +109,13 @@ def test_elapsed_time_measures_the_device() -> None:
     stream = driver.stream_create()
     start, end = driver.event_create(), driver.event_create()
     driver.check(lib.orEventRecord(start, stream))
-    driver.sleep(0.02, stream)
+    driver.sleep(0.3, stream)
     driver.check(lib.orEventRecord(end, stream))
     with pytest.raises(DriverError) as caught:
         driver.elapsed(start, end)
     assert caught.value.error == Error.NOT_READY
     driver.check(lib.orEventSynchronize(end))
-    assert driver.elapsed(start, end) >= 20
+    assert driver.elapsed(start, end) >= 300
     assert driver.elapsed(end, start) == -driver.elapsed(start, end)
 
 

@@ -17,7 +17,7 @@ WHERE = """
 def where(work_bytes, busy=False):
     stream = driver.stream_create()
     if busy:
-        driver.sleep(0.02, stream)
+        driver.sleep(0.3, stream)
     seen = []
     driver.launch(b"where", lambda: seen.append(threading.get_native_id()), stream, work_bytes)
     driver.synchronize(stream)

@@ -74,7 +74,7 @@ print("parent", driver.read(pointer, 1))
         "orEventQuery: this process was forked after its parent had initialised the driver, and cannot use the "
         "devices; initialise the driver after the fork only, or start the process with the 'spawn' start method"
     )
-    assert ran.stdout.splitlines() == [text] * 5 + [f"parent {bytes([1])}"], ran.stderr
+    assert ran.stdout.splitlines() == [text] * 5 + ["parent b'\\x01'"], ran.stderr
 
 
 @needs_host_kernels

@@ -49,7 +49,7 @@ def test_priorities_are_brought_into_the_range() -> None:
 def test_query_and_synchronize() -> None:
     stream = driver.stream_create()
     driver.check(lib.orStreamQuery(stream))
-    driver.sleep(0.03, stream)
+    driver.sleep(0.3, stream)
     assert lib.orStreamQuery(stream) == Error.NOT_READY
     driver.synchronize(stream)
     driver.check(lib.orStreamQuery(stream))
@@ -120,7 +120,7 @@ def test_a_race_between_streams_shows_and_an_event_cures_it() -> None:
     event = driver.event_create()
     for wait, expected in ((False, b"\0" * 64), (True, b"\1" * 64)):
         driver.check(lib.orMemset(source, 0, 64))
-        driver.sleep(0.05, producer)
+        driver.sleep(0.3, producer)
         driver.check(lib.orMemsetAsync(source, 1, 64, producer))
         driver.check(lib.orEventRecord(event, producer))
         if wait:

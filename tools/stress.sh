@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the driver and its stress program with the thread sanitizer and with the address and undefined-behaviour
+# sanitizers, and runs both in every launch mode that queues. Needs a C++ compiler with its sanitizers, and CMake and
+# Ninja from PATH. Usage: tools/stress.sh [seconds per run]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-10}
+# The thread sanitizer needs its part of the address space, which strong randomisation may hand to somebody else.
+plain=(setarch "$(uname -m)" --addr-no-randomize)
+export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
+export ASAN_OPTIONS="detect_leaks=1 ${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
+
+mkdir -p build
+runs=0
+for sanitizer in thread address; do
+  folder=build/stress-$sanitizer
+  echo "stress: building the driver with the $sanitizer sanitizer in $folder"
+  cmake -S csrc/driver -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOPENREG_SANITIZE=$sanitizer \
+    -DOPENREG_BUILD_STRESS=ON >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
+  cmake --build "$folder" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
+  for mode in auto async; do
+    OPENREG_LAUNCH=$mode "${plain[@]}" "$folder/openreg_stress" "$seconds"
+    runs=$((runs + 1))
+  done
+done
+echo "stress: $runs runs of $seconds s each under the thread and the address sanitizer, in modes auto and async: clean"
