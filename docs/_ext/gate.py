@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATH = re.compile(r"(?:csrc|torch_openreg|docs|examples|tests|benchmarks|tools|\.ci)/[\w./-]*\w")
+# What a build makes is not there in a fresh clone.
+_BUILT = re.compile(r"docs/build\b.*|.*\.so")
 _RAW_CODE = re.compile(r"<(?:pre|code|samp)\b", re.IGNORECASE)
 
 
@@ -92,8 +94,9 @@ def _line(node: nodes.Node) -> int:
 def _note_mentions(doctree: nodes.document, docname: str, env: BuildEnvironment) -> None:
     mentions = page(env, docname).mentions
     for literal in doctree.findall(nodes.literal):
-        if _PATH.fullmatch(literal.astext()):
-            mentions.add((literal.astext(), _line(literal)))
+        text = literal.astext()
+        if _PATH.fullmatch(text) and not _BUILT.fullmatch(text):
+            mentions.add((text, _line(literal)))
 
 
 def _check_site(app: Sphinx, env: BuildEnvironment) -> None:

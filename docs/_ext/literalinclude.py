@@ -60,7 +60,7 @@ class LiteralInclude(SphinxDirective):
     option_spec: ClassVar[dict[str, Callable[[str], Any]]] = {
         "caption": directives.unchanged_required,
         "class": directives.class_option,
-        "dedent": directives.unchanged,
+        "dedent": directives.flag,
         "emphasize-text": directives.unchanged_required,
         "end-at": directives.unchanged_required,
         "end-before": directives.unchanged_required,

@@ -1,11 +1,13 @@
 """One generated page for each source file, whole, with an anchor at each line (``#L26``).
 
-Captions link to them. A page is written again when its source is newer, or when the site's look has changed.
+Captions link to them. A page is written again when its source is newer, or when what surrounds it has changed: the
+contents beside it, the templates, the configuration.
 """
 
 from __future__ import annotations
 
 import html
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,19 +36,43 @@ def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     if app.builder.format != "html":
         return
     sources = _shown_sources(app)
+    _remove_others(app, sources)
+    frame_changed = _has_frame_changed(app)
     for source in sources:
-        if _is_stale(app, source):
+        if frame_changed or _is_stale(app, source):
             yield source.page, {"title": source.label, "body": _body(source)}, "source.html"
     yield _INDEX, {"title": "Sources", "body": _index(sources)}, "source.html"
 
 
 def _is_stale(app: Sphinx, source: Source) -> bool:
-    written = Path(app.outdir, f"{source.page}.html")
-    if not written.is_file():
-        return True
-    time = written.stat().st_mtime
-    newest = [source.file, Path(app.confdir, "conf.py"), *Path(app.srcdir).rglob("index.md")]
-    return any(file.stat().st_mtime > time for file in newest)
+    written = _file(app, source.page)
+    return not written.is_file() or source.file.stat().st_mtime > written.stat().st_mtime
+
+
+def _has_frame_changed(app: Sphinx) -> bool:
+    """Say whether what surrounds every page differs from the last build, and remember it for the next one."""
+    templates = [Path(app.confdir, folder) for folder in app.config.templates_path]
+    files = [Path(app.confdir, "conf.py"), Path(__file__), *(file for top in templates for file in top.rglob("*.html"))]
+    contents = sorted((name, title.astext()) for name, title in app.env.titles.items())
+    frame = repr((contents, sorted(app.env.toctree_includes.items()), [file.stat().st_mtime_ns for file in files]))
+    memory = Path(app.outdir, _INDEX).with_name(".frame")
+    digest = sha256(frame.encode()).hexdigest()
+    changed = not memory.is_file() or memory.read_text(encoding="utf-8") != digest
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    memory.write_text(digest, encoding="utf-8")
+    return changed
+
+
+def _remove_others(app: Sphinx, sources: list[Source]) -> None:
+    """Remove the pages of files that are no longer there."""
+    wanted = {_file(app, page) for page in (_INDEX, *(source.page for source in sources))}
+    for file in _file(app, _INDEX).parent.rglob("*.html"):
+        if file not in wanted:
+            file.unlink()
+
+
+def _file(app: Sphinx, page: str) -> Path:
+    return Path(app.outdir, f"{page}.html")
 
 
 def _body(source: Source) -> str:
@@ -59,7 +85,7 @@ def _body(source: Source) -> str:
         for number, line in enumerate(lines, start=1)
     )
     title = f"<h1><code>{html.escape(source.label)}</code></h1>"
-    return f'{title}\n<div class="highlight source-page"><pre tabindex="0">{code}</pre></div>'
+    return f'{title}\n<div class="highlight source-page"><pre>{code}</pre></div>'
 
 
 def _index(sources: list[Source]) -> str:

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 project = "The executable guide to PyTorch accelerators"
-author = "the authors of the guide"
+author = "The torch_openreg authors"
 project_copyright = author
 html_title = "The executable guide"
 
@@ -28,6 +28,7 @@ extensions = [
     "docs._ext.whole_sources",
     "docs._ext.interface_table",
     "docs._ext.console",
+    "docs._ext.diagram",
     "docs._ext.gate",
     "docs._ext.proof",
 ]
@@ -51,13 +52,14 @@ weaver_executed = ["examples"]
 nitpicky = True
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 templates_path = ["_templates"]
 
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["guide.css"]
+html_js_files = ["guide.js"]
 html_favicon = "_static/mark.svg"
 html_logo = "_static/mark.svg"
 html_copy_source = False
@@ -65,7 +67,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_last_updated_fmt = None
 pygments_style = "a11y-high-contrast-light"
-pygments_dark_style = "a11y-high-contrast-dark"
+pygments_dark_style = "github-dark"
 html_theme_options = {
     "navigation_with_keys": True,
     "light_css_variables": {
@@ -81,4 +83,6 @@ html_theme_options = {
 }
 
 copybutton_exclude = ".linenos, .gp, .go"
+# Output is not offered for copying.
+copybutton_selector = ":not(.highlight-none) > .highlight pre"
 notfound_urls_prefix = "/"

@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 extensions = ["myst_parser", "sphinx_design"] + ["docs._ext." + name for name in (
     "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages",
-    "whole_sources", "interface_table", "console", "gate", "proof")]
+    "whole_sources", "interface_table", "console", "diagram", "gate", "proof")]
 myst_enable_extensions = ["colon_fence"]
 weaver_root = __file__.rpartition("/docs/")[0]
 weaver_sources = ["csrc", "torch_openreg", "examples", "CMakeLists.txt"]
@@ -101,7 +101,7 @@ class Repository:
         page.write_text(before + text, encoding="utf-8")
         return before.count("\n") + 1
 
-    def build(self, builder: str = "html", *, fresh: bool = False, **settings: object) -> Result:
+    def build(self, builder: str = "html", *, fresh: bool = False, parallel: int = 1, **settings: object) -> Result:
         """Build with warnings as errors; incrementally, unless ``fresh``."""
         from sphinx.application import Sphinx
         from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -122,6 +122,7 @@ class Repository:
                 warning=stream,
                 freshenv=fresh,
                 warningiserror=True,
+                parallel=parallel,
             )
             app.build()
         return Result(app.statuscode, re.sub(r"\x1b\[[\d;]+m", "", stream.getvalue()), output)

@@ -89,7 +89,8 @@ def test_proven_blocks_pass(repository: Repository) -> None:
         "```{console-run}\n$ python examples/hello.py\nhello\n```\n"
         "```{literalinclude} /examples/hello.py\n```\n"
         "```{whole-sources}\ncsrc/hooks.cpp\n```\n"
-        "The prompt `>>>`, and `csrc/hooks.cpp`, and {source}`init <csrc/hooks.cpp@Hooks::init>`.\n"
+        "The prompt `>>>`, and `csrc/hooks.cpp`, `torch_openreg/lib/a.so`, `docs/build/html`,\n"
+        "and {source}`init <csrc/hooks.cpp@Hooks::init>`.\n"
     )
     result = repository.build()
     assert result.status == 0, result.warnings

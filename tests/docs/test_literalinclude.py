@@ -151,3 +151,30 @@ def test_edited_source_rebuilds_the_page(repository: Repository) -> None:
     html = (result.output / "index.html").read_text()
     assert "csrc/hooks.cpp:5-9" in html
     assert "check" in (result.output / "sources/csrc/hooks.cpp.html").read_text()
+
+
+def test_source_pages_follow_their_files_and_the_contents(repository: Repository) -> None:
+    repository.write("csrc/extra.h", "int a;\n")
+    output = repository.build().output
+    pages = {name: output / f"sources/csrc/{name}.html" for name in ("hooks.cpp", "extra.h")}
+    first = {name: page.stat().st_mtime_ns for name, page in pages.items()}
+    repository.build()
+    assert first == {name: page.stat().st_mtime_ns for name, page in pages.items()}
+    (repository.root / "csrc/extra.h").unlink()
+    repository.add("```{toctree}\nother\n```\n")
+    repository.page("# Other\n", "other.md")
+    result = repository.build()
+    assert result.status == 0, result.warnings
+    assert not pages["extra.h"].exists()
+    assert pages["hooks.cpp"].stat().st_mtime_ns > first["hooks.cpp"]
+
+
+def test_parallel_build_is_the_same(repository: Repository) -> None:
+    repository.add("```{toctree}\n:glob:\npage*\n```\n")
+    for number in range(6):
+        repository.page(f"# Page\n\n{listing('hooks-init')}", f"page{number}.md")
+    repository.page("# Page\n\n```python\nprint(1)\n```\n", "page6.md")
+    result = repository.build(fresh=True, parallel=2)
+    result.assert_fault("page6.md:4", "unproven code block")
+    assert result.warnings.count("WARNING") == 1
+    repository.build().assert_fault("page6.md:4", "unproven code block")
