@@ -14,6 +14,7 @@ require_torch()
 # ruff: noqa: E402 - the version is checked before anything that depends on it is loaded
 # LITERALINCLUDE START: package-registration
 import torch
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
 # The C++ libraries come first. Loading them registers guard, hooks, allocators and operators, and from the moment
 # the name below is known, PyTorch expects to find them.
@@ -22,9 +23,9 @@ from torch_openreg import openreg
 from torch_openreg._exit import settle_autograd_at_exit
 from torch_openreg._storage import refuse_host_access
 
-torch.utils.rename_privateuse1_backend("openreg")
-torch._register_device_module("openreg", openreg)
-torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+rename_privateuse1_backend("openreg")
+torch._register_device_module("openreg", openreg)  # type: ignore[no-untyped-call]
+generate_methods_for_privateuse1_backend(for_storage=True)
 refuse_host_access()
 settle_autograd_at_exit()
 # LITERALINCLUDE END: package-registration

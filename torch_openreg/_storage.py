@@ -22,6 +22,6 @@ def refuse_host_access() -> None:
                 f"byteswap works on host memory, and this storage is on {self.device}: "
                 "swap the bytes of storage.cpu() and copy the result back"
             )
-        original(self, dtype)
+        original(self, dtype)  # type: ignore[no-untyped-call]
 
-    torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign]
+    torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign, assignment]

@@ -210,7 +210,7 @@ def test_the_policy_blocks_what_may_not() -> None:
 
 def test_bad_policies() -> None:
     with pytest.raises(ValueError, match="a fallback policy is 'all', 'listed' or 'error', got 'some'"):
-        torch.openreg.set_fallback_policy("some")  # type: ignore[arg-type]
+        torch.openreg.set_fallback_policy("some")
     with pytest.raises(ValueError, match="no operator is named 'aten::addd'"):
         torch.openreg.set_fallback_policy("listed", ops=["aten::addd"])
     with pytest.raises(ValueError, match="takes no list of operators"):

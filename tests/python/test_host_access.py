@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+
+from tests.conftest import RunProcess
 
 
 def test_conversions_to_numpy_say_what_to_do() -> None:
@@ -23,7 +27,7 @@ def test_byteswap_is_refused() -> None:
     assert host.tolist() == [256]
 
 
-def test_reading_the_address_names_the_device_and_the_cure(run_process) -> None:
+def test_reading_the_address_names_the_device_and_the_cure(run_process: RunProcess) -> None:
     done = run_process(
         """
         import ctypes, torch
@@ -42,14 +46,14 @@ def test_storage_indexing_copies() -> None:
     assert storage.cpu().tolist() == [0, 1, 2, 3]
 
 
-def test_pickle_and_save(tmp_path) -> None:
+def test_pickle_and_save(tmp_path: Path) -> None:
     x = torch.arange(6.0).view(2, 3).to("openreg:1")
     torch.save(x, tmp_path / "x.pt")
     assert torch.load(tmp_path / "x.pt").device == torch.device("openreg:1")
     assert torch.equal(torch.load(tmp_path / "x.pt", map_location="cpu"), x.cpu())
 
 
-def test_a_process_ends_cleanly_while_work_is_queued(run_process) -> None:
+def test_a_process_ends_cleanly_while_work_is_queued(run_process: RunProcess) -> None:
     for _ in range(3):
         done = run_process(
             """

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import torch
 
+from tests.conftest import RunProcess
+
 
 def test_generated_methods() -> None:
     x = torch.ones(2).openreg()
@@ -22,7 +24,7 @@ def test_documented_names_have_docstrings() -> None:
         assert getattr(torch.openreg, name).__doc__, name
 
 
-def test_launch_modes_give_the_same_values(run_process) -> None:
+def test_launch_modes_give_the_same_values(run_process: RunProcess) -> None:
     code = """
         import torch
         torch.manual_seed(0)

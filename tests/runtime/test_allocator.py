@@ -6,6 +6,8 @@ import threading
 import pytest
 import torch
 
+from tests.conftest import RunProcess
+
 MIB = 1 << 20
 
 
@@ -70,7 +72,7 @@ def test_memory_info() -> None:
     del x
 
 
-def test_out_of_memory_says_what_to_do_and_loses_nothing(run_process) -> None:
+def test_out_of_memory_says_what_to_do_and_loses_nothing(run_process: RunProcess) -> None:
     done = run_process(
         """
         import torch

@@ -5,6 +5,8 @@ import threading
 import pytest
 import torch
 
+from tests.conftest import RunProcess
+
 VALID_RANGE = r"device index 9 was asked for, but the valid indices are 0 to 1"
 
 
@@ -79,19 +81,19 @@ def test_a_device_of_another_kind_is_refused() -> None:
         torch.openreg.set_device("cpu")
 
 
-def test_the_environment_sets_the_number_of_devices(run_process) -> None:
+def test_the_environment_sets_the_number_of_devices(run_process: RunProcess) -> None:
     done = run_process("import torch; print(torch.openreg.device_count())", OPENREG_DEVICE_COUNT="3")
     assert done.stdout == "3\n", done.stderr
 
 
-def test_a_bad_environment_is_named(run_process) -> None:
+def test_a_bad_environment_is_named(run_process: RunProcess) -> None:
     done = run_process("import torch; torch.ones(1, device='openreg')", OPENREG_DEVICE_COUNT="many")
     assert "OPENREG_DEVICE_COUNT" in done.stderr
     assert "many" in done.stderr
     assert done.returncode == 1
 
 
-def test_importing_and_seeding_start_no_driver(run_process) -> None:
+def test_importing_and_seeding_start_no_driver(run_process: RunProcess) -> None:
     done = run_process(
         """
         import torch
@@ -105,7 +107,7 @@ def test_importing_and_seeding_start_no_driver(run_process) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_forked_child_gets_an_error_and_does_not_hang(run_process) -> None:
+def test_a_forked_child_gets_an_error_and_does_not_hang(run_process: RunProcess) -> None:
     done = run_process(
         """
         import os, sys, torch
@@ -132,7 +134,7 @@ def test_a_forked_child_gets_an_error_and_does_not_hang(run_process) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_child_forked_before_the_first_use_works(run_process) -> None:
+def test_a_child_forked_before_the_first_use_works(run_process: RunProcess) -> None:
     done = run_process(
         """
         import os, torch
