@@ -9,23 +9,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def executed_lines(root: Path) -> set[str]:
-    """Return the lines of the scripts that CI runs: ``.ci/run``, and what it or a build test calls of tests/build."""
+def scripts(root: Path) -> list[Path]:
+    """Return the scripts that CI runs: ``.ci/run``, and what it, make or a build test calls of tests/build."""
     entry = root / ".ci" / "run"
     callers = [entry, root / "Makefile", *sorted((root / "tests" / "build").glob("*.py"))]
     called = "\n".join(file.read_text(encoding="utf-8") for file in callers if file.is_file())
-    scripts = [script for script in sorted((root / "tests" / "build").glob("*.sh")) if script.name in called]
-    return {
-        line.strip()
-        for file in [entry, *scripts]
-        if file.is_file()
-        for line in file.read_text(encoding="utf-8").splitlines()
-    }
+    others = [script for script in sorted((root / "tests" / "build").glob("*.sh")) if script.name in called]
+    return [file for file in [entry, *others] if file.is_file()]
 
 
-def check(root: Path, block: str) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong with a ``console`` block, each with the offset of its line."""
-    known = executed_lines(root)
+def check(files: list[Path], block: str) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with a ``console`` block, each with the offset of its line; ``files`` are the scripts."""
+    known = {line.strip() for file in files for line in file.read_text(encoding="utf-8").splitlines()}
     for offset, line in enumerate(block.splitlines()):
         if line.startswith("$ "):
             if line[2:].strip() not in known:

@@ -67,6 +67,8 @@ class Diagram(SphinxDirective):
             if element.tag == f"{_SVG}script" or any("//" in value for value in element.attrib.values()):
                 name = element.tag.removeprefix(_SVG)
                 raise LookupError(f"<{name}> may fetch or run something: a picture is self-contained")
+            if element.tag == f"{_SVG}style":
+                raise LookupError("<style> would apply to the whole page: write attributes on the elements")
         root.attrib.pop("width", None)
         root.attrib.pop("height", None)
         root.set("role", "img")

@@ -15,7 +15,7 @@ from sphinx.util import logging
 
 from docs._ext import commands, examples, regions, where
 from docs._ext.records import page, pages
-from docs._ext.repository import report, root_of
+from docs._ext.repository import Source, report, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATH = re.compile(r"(?:csrc|torch_openreg|docs|examples|tests|benchmarks|tools|\.ci)/[\w./-]*\w")
+_SCRIPT = re.compile(r"[\w./-]+\.py\b")
 # What a build makes is not there in a fresh clone.
 _BUILT = re.compile(r"docs/build\b.*|.*\.so")
 _RAW_CODE = re.compile(r"<(?:pre|code|samp)\b", re.IGNORECASE)
@@ -55,10 +56,12 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
 def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: int) -> Iterator[tuple[int, str]]:
     source = node.get("weaver_source")
     if source is not None:
-        if source.executed and source.label not in executed:
+        if source.executed and not _is_run(app, source, executed):
             yield node.line or hint, f"{source.label} is shown, but no example of this page runs it (names its path)"
     elif node.get("language") == "console":
-        for offset, message in commands.check(root_of(app.config), node.astext()):
+        files = commands.scripts(root_of(app.config))
+        _depend(app.env, files)
+        for offset, message in commands.check(files, node.astext()):
             yield hint + offset, message
     else:
         language = node.get("language", "")
@@ -68,6 +71,20 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
             "({literalinclude}), nor executed ({doctest}, {testcode}, {console-run}), "
             "nor compared output ({testoutput})",
         )
+
+
+def _is_run(app: Sphinx, source: Source, executed: str) -> bool:
+    """Say whether the examples of a page run a file: they name its path, or that of a script that names the file."""
+    named = [root_of(app.config) / path for path in _SCRIPT.findall(executed)]
+    scripts = [script for script in named if script.is_file()]
+    _depend(app.env, scripts)
+    texts = [script.read_text(encoding="utf-8") for script in scripts]
+    return source.label in executed or any(source.file.name in text for text in texts)
+
+
+def _depend(env: BuildEnvironment, files: list[Path]) -> None:
+    for file in files:
+        env.note_dependency(str(file))
 
 
 def _check_prose(doctree: nodes.document) -> Iterator[tuple[int, str]]:

@@ -68,9 +68,10 @@ def repository_source(config: Config, relative: str) -> Source:
             f"{label} is not compiled, imported or executed by a build, so a page cannot show it; "
             f"what it can show: {', '.join(config.weaver_sources)}"
         )
-    if file.suffix in _COMPILED and not _is_compiled(root, label):
+    executed = _covers(config.weaver_executed, label)
+    if file.suffix in _COMPILED and not executed and not _is_compiled(root, label):
         raise LookupError(f"{label} is named by no CMakeLists.txt, so nothing compiles it and a page cannot show it")
-    return Source(file, label, f"sources/{label}", executed=_covers(config.weaver_executed, label))
+    return Source(file, label, f"sources/{label}", executed=executed)
 
 
 def page_source(env: BuildEnvironment, docname: str, argument: str) -> Source:

@@ -45,6 +45,7 @@ weaver_sources = [
     "cmake",
     "pyproject.toml",
     "Makefile",
+    "tools",
     ".ci/run",
 ]
 weaver_executed = ["examples"]

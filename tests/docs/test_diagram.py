@@ -27,6 +27,7 @@ def test_picture_is_drawn_into_the_page(repository: Repository) -> None:
         (SVG.replace("viewBox", "view"), ":alt: A line.\n", "with a viewBox"),
         (SVG.replace("<path ", '<image href="https://example.org/a.png" '), ":alt: A line.\n", "<image> may fetch"),
         (SVG.replace("</svg>", "<script>1</script></svg>"), ":alt: A line.\n", "<script> may fetch or run"),
+        (SVG.replace("<path ", "<style>text {}</style><path "), ":alt: A line.\n", "<style> would apply to the whole"),
         ("text", ":alt: A line.\n", "syntax error"),
     ],
 )

@@ -109,6 +109,19 @@ def test_example_that_its_page_does_not_run_fails(repository: Repository) -> Non
     )
 
 
+def test_source_that_an_executed_script_uses_passes(repository: Repository) -> None:
+    repository.write("examples/hello.cpp", "int a;\n")
+    repository.write("examples/hello.py", "print('compiles nothing')\n")
+    run = "```{console-run}\n$ python examples/hello.py\n...\n```\n"
+    line = repository.add("```{literalinclude} /examples/hello.cpp\n```\n" + run)
+    repository.build().assert_fault(f"index.md:{line}", "examples/hello.cpp is shown, but no example of this page runs")
+    repository.write("examples/hello.py", "print('compiles hello.cpp')\n")
+    result = repository.build()
+    assert result.status == 0, result.warnings
+    repository.write("examples/hello.py", "print('compiles nothing any more')\n")
+    repository.build().assert_fault(f"index.md:{line}", "examples/hello.cpp is shown")
+
+
 def test_region_that_no_page_shows_fails(repository: Repository) -> None:
     repository.page("# Guide\n")
     repository.build().assert_fault("csrc/hooks.cpp:4", "no page shows region `hooks-init`")
@@ -132,3 +145,5 @@ def test_command_of_a_script_that_nothing_calls_is_no_proof(repository: Reposito
     repository.write(".ci/run", "tests/build/install.sh\n")
     result = repository.build()
     assert result.status == 0, result.warnings
+    repository.write("tests/build/install.sh", "pip install --user .\n")
+    repository.build().assert_fault(f"index.md:{line + 1}", "`pip install .` is no line")
