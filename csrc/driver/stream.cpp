@@ -54,9 +54,11 @@ bool inside_kernel() noexcept { return t_inside_kernel; }
 
 uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
   const std::lock_guard lock(submit_);
-  device_ = &device;
-  index_ = index;
-  priority_ = priority;
+  if (device_ == nullptr) {  // once: a thread with a dead handle may be reading them when the object is reused
+    device_ = &device;
+    index_ = index;
+  }
+  priority_.store(priority);
   return generation.fetch_add(1) + 1;
 }
 

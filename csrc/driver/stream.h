@@ -29,7 +29,7 @@ class Stream {
  public:
   std::atomic<uint64_t> generation{0};  // see HandleTable
 
-  // Makes the object a new stream of the device and returns its generation.
+  // Makes the object a new stream and returns its generation. Device and index are the same whenever it is reused.
   uint64_t begin(Device& device, uint32_t index, int priority);
   // Waits for the stream's work, ends its thread and its generation.
   orError_t end(uint64_t expected_generation);
@@ -39,7 +39,7 @@ class Stream {
 
   [[nodiscard]] Device& device() const noexcept { return *device_; }
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
-  [[nodiscard]] int priority() const noexcept { return priority_; }
+  [[nodiscard]] int priority() const noexcept { return priority_.load(); }
   [[nodiscard]] uint64_t queued() const noexcept { return queued_.reached(); }
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
@@ -67,7 +67,7 @@ class Stream {
   std::mutex submit_;  // held by whoever adds work or runs it on the caller
   Device* device_ = nullptr;
   uint32_t index_ = 0;
-  int priority_ = 0;
+  std::atomic<int> priority_{0};
   bool served_ = false;           // whether a thread serves the stream; guarded by submit_
   std::unique_ptr<Task[]> ring_;  // slot of task n: n % kSlots
   alignas(64) Timeline queued_;   // moved under submit_

@@ -131,7 +131,7 @@ def test_zero_bytes_are_allowed_with_any_pointer() -> None:
 NAMES = ["orMemcpyHostToHost", "orMemcpyHostToDevice", "orMemcpyDeviceToHost", "orMemcpyDeviceToDevice"]
 
 
-@pytest.mark.parametrize(("given", "actual"), itertools.permutations(range(4), 2))
+@pytest.mark.parametrize(("given", "actual"), list(itertools.permutations(range(4), 2)))
 def test_a_kind_that_contradicts_the_pointers(given: int, actual: int) -> None:
     buffer, device = ctypes.create_string_buffer(8), driver.malloc(8)
     host = ctypes.addressof(buffer)
