@@ -99,6 +99,7 @@ def update(root: Path) -> int:
             warning=None,
         )
         app.build(force_all=True)
+        faults = app._warncount
         shown = {region for record in pages(app.env).values() for region in record.torch_regions}
     old = read(root / FILE)
     new = merged(old, shown)
@@ -107,6 +108,8 @@ def update(root: Path) -> int:
         if entry not in old:
             print(f"locked: torch {entry['torch']} {entry['path']}: {entry['start']}")
     print(f"{FILE}: {len(new)} regions, {sum(entry not in old for entry in new)} of them new or changed")
+    if faults:
+        print(f"the pages have {faults} other faults, which a build lists; a region that is not found is not locked")
     return len(new)
 
 
@@ -116,6 +119,17 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
+def main() -> int:
+    """Update the lock file of the repository in the working directory. Returns the exit status."""
+    from sphinx.errors import SphinxError
+
+    try:
+        update(Path.cwd())
+    except SphinxError as error:
+        print(f"{FILE} is not written: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    update(Path.cwd())
-    sys.exit(0)
+    sys.exit(main())
