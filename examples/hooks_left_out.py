@@ -80,12 +80,12 @@ def main() -> None:
     guard, hooks = registration._DummyDeviceGuard(), Hooks()
     if "--unregistered" in sys.argv:
         registration.rename_privateuse1_backend("openreg")
-        torch._register_device_module("openreg", registration._DummyBackendModule())  # type: ignore[no-untyped-call]
+        torch._register_device_module("openreg", registration._DummyBackendModule())
         torch._C._acc.register_python_privateuseone_device_guard(guard)
     else:
         registration._setup_privateuseone_for_python_backend("openreg", hook=hooks, device_guard=guard)
     host = torch.ones(2, requires_grad=True)
-    names = {"torch": torch, "host": host, "device": ToDevice.apply(host)}  # type: ignore[no-untyped-call]
+    names = {"torch": torch, "host": host, "device": ToDevice.apply(host)}
     for call in CALLS:
         print(call)
         try:
