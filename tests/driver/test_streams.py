@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -11,9 +12,9 @@ from tests.driver import openreg as driver
 from tests.driver.openreg import Error, Kind, lib
 
 
-def number(function: object, *arguments: object) -> int:
+def number(function: Callable[..., Error], *arguments: object) -> int:
     out = ctypes.c_int()
-    driver.check(function(*arguments, ctypes.byref(out)))  # type: ignore[operator]
+    driver.check(function(*arguments, ctypes.byref(out)))
     return out.value
 
 
