@@ -87,6 +87,12 @@ def livehtml(arguments: list[str]) -> None:
     os.execv(sys.executable, [*command, *arguments])
 
 
+def torch(_arguments: list[str]) -> None:
+    """Installs PyTorch alone, so that its packages can come from an index that has nothing else."""
+    ensure_torch()
+    print(f"make torch: PyTorch {installed_torch()} is in {sys.prefix}")
+
+
 def build(_arguments: list[str]) -> None:
     """Builds the extension and installs it into the environment."""
     started = time.monotonic()
@@ -134,5 +140,5 @@ def bench(arguments: list[str]) -> None:
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    command.__name__: command for command in (html, doctest, livehtml, build, test, check, lock, stress, bench)
+    command.__name__: command for command in (html, doctest, livehtml, torch, build, test, check, lock, stress, bench)
 }

@@ -85,7 +85,19 @@ def test_build_with_everything_passes_the_hook_on(tmp_path: Path) -> None:
 def test_make_alone_prints_help() -> None:
     ran = make("--always-make")
     assert ran.returncode == 0
-    for target in ("html", "doctest", "livehtml", "build", "test", "check", "lock", "stress", "bench", "clean"):
+    for target in (
+        "html",
+        "doctest",
+        "livehtml",
+        "torch",
+        "build",
+        "test",
+        "check",
+        "lock",
+        "stress",
+        "bench",
+        "clean",
+    ):
         assert f"make {target} " in ran.stdout
 
 
