@@ -1,0 +1,108 @@
+"""Times a cold build and the rebuild after one changed source, and counts what is built.
+
+Writes benchmarks/results/build_time.md. The builds go to a temporary folder and do not touch the environment; run it
+on an idle machine. Usage: python benchmarks/build_time.py [--repeat N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULT = ROOT / "benchmarks" / "results" / "build_time.md"
+# One source of each batch, and the bindings.
+CHANGED = (
+    "csrc/driver/memory.cpp",
+    "csrc/runtime/stream.cpp",
+    "csrc/aten/views.cpp",
+    "csrc/aten/abs.cpp",
+    "csrc/aten/custom_abs.cpp",
+    "csrc/python/module.cpp",
+)
+
+
+def run(*command: str) -> float:
+    """Runs a command without ccache, which would hide what is measured, and returns its seconds."""
+    started = time.monotonic()
+    environment = {**os.environ, "CCACHE_DISABLE": "1"}
+    subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    return time.monotonic() - started
+
+
+def cold_build(folder: Path) -> tuple[float, int]:
+    """Builds a wheel with pip in an empty build folder; returns its seconds and the wheel's bytes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    wheels = folder / "wheels"
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
+    seconds = run(*command, f"--config-settings=build-dir={folder / 'tree'}", "--wheel-dir", str(wheels), ".")
+    return seconds, next(wheels.glob("*.whl")).stat().st_size
+
+
+def incremental_build(folder: Path, source: Path) -> float:
+    """Builds again as if one source had been saved; returns the seconds."""
+    before = source.stat()
+    os.utime(source)
+    try:
+        return run(sys.executable, "-m", "cmake", "--build", str(folder / "tree"))
+    finally:
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def compiler() -> str:
+    """The first line of the compiler's version."""
+    command = [os.environ.get("CXX") or "c++", "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def report(repeat: int) -> str:
+    """Measures, and returns the figures as a page of Markdown."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cold, size = min(cold_build(folder) for _ in range(repeat))
+        rows = [
+            (source, min(incremental_build(folder, ROOT / source) for _ in range(repeat)))
+            for source in CHANGED
+            if (ROOT / source).exists()
+        ]
+    files = [path for path in (ROOT / "csrc").rglob("*") if path.suffix in {".cpp", ".h"}]
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    facts = [
+        "# Build time",
+        "",
+        f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores, {platform.machine()}, {compiler()}, "
+        f"PyTorch {metadata.version('torch')}, best of {repeat}. Renew with `make bench`.",
+        "",
+        "| what | figure |",
+        "| --- | --- |",
+        f"| cold build (`pip wheel`, no ccache) | {cold:.1f} s |",
+        *(f"| rebuild after a change of `{source}` | {seconds:.1f} s |" for source, seconds in rows),
+        f"| C++ files | {len(files)} |",
+        f"| C++ lines | {lines} |",
+        f"| wheel | {size / 1024:.0f} KiB |",
+        "",
+    ]
+    return "\n".join(facts)
+
+
+def main() -> None:
+    """Measures, prints and writes the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=2, help="runs of each build; the best counts")
+    text = report(parser.parse_args().repeat)
+    print(text)
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
