@@ -3,6 +3,7 @@
 #include "runtime/generator.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/ScalarType.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
 
@@ -52,8 +53,8 @@ void Generator::set_state(const c10::TensorImpl& state) {
   TORCH_CHECK(state.layout() == at::kStrided && state.device().is_cpu() && state.dtype() == at::kByte &&
                   state.is_contiguous() && state.numel() == static_cast<int64_t>(kStateBytes),
               "openreg: the state of a generator is a contiguous CPU tensor of ", kStateBytes,
-              " elements of torch.uint8, got ", state.numel(), " elements of ", state.dtype().name(), " on ",
-              state.device());
+              " elements of torch.uint8, got ", state.numel(), " elements of torch.",
+              c10::getDtypeNames(c10::typeMetaToScalarType(state.dtype())).first, " on ", state.device());
   std::array<uint64_t, 2> words{};
   std::memcpy(words.data(), state.data(), kStateBytes);
   seed_ = words[0];
