@@ -1,0 +1,130 @@
+"""What one call costs on the device, as a ratio to the same call on the CPU in the same run.
+
+Each call is timed in turns of about 2 ms on the CPU and on the device, so that both see the same machine. The figure
+of a side is the 20th percentile of its turns: the time with little disturbance. A device turn ends with a
+synchronisation. Run it with `make bench`, or alone: `python benchmarks/operators.py`. It writes
+benchmarks/results/operators.md.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import torch
+
+RESULTS = Path(__file__).parent / "results" / "operators.md"
+TURNS = 40
+TURN_SECONDS = 0.002
+MIB = 1 << 20
+
+
+@dataclass
+class Row:
+    """One line of the table: microseconds per call."""
+
+    name: str
+    cpu: float
+    device: float
+    fell_back: bool
+
+
+def repetitions(call: Callable[[], object]) -> int:
+    """How often the call fits into a turn."""
+    count = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        if time.perf_counter() - start > TURN_SECONDS or count > 1 << 16:
+            return count
+        count *= 2
+
+
+def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
+    """Times the call that make_call makes for a device."""
+    cpu, device = make_call("cpu"), make_call("openreg")
+    device()
+    torch.openreg.reset_fallback_stats()
+    device()
+    fell_back = bool(torch.openreg.fallback_stats())
+    counts = repetitions(cpu), repetitions(device)
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(TURNS):
+        for call, count, seconds in zip((cpu, device), counts, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            torch.accelerator.synchronize()
+            seconds.append((time.perf_counter() - start) / count)
+    low = [sorted(seconds)[TURNS // 5] * 1e6 for seconds in times]
+    return Row(name, low[0], low[1], fell_back)
+
+
+def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
+    """The calls, by name. Each makes its tensors once, for one device."""
+
+    def on(shape: tuple[int, ...], call: Callable[[torch.Tensor], object]) -> Callable[[str], Callable[[], object]]:
+        def make(device: str) -> Callable[[], object]:
+            x = torch.randn(shape).to(device)
+            return lambda: call(x)
+
+        return make
+
+    def to_device(size: int) -> Callable[[str], Callable[[], object]]:
+        def make(device: str) -> Callable[[], object]:
+            source, target = torch.randn(size), torch.empty(size, device=device)
+            return lambda: target.copy_(source)
+
+        return make
+
+    return {
+        "empty(16)": lambda device: lambda: torch.empty(16, device=device),
+        "empty(1M)": lambda device: lambda: torch.empty(MIB, device=device),
+        "view": on((16,), lambda x: x.view(4, 4)),
+        "abs(16)": on((16,), torch.abs),
+        "abs(16k)": on((16384,), torch.abs),
+        "abs(1M)": on((MIB,), torch.abs),
+        "abs(1M), transposed": on((1024, 1024), lambda x: x.t().abs()),
+        "openreg::custom_abs(16)": on((16,), torch.ops.openreg.custom_abs),
+        "x + x (16)": on((16,), lambda x: x + x),
+        "x + x (1M)": on((MIB,), lambda x: x + x),
+        "exp(16)": on((16,), torch.exp),
+        "x[0].item()": on((16,), lambda x: x[0].item()),
+        "clone(16)": on((16,), torch.clone),
+        "clone(16M)": on((16 * MIB,), torch.clone),
+        "copy_ from a transposed tensor (1M)": on((1024, 1024), lambda x: x.t().contiguous()),
+        "copy_ from the host (16)": to_device(16),
+        "copy_ from the host (16M)": to_device(16 * MIB),
+    }
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| call | CPU, us | device, us | ratio | |", "| --- | ---: | ---: | ---: | --- |"]
+    for row in rows:
+        note = "falls back" if row.fell_back else ""
+        lines.append(f"| {row.name} | {row.cpu:.2f} | {row.device:.2f} | {row.device / row.cpu:.2f} | {note} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measures, prints and writes the table."""
+    torch.set_num_threads(1)
+    rows = []
+    for name, make_call in calls().items():
+        rows.append(measure(name, make_call))
+        print(f"{name}: {rows[-1].device / rows[-1].cpu:.2f}", flush=True)
+    machine = f"{platform.machine()}, {torch.__version__}, one thread, {date.today()}"
+    text = f"Made by `python benchmarks/operators.py` on {machine}.\n\n{table(rows)}\n"
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(text, encoding="utf-8")
+    print(f"benchmarks/operators.py: {len(rows)} calls, table in {RESULTS}")
+
+
+if __name__ == "__main__":
+    main()
