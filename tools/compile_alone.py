@@ -6,6 +6,7 @@ those of the real build, from its compile_commands.json.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -42,13 +43,27 @@ def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:
 
 
 def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
-    """Yields the compiler's messages for each file that does not compile by itself."""
+    """Yields the compiler's messages for each file that does not compile by itself.
+
+    A file that did is not compiled again until it, a header of ours or its command has changed: a mark beside
+    compile_commands says so.
+    """
     flags = target_flags(compile_commands)
+    marks = compile_commands.parent / "compiled_alone"
+    marks.mkdir(exist_ok=True)
+    paths = list(paths)
+    headers = hashlib.sha256(b"".join(path.read_bytes() for path in paths if path.suffix == ".h")).hexdigest()
 
     def compile_one(path: Path) -> str:
         command = command_for(path, flags)
+        mark = marks / hashlib.sha256("\n".join([headers, *command, path.read_text()]).encode()).hexdigest()
+        if mark.exists():
+            return ""
         ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        return f"{path} does not compile alone:\n{ran.stderr}" if ran.returncode != 0 else ""
+        if ran.returncode != 0:
+            return f"{path} does not compile alone:\n{ran.stderr}"
+        mark.touch()
+        return ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from filter(None, pool.map(compile_one, paths))

@@ -6,6 +6,8 @@ undefined symbol at best, and call the wrong virtual function at worst.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 
@@ -20,7 +22,8 @@ def require_torch() -> None:
         from torch_openreg._build_info import TORCH_VERSION
     except ModuleNotFoundError as error:
         raise ImportError(
-            "torch_openreg is not built: run `make build`, or `pip install --no-build-isolation .` in its repository"
+            f"{__package__} is not built in {Path(__file__).parent}: run `make build` there, "
+            "or leave that folder to import an installed one"
         ) from error
     series = ".".join(TORCH_VERSION.split(".")[:2])
     if not torch.__version__.startswith(series + "."):

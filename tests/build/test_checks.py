@@ -52,3 +52,5 @@ def test_source_and_header_that_rely_on_their_neighbours_are_found(
     paths = sorted(folder.iterdir())
     found = list(compile_alone.faults(Path("compile_commands.json"), paths))
     assert [line.split()[0] for line in found] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
+    again = list(compile_alone.faults(Path("compile_commands.json"), paths))
+    assert [line.split()[0] for line in again] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]

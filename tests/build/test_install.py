@@ -81,8 +81,8 @@ def test_source_tree_without_a_build_says_so(tmp_path: Path) -> None:
     ran = foreign_venv(tmp_path / "venv").python("import torch_openreg", PYTHONPATH=str(ROOT))
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1] == (
-        "ImportError: torch_openreg is not built: run `make build`, "
-        "or `pip install --no-build-isolation .` in its repository"
+        f"ImportError: torch_openreg is not built in {ROOT / 'torch_openreg'}: run `make build` there, "
+        "or leave that folder to import an installed one"
     )
 
 
