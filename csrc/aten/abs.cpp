@@ -37,6 +37,7 @@ struct Absolute {
   }
 };
 
+// LITERALINCLUDE START: abs-loop
 template <class T>
 void launch_abs(at::TensorIteratorBase& iter) {
   launch_unary<T, T>("abs", iter, Absolute());
@@ -46,16 +47,21 @@ void abs_kernel(at::TensorIteratorBase& iter) {
   AT_DISPATCH_V2(iter.dtype(), "abs_openreg", AT_WRAP([&] { launch_abs<scalar_t>(iter); }), AT_EXPAND(AT_ALL_TYPES),
                  AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }
+// LITERALINCLUDE END: abs-loop
 
+// LITERALINCLUDE START: abs-operator-registration
 // schema: aten::abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
 //
 // The stub is only a function pointer inside PyTorch's abs_out. Unless that function is registered for the device,
 // nothing ever reads the pointer, and abs falls back to the CPU.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("abs.out", at::native::abs_out); }
+// LITERALINCLUDE END: abs-operator-registration
 
 }  // namespace
 }  // namespace openreg
 
+// LITERALINCLUDE START: abs-stub-registration
 namespace at::native {
 REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &openreg::abs_kernel)
 }  // namespace at::native
+// LITERALINCLUDE END: abs-stub-registration

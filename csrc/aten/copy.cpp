@@ -149,6 +149,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", _copy_from_and_resize);
 }
 
+// LITERALINCLUDE START: copy-lazy-bits
 // A conjugated (or negated) tensor keeps its values as they are, with a bit that says so. PyTorch's fallback for that
 // bit makes a plain copy of the argument before it calls the operator; for the copy itself that would never end. So
 // the copy is let through with the bit set, and heeds it above.
@@ -160,6 +161,7 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
+// LITERALINCLUDE END: copy-lazy-bits
 
 }  // namespace
 }  // namespace openreg

@@ -57,6 +57,7 @@ inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
   return bytes;
 }
 
+// LITERALINCLUDE START: elementwise-launch-unary
 // Queues function(element) over the operands of a unary iterator: operand 0 is the output, operand 1 the input.
 template <class Out, class In, class Function>
 void launch_unary(const char* name, const at::TensorIteratorBase& iter, Function function) {
@@ -73,5 +74,6 @@ void launch_unary(const char* name, const at::TensorIteratorBase& iter, Function
                                           std::move(function)};
   launch(name, iter.device(0).index(), out_bytes + in_bytes, loop);
 }
+// LITERALINCLUDE END: elementwise-launch-unary
 
 }  // namespace openreg

@@ -19,6 +19,7 @@ void refuse_pinning(std::optional<bool> pin_memory) {
               "openreg: only CPU tensors can be pinned: leave pin_memory out, or device");
 }
 
+// LITERALINCLUDE START: factories-empty
 // schema: aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
@@ -29,6 +30,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
   const c10::DeviceGuard guard(c10::device_or_default(device));
   return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), memory_format);
 }
+// LITERALINCLUDE END: factories-empty
 
 // schema: aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None) -> Tensor
@@ -39,10 +41,12 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
+// LITERALINCLUDE START: factories-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty_memory_format);
   m.impl("empty_strided", empty_strided);
 }
+// LITERALINCLUDE END: factories-registration
 
 }  // namespace
 }  // namespace openreg

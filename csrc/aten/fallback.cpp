@@ -26,6 +26,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
+// LITERALINCLUDE START: fallback-check-schema
 // Cases in which a round trip through the CPU cannot give the right answer, whatever the arguments are.
 void check_schema(const c10::OperatorHandle& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
@@ -38,12 +39,14 @@ void check_schema(const c10::OperatorHandle& op) {
                                 "register a kernel for it");
   }
 }
+// LITERALINCLUDE END: fallback-check-schema
 
 // One call of one operator, from its stack of device arguments to its stack of device results.
 class FallbackCall {
  public:
   FallbackCall(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op), stack_(stack) {}
 
+  // LITERALINCLUDE START: fallback-steps
   void run() {
     find_device();
     replace_arguments();
@@ -51,6 +54,7 @@ class FallbackCall {
     write_back();
     replace_results();
   }
+  // LITERALINCLUDE END: fallback-steps
 
  private:
   struct Copy {
@@ -78,6 +82,7 @@ class FallbackCall {
     }
   }
 
+  // LITERALINCLUDE START: fallback-find-device
   // Results belong on the device of the arguments: the first device tensor, or else the device that was asked for.
   // Not on that of the first argument: in `1 - x` it is a CPU scalar.
   void find_device() {
@@ -103,7 +108,9 @@ class FallbackCall {
           [this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
     }
   }
+  // LITERALINCLUDE END: fallback-find-device
 
+  // LITERALINCLUDE START: fallback-check-device
   // As on every accelerator: a CPU tensor may stand beside device tensors as a number (zero dimensions) or as an
   // index (the elements of Tensor?[]).
   void check_device(const c10::Argument& argument, const at::Tensor& tensor) const {
@@ -116,7 +123,9 @@ class FallbackCall {
                 op_.operator_name(), " is on ", tensor.device(), " and another one on ", *device_,
                 ": move it with .to(\"", *device_, "\")");
   }
+  // LITERALINCLUDE END: fallback-check-device
 
+  // LITERALINCLUDE START: fallback-replace-arguments
   void replace_arguments() {
     const auto& arguments = op_.schema().arguments();
     bool has_generator = false;
@@ -154,11 +163,13 @@ class FallbackCall {
                                 " draws random numbers but takes no generator, so the CPU fallback cannot make it obey "
                                 "the device's seed: register a kernel for it");
   }
+  // LITERALINCLUDE END: fallback-replace-arguments
 
   static bool is_generator(const c10::Argument& argument) {
     return argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()));
   }
 
+  // LITERALINCLUDE START: fallback-copy-to-host
   // A tensor that is passed twice is copied once, so that the CPU kernel sees one tensor too.
   at::Tensor to_host(const c10::Argument& argument, const at::Tensor& tensor) {
     if (!tensor.defined() || !tensor.is_privateuseone()) {
@@ -177,7 +188,9 @@ class FallbackCall {
     }
     return found->second.host;
   }
+  // LITERALINCLUDE END: fallback-copy-to-host
 
+  // LITERALINCLUDE START: fallback-write-back
   void write_back() {
     for (const auto& [impl, copy] : copies_) {
       if (written_.count(impl) == 0) {
@@ -193,6 +206,7 @@ class FallbackCall {
       copy.device.copy_(copy.host);
     }
   }
+  // LITERALINCLUDE END: fallback-write-back
 
   void replace_results() {
     const size_t count = op_.schema().returns().size();
@@ -210,6 +224,7 @@ class FallbackCall {
     }
   }
 
+  // LITERALINCLUDE START: fallback-result-to-device
   // A result that is one of the arguments becomes that argument again, everything else a new tensor with the same
   // strides.
   at::Tensor to_device(const at::Tensor& host) const {
@@ -227,6 +242,7 @@ class FallbackCall {
     at::Tensor result = at::empty_strided(host.sizes(), host.strides(), host.options().device(*device_));
     return result.copy_(host);
   }
+  // LITERALINCLUDE END: fallback-result-to-device
 
   const c10::OperatorHandle& op_;
   torch::jit::Stack* stack_;
@@ -237,6 +253,7 @@ class FallbackCall {
 
 }  // namespace
 
+// LITERALINCLUDE START: fallback-entry
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   admit_fallback(op.operator_name());
   check_schema(op);
@@ -244,17 +261,22 @@ void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   FallbackCall(op, stack).run();
 }
+// LITERALINCLUDE END: fallback-entry
 
 namespace {
 
+// LITERALINCLUDE START: fallback-for-all-operators
 // Every operator of every namespace that has no kernel for the device and no composite one.
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+// LITERALINCLUDE END: fallback-for-all-operators
 
+// LITERALINCLUDE START: fallback-for-one-operator
 // An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. Layer
 // norm's is made of a dozen operators, each of which would fall back; naming the fallback makes it one round trip.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("native_layer_norm", torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
+// LITERALINCLUDE END: fallback-for-one-operator
 
 }  // namespace
 }  // namespace openreg

@@ -52,6 +52,7 @@ void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& 
   state().listed = {names.begin(), names.end()};
 }
 
+// LITERALINCLUDE START: policy-admit-fallback
 void admit_fallback(const c10::OperatorName& name) {
   const std::string full = full_name(name);
   const std::lock_guard<std::mutex> lock(state().mutex);
@@ -65,6 +66,7 @@ void admit_fallback(const c10::OperatorName& name) {
                               "register a kernel, or allow it with torch.openreg.set_fallback_policy");
   ++state().calls[full];
 }
+// LITERALINCLUDE END: policy-admit-fallback
 
 std::map<std::string, uint64_t> fallback_stats() {
   const std::lock_guard<std::mutex> lock(state().mutex);

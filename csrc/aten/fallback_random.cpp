@@ -37,6 +37,7 @@ at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
 
 }  // namespace
 
+// LITERALINCLUDE START: random-stand-in-generator
 at::Generator stand_in_generator(at::Generator generator, c10::Device device) {
   if (!generator.defined()) {
     generator = default_generator(device.index());
@@ -52,5 +53,6 @@ at::Generator stand_in_generator(at::Generator generator, c10::Device device) {
   stand_in.get<at::CPUGeneratorImpl>()->set_engine(engine_at(seed, offset));
   return stand_in;
 }
+// LITERALINCLUDE END: random-stand-in-generator
 
 }  // namespace openreg

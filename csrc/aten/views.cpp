@@ -13,6 +13,7 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: views-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
@@ -21,6 +22,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_real", at::native::view_as_real);
   m.impl("view_as_complex", at::native::view_as_complex);
 }
+// LITERALINCLUDE END: views-registration
 
 }  // namespace
 }  // namespace openreg

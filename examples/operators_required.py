@@ -1,0 +1,72 @@
+"""One call for each operator that a backend has to register; prints the operator and what came of its call.
+
+Delete the registration of one of them (csrc/aten/), build again, and run this to see what it was for. Each call runs in
+a process of its own, since without some of them it dies.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import torch
+
+
+# LITERALINCLUDE START: operators-required-calls
+def counting(*shape: int) -> torch.Tensor:
+    """The numbers 0, 1, 2 ... on the device."""
+    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape).to("openreg")
+
+
+def shares_memory(source: torch.Tensor) -> bool:
+    """Makes an empty tensor another name for the source's memory."""
+    return bool(torch.ops.aten.set_.source_Tensor(source.new_empty(0), source).data_ptr() == source.data_ptr())
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    "empty.memory_format": lambda: torch.empty(2, 3, device="openreg").shape,
+    "empty_strided": lambda: torch.arange(3.0).to("openreg").tolist(),
+    "as_strided": lambda: counting(2, 3).t()[1].tolist(),
+    "view": lambda: counting(2, 3).view(3, 2).tolist(),
+    "_reshape_alias": lambda: counting(2, 3, 4)[:, 0].reshape(2, 2, 2).tolist(),
+    "resize_": lambda: counting(4).resize_(2, 2).tolist(),
+    "_copy_from": lambda: counting(3).cpu().tolist(),
+    "_copy_from_and_resize": lambda: torch.ops.aten._copy_from_and_resize(counting(3), torch.empty(0)).tolist(),
+    "_local_scalar_dense": lambda: counting(3)[2].item(),
+    "set_.source_Tensor": lambda: shares_memory(counting(3)),
+    "set_.source_Storage": lambda: torch.empty(0, device="openreg").set_(counting(3).untyped_storage()).tolist(),
+    "set_.source_Storage_storage_offset": lambda: copy.deepcopy(counting(3)).tolist(),
+    "fallback": lambda: (1 - counting(3)).tolist(),
+}
+# LITERALINCLUDE END: operators-required-calls
+
+
+def report(name: str) -> None:
+    """Makes the call for one operator, and prints what it returned, or the first line of the error."""
+    try:
+        result = CALLS[name]()
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}")
+    else:
+        round_trip = f"aten::{name}" in torch.openreg.fallback_stats()
+        print(f"{name}: {result}" + (" (by a round trip through the CPU)" if round_trip else ""))
+
+
+def in_a_process_of_its_own(name: str) -> None:
+    """Reports from a fork: the device has not been used yet, so that each child may."""
+    child = os.fork()
+    if child == 0:
+        report(name)
+        sys.stdout.flush()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        print(f"{name}: the process is killed by {signal.Signals(os.WTERMSIG(status)).name}", flush=True)
+
+
+if __name__ == "__main__":
+    for name in CALLS:
+        in_a_process_of_its_own(name)
