@@ -28,6 +28,7 @@ if(NOT OPENREG_TORCH_VERSION MATCHES "^${torch_series_pattern}\\.")
 endif()
 message(STATUS "PyTorch ${OPENREG_TORCH_VERSION}: ${torch_include}")
 
+# LITERALINCLUDE START: build-imported-torch
 foreach(name IN ITEMS c10 cpu python)
   add_library(torch::${name} SHARED IMPORTED)
   # IMPORTED targets are SYSTEM: warnings inside PyTorch's headers are not ours to mend.
@@ -42,3 +43,4 @@ endforeach()
 set_target_properties(torch::c10 PROPERTIES IMPORTED_LOCATION ${torch_lib}/libc10.so)
 set_target_properties(torch::cpu PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_cpu.so)
 set_target_properties(torch::python PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_python.so)
+# LITERALINCLUDE END: build-imported-torch
