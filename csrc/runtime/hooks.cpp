@@ -16,15 +16,15 @@ namespace {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE START: hooks-init
-  // Called once per process: by torch.openreg's lazy initialisation, or by at::Context before a hook that needs the
-  // device. Starting the driver here, and not while the library is loaded, keeps `import torch` free of side effects
-  // and a later fork safe.
+  // Called once per process: by torch.openreg's lazy initialization, or by at::Context before a hook
+  // that needs the device. Starting the driver here, and not while the library is loaded, keeps
+  // `import torch` free of side effects and a later fork safe.
   void init() const override { initialize(); }
   // LITERALINCLUDE END: hooks-init
 
   // LITERALINCLUDE START: hooks-primary-context
-  // Whether the device may hold work or memory. Autograd asks for every device at the start of a backward that
-  // reaches one, so this neither throws nor initialises.
+  // Whether the device may hold work or memory. Autograd asks for every device at the start of a
+  // backward that reaches one, so this neither throws nor initializes.
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return is_initialized() && index >= 0 && index < device_count_or_zero();
   }
@@ -71,8 +71,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void setCurrentDevice(c10::DeviceIndex index) const override { set_device(index); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
 
-  // Like exchangeDevice, where the driver may avoid creating a context for a device that is only being restored.
-  // This driver has no contexts to avoid.
+  // Like exchangeDevice, where the driver may avoid creating a context for a device that is only
+  // being restored. This driver has no contexts to avoid.
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
   // LITERALINCLUDE END: hooks-current-device
 
@@ -85,8 +85,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 
 // LITERALINCLUDE START: hooks-registration
-// Runs while libtorch_openreg.so is loaded. PyTorch keeps the pointer for the life of the process, and hooks may be
-// called while it ends, so the object is never destroyed.
+// Runs while libtorch_openreg.so is loaded. PyTorch keeps the pointer for the life of the process, and
+// hooks may be called while it ends, so the object is never destroyed.
 const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks());
   return true;
