@@ -26,7 +26,8 @@ def main() -> None:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         sys.exit(f"no torch for {sys.executable}")
-    root = Path(spec.origin).parent
+    # Resolved, because gcc shortens the paths of system headers by resolving links, and __FILE__ must be mapped.
+    root = Path(spec.origin).resolve().parent
     version_source = (root / "version.py").read_text(encoding="utf-8")
     version = assignment(version_source, "__version__")
     if version is None:

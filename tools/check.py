@@ -13,6 +13,7 @@ import layers
 from environment import Fault, say
 from extension import build_folder
 
+STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 PYTHON_SUFFIXES = {".py", ".pyi"}
 CXX_SUFFIXES = {".cpp", ".h"}
 # Whoever builds this chooses where packages come from. Written in halves, so as not to find themselves.
@@ -70,6 +71,12 @@ def cxx_layers() -> bool:
     return _report(layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc"))
 
 
+def pages() -> bool:
+    """Reads every page: markers, regions, the gate and the lock, without weaving or executing anything."""
+    output = Path("docs", "build", "check")
+    return _tool("sphinx", "--quiet", "--builder", "dummy", *STRICT, "--fresh-env", "docs/source", str(output))
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -102,6 +109,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     cxx_format,
     cxx_layers,
     no_registry_host,
+    pages,
     python_types,
     cxx_alone,
 )

@@ -19,7 +19,6 @@ from prerequisites import installed_torch
 
 SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
-STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 # What an editor or an import writes beside the sources; rebuilding for it would never end.
 LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
 
@@ -37,7 +36,9 @@ def _run(command: list[str]) -> int:
 
 
 def _sphinx(builder: str, output: Path, *options: str) -> int:
-    return _run([sys.executable, "-m", "sphinx", "--builder", builder, *STRICT, *options, str(SOURCE), str(output)])
+    return _run(
+        [sys.executable, "-m", "sphinx", "--builder", builder, *checks.STRICT, *options, str(SOURCE), str(output)]
+    )
 
 
 def _weaver_digest() -> str:

@@ -89,7 +89,8 @@ def ensure_torch() -> None:
 def requirements(*extras: str) -> list[str]:
     """The requirements of the named extras of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [requirement for extra in extras for requirement in project["optional-dependencies"][extra]]
+    listed = (requirement for extra in extras for requirement in project["optional-dependencies"][extra])
+    return list(dict.fromkeys(listed))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
