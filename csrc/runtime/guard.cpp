@@ -40,8 +40,13 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return {c10::kPrivateUse1, current_device()}; }
   void setDevice(c10::Device device) const override { set_device(device.index()); }
-  // Called by destructors of guards: an exception here would end the process.
-  void uncheckedSetDevice(c10::Device device) const noexcept override { warn(orSetDevice(device.index())); }
+  // Called by destructors of guards: an exception here would end the process. In a forked child there is nothing to go
+  // back to, and the call that the guard was for has said so.
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    if (!is_in_bad_fork()) {
+      warn(orSetDevice(device.index()));
+    }
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count_or_zero(); }
   void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(index); }
 
