@@ -73,6 +73,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
   }
 }
 
+// LITERALINCLUDE START: driver-fault-message
 void handle_fault(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   const void* const address = fault_address(*info, context);
@@ -87,6 +88,7 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
   errno = saved_errno;
   chain(signal_number, info, context);
 }
+// LITERALINCLUDE END: driver-fault-message
 
 }  // namespace
 

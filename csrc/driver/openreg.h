@@ -28,6 +28,7 @@ extern "C" {
 #define OR_API __attribute__((visibility("default")))
 #define OR_CALL OR_API __attribute__((warn_unused_result))
 
+// LITERALINCLUDE START: driver-errors
 typedef OR_ENUM orError_t {
   orSuccess = 0,
   orErrorInvalidValue = 1,         // an argument is null or outside its range
@@ -46,6 +47,7 @@ typedef OR_ENUM orError_t {
   orErrorInitialization = 14,      // the driver could not start: a bad environment variable, no address space
   orErrorNotSupported = 15,        // the driver was built without what was asked for
 } orError_t;
+// LITERALINCLUDE END: driver-errors
 
 // "orErrorInvalidDevice" and a sentence on what it means. Never null, for unknown values too.
 OR_API const char* orGetErrorName(orError_t error);
@@ -119,6 +121,7 @@ typedef struct orStream* orStream_t;
 typedef struct orEvent* orEvent_t;
 typedef struct orKernel* orKernel_t;
 
+// LITERALINCLUDE START: driver-memory
 // Memory of the current device. Zero bytes give a null pointer.
 OR_CALL orError_t orMalloc(void** pointer, size_t bytes);
 // Waits for the work of the device that holds the memory, then frees it. Null is allowed. A failure of the device,
@@ -146,9 +149,11 @@ OR_CALL orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKin
 OR_CALL orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream);
 OR_CALL orError_t orMemset(void* pointer, int value, size_t bytes);
 OR_CALL orError_t orMemsetAsync(void* pointer, int value, size_t bytes, orStream_t stream);
+// LITERALINCLUDE END: driver-memory
 
 // ---- Streams ----------------------------------------------------------------------------------------------------
 //
+// LITERALINCLUDE START: driver-streams
 // Work of one stream runs in the order in which it was queued. A null stream is the default stream of the calling
 // thread's current device; every device has one, and it does not wait for other streams. The thread that serves a
 // stream starts with the stream's first queued work.
@@ -171,9 +176,11 @@ OR_CALL orError_t orStreamQuery(orStream_t stream);
 // Work queued on the stream after this call waits for the event's last record at the time of the call. An event
 // that was never recorded holds nothing up. The event may belong to another device.
 OR_CALL orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event);
+// LITERALINCLUDE END: driver-streams
 
 // ---- Events -----------------------------------------------------------------------------------------------------
 //
+// LITERALINCLUDE START: driver-events
 // An event belongs to the device that was current at its creation, and is recorded on streams of that device. Record
 // it again and it moves: whoever asked before goes by the record that was the last at that time.
 
@@ -187,9 +194,11 @@ OR_CALL orError_t orEventSynchronize(orEvent_t event);
 OR_CALL orError_t orEventQuery(orEvent_t event);
 // Milliseconds from the first event to the second. Both need timing, a record, and to have been passed.
 OR_CALL orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t end);
+// LITERALINCLUDE END: driver-events
 
 // ---- Kernels ----------------------------------------------------------------------------------------------------
 //
+// LITERALINCLUDE START: driver-launch-modes
 // OPENREG_LAUNCH, read once, decides where a kernel runs:
 //   auto    (default) a small kernel for an idle stream runs on the calling thread, everything else is queued
 //   async   every kernel is queued
@@ -201,6 +210,7 @@ OR_CALL orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEv
 // the device any more. Once returned, every function that touches the device returns it, until orDeviceReset.
 // The functions that synchronise: orDeviceSynchronize, orStreamSynchronize, orEventSynchronize, orMemcpy, orMemset,
 // orFree, orMemcpyAsync to pageable memory; and orStreamQuery, orEventQuery and orEventElapsedTime ask.
+// LITERALINCLUDE END: driver-launch-modes
 
 // The kernels that are built into the device: "sleep" (argument: uint64_t nanoseconds; always queued unless the
 // mode is inline) keeps a stream busy, so that what is asynchronous can be seen.

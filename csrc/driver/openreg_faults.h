@@ -8,6 +8,7 @@ extern "C" {
 #endif
 
 // The count replaces an earlier one; orDeviceReset sets all to 0. Kernels are counted at their launch.
+// LITERALINCLUDE START: driver-faults
 typedef enum orFault_t {
   orFaultAllocation = 0,  // the next `count` calls of orMalloc find no memory
   orFaultKernel = 1,      // the next `count` kernels fail
@@ -16,6 +17,7 @@ typedef enum orFault_t {
 } orFault_t;
 
 OR_CALL orError_t orInjectFault(orFault_t fault, int device, unsigned count);
+// LITERALINCLUDE END: driver-faults
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+// LITERALINCLUDE START: driver-host-kernels
 // A host function that runs as a kernel. It runs on the stream's thread, or on the one that launches it.
 //
 // Neither run nor destroy may throw, wait for work of the device, or take a lock that somebody holds who waits for the
@@ -31,6 +32,7 @@ OR_CALL orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stre
 // The host address of the same bytes. Only a kernel that runs on a stream may touch them; the call itself takes no
 // lock and checks that the bytes lie in a device's address range, not that they are allocated.
 OR_CALL orError_t orGetHostAlias(void** alias, const void* device_pointer, size_t bytes);
+// LITERALINCLUDE END: driver-host-kernels
 
 #ifdef __cplusplus
 }

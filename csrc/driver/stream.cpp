@@ -72,6 +72,7 @@ orError_t Stream::end(uint64_t expected_generation) {
   return orSuccess;
 }
 
+// LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
   std::unique_lock lock(submit_);
   const uint64_t last = queued();
@@ -106,6 +107,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   *sequence = last + 1;
   return orSuccess;
 }
+// LITERALINCLUDE END: driver-submit
 
 void Stream::wait(uint64_t sequence) noexcept {
   finished_.wait(sequence, [] { return process_is_ending(); });

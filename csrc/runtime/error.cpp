@@ -20,6 +20,7 @@ std::string describe(orError_t error) {
 
 }  // namespace
 
+// LITERALINCLUDE START: driver-error-check
 void check(orError_t error, std::source_location where) {
   if (C10_LIKELY(error == orSuccess)) {
     return;
@@ -38,6 +39,7 @@ void check(orError_t error, std::source_location where) {
       throw c10::Error(location, text);
   }
 }
+// LITERALINCLUDE END: driver-error-check
 
 void warn(orError_t error) noexcept {
   if (error != orSuccess) {
