@@ -19,8 +19,9 @@ namespace {
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
 // same one. It is asked for by way of at::Context, which makes the device ready first.
-py::object get_default_generator(c10::DeviceIndex index) {
-  const at::Generator& generator = at::globalContext().defaultGenerator(c10::Device(c10::kPrivateUse1, index));
+py::object get_default_generator(int64_t index) {
+  const c10::Device device(c10::kPrivateUse1, resolve_device_index(index));
+  const at::Generator& generator = at::globalContext().defaultGenerator(device);
   return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
 }
 // LITERALINCLUDE END: bridge-default-generator

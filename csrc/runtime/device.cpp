@@ -61,22 +61,22 @@ c10::DeviceIndex current_device() {
 }
 
 // LITERALINCLUDE START: device-resolve-index
-c10::DeviceIndex resolve_device_index(c10::DeviceIndex index) {
+c10::DeviceIndex resolve_device_index(int64_t index) {
   const c10::DeviceIndex count = device_count();
   if (index == -1) {
     return current_device();
   }
-  TORCH_CHECK(index >= 0 && index < count, "openreg: device index ", static_cast<int>(index),
+  TORCH_CHECK(index >= 0 && index < count, "openreg: device index ", index,
               " was asked for, but the valid indices are 0 to ", count - 1,
               " (OPENREG_DEVICE_COUNT sets the number of devices)");
-  return index;
+  return static_cast<c10::DeviceIndex>(index);
 }
 // LITERALINCLUDE END: device-resolve-index
 
 // LITERALINCLUDE START: device-exchange
-void set_device(c10::DeviceIndex index) { check(orSetDevice(resolve_device_index(index))); }
+void set_device(int64_t index) { check(orSetDevice(resolve_device_index(index))); }
 
-c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+c10::DeviceIndex exchange_device(int64_t index) {
   const c10::DeviceIndex previous = current_device();
   if (index != previous) {
     set_device(index);
@@ -94,7 +94,7 @@ void initialize() {
 }
 // LITERALINCLUDE END: device-initialize
 
-void synchronize_device(c10::DeviceIndex index) {
+void synchronize_device(int64_t index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
   check(orDeviceSynchronize());
 }

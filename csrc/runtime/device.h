@@ -5,6 +5,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+
 #include "runtime/export.h"
 
 namespace openreg {
@@ -18,16 +20,18 @@ OPENREG_EXPORT c10::DeviceIndex device_count_or_zero() noexcept;
 
 // The current device is a property of the calling thread; every thread starts with device 0.
 OPENREG_EXPORT c10::DeviceIndex current_device();
-OPENREG_EXPORT void set_device(c10::DeviceIndex index);
+OPENREG_EXPORT void set_device(int64_t index);
 // Sets the device and returns the one before.
-OPENREG_EXPORT c10::DeviceIndex exchange_device(c10::DeviceIndex index);
+OPENREG_EXPORT c10::DeviceIndex exchange_device(int64_t index);
 
 // Returns the index, or the current device for -1, which is what PyTorch passes for "openreg" without an index.
+// Takes more than the eight bits that PyTorch has for an index, so that a number too large for them is named, and not
+// cut off to that of another device.
 // Throws: an error that names the valid range.
-c10::DeviceIndex resolve_device_index(c10::DeviceIndex index);
+OPENREG_EXPORT c10::DeviceIndex resolve_device_index(int64_t index);
 
 // Waits for all work of the device and raises the error of a kernel that failed.
-OPENREG_EXPORT void synchronize_device(c10::DeviceIndex index);
+OPENREG_EXPORT void synchronize_device(int64_t index);
 
 // Makes the devices ready for use. Asking how many there are is no use: it starts the driver, and no more.
 // Throws: as device_count.

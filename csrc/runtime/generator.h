@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "runtime/export.h"
-
 namespace openreg {
 
 class Generator final : public c10::GeneratorImpl {
@@ -44,7 +42,7 @@ class Generator final : public c10::GeneratorImpl {
 };
 
 // The generator that a device's random operators use when the caller names none; -1 is the current device.
-OPENREG_EXPORT const at::Generator& default_generator(c10::DeviceIndex index);
+const at::Generator& default_generator(c10::DeviceIndex index);
 
 // A new generator with the default seed; -1 is the current device.
 at::Generator new_generator(c10::DeviceIndex index);

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -69,6 +70,12 @@ def test_an_index_out_of_range_names_the_valid_ones(use: object) -> None:
     with pytest.raises(RuntimeError, match=VALID_RANGE):
         use()
     assert torch.openreg.current_device() == 0
+
+
+@pytest.mark.parametrize("use", [torch.openreg.set_device, torch.openreg.synchronize, torch.openreg.get_rng_state])
+def test_an_index_beyond_eight_bits_is_not_cut_off(use: Callable[[int], object]) -> None:
+    with pytest.raises(RuntimeError, match="device index 300 was asked for, but the valid indices are 0 to 1"):
+        use(300)
 
 
 def test_index_99_with_context() -> None:
