@@ -30,7 +30,9 @@ struct NegOut final : at::native::structured_neg_out {
 
   void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::TensorOptions options) override {
-    at::native::resize_output(out_, sizes);
+    if (at::native::resize_output(out_, sizes) && !strides.empty()) {
+      out_.as_strided_(sizes, strides);
+    }
     at::TensorIteratorBase::set_output_raw_strided(index, sizes, strides, options);
   }
 

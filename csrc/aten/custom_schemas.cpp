@@ -3,6 +3,8 @@
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
+#include <vector>
+
 namespace openreg {
 namespace {
 
