@@ -101,7 +101,7 @@ def register(what: str) -> None:
     if what == "name":
         rename_privateuse1_backend("openreg")
     elif what == "module":
-        torch._register_device_module("openreg", types.ModuleType("torch.openreg"))  # type: ignore[no-untyped-call]
+        torch._register_device_module("openreg", types.ModuleType("torch.openreg"))
     elif what == "kernels":
         torch.library.impl("aten::empty.memory_format", "PrivateUse1", empty)
         torch.library.impl("aten::add.Tensor", "PrivateUse1", add)
