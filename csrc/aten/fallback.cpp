@@ -50,6 +50,7 @@ class FallbackCall {
   void run() {
     find_device();
     replace_arguments();
+    check_overlap();
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
     write_back();
     replace_results();
@@ -165,6 +166,20 @@ class FallbackCall {
   }
   // LITERALINCLUDE END: fallback-replace-arguments
 
+  // LITERALINCLUDE START: fallback-check-overlap
+  // An output that shares a part of its memory with another argument. The CPU's kernel refuses it, but sees the copies,
+  // which share nothing.
+  void check_overlap() const {
+    for (const c10::TensorImpl* written : written_) {
+      for (const auto& [impl, copy] : copies_) {
+        if (impl != written) {
+          at::assert_no_partial_overlap(copies_.at(written).device, copy.device);
+        }
+      }
+    }
+  }
+  // LITERALINCLUDE END: fallback-check-overlap
+
   static bool is_generator(const c10::Argument& argument) {
     return argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()));
   }
@@ -253,8 +268,36 @@ class FallbackCall {
 
 }  // namespace
 
+namespace {
+
+// LITERALINCLUDE START: fallback-recursion
+// The fallback calls operators itself: to, empty_strided, resize_, copy_. One of those without a kernel would fall
+// back in its turn, and so on, until the stack is full. Marks an operator as being served on this thread.
+class Serving {
+ public:
+  explicit Serving(const c10::OperatorHandle& op) : name_(op.operator_name()), outer_(innermost_) {
+    for (const Serving* other = outer_; other != nullptr; other = other->outer_) {
+      TORCH_CHECK_NOT_IMPLEMENTED(!(other->name_ == name_), "openreg: the CPU fallback needs ", name_,
+                                  " for its own copies, so it cannot run it: register a kernel for it");
+    }
+    innermost_ = this;
+  }
+  ~Serving() { innermost_ = outer_; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  inline static thread_local const Serving* innermost_ = nullptr;
+  const c10::OperatorName& name_;
+  const Serving* outer_;
+};
+// LITERALINCLUDE END: fallback-recursion
+
+}  // namespace
+
 // LITERALINCLUDE START: fallback-entry
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const Serving serving(op);
   admit_fallback(op.operator_name());
   check_schema(op);
   // The copies are part of this one operator: autograd has recorded it already, and must not record them.
@@ -271,10 +314,13 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromB
 // LITERALINCLUDE END: fallback-for-all-operators
 
 // LITERALINCLUDE START: fallback-for-one-operator
-// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. Layer
-// norm's is made of a dozen operators, each of which would fall back; naming the fallback makes it one round trip.
+// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. These have
+// one that does not suit the fallback. Layer norm's is made of a dozen operators, each of which would fall back. That of
+// the two losses hands its `out` overload an output of the wrong shape, which the CPU resizes, and warns the user.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("native_layer_norm", torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  for (const char* name : {"native_layer_norm", "mse_loss", "smooth_l1_loss"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  }
 }
 // LITERALINCLUDE END: fallback-for-one-operator
 

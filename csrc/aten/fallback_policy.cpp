@@ -29,8 +29,11 @@ std::string full_name(const c10::OperatorName& name) {
 std::set<std::string> known_names() {
   std::set<std::string> known;
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    known.insert(name.name);
-    known.insert(full_name(name));
+    // A registration for an operator that nobody has defined has a name too, and no schema.
+    if (c10::Dispatcher::singleton().findSchema(name).has_value()) {
+      known.insert(name.name);
+      known.insert(full_name(name));
+    }
   }
   return known;
 }

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -124,6 +124,47 @@ def test_mixed_devices_are_refused() -> None:
 def test_an_overlapping_output_is_refused() -> None:
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         torch.zeros(1, device="openreg").expand(3).add_(1)
+
+
+def test_an_output_that_overlaps_an_input_is_refused() -> None:
+    x = torch.arange(5.0).to("openreg")
+    for use in (
+        lambda: torch.exp(x[:-1], out=x[1:]),
+        lambda: torch.add(x[:-1], 1, out=x[1:]),
+        lambda: x[1:].add_(x[:-1]),
+    ):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer"):
+            use()
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    torch.exp(x[:2], out=x[2:4])  # the same storage, but other elements
+    torch.testing.assert_close(x.cpu(), torch.tensor([0.0, 1.0, 1.0, 2.718281828, 4.0]))
+    x[1:].neg_()
+    x.add_(x.view(5))
+    torch.testing.assert_close(x.cpu(), torch.tensor([0.0, -2.0, -2.0, -5.436563656, -8.0]))
+
+
+def test_an_operator_that_its_own_fallback_needs_is_refused() -> None:
+    library = torch.library.Library("openreg_test_again", "DEF")
+    library.define("again(Tensor x) -> Tensor")
+    library.impl("again", lambda x: torch.ops.openreg_test_again.again(x.to("openreg")), "CPU")
+    with pytest.raises(
+        NotImplementedError, match="the CPU fallback needs openreg_test_again::again"
+    ):
+        torch.ops.openreg_test_again.again(torch.ones(4, device="openreg"))
+    assert (torch.ones(2, device="openreg") + 1).tolist() == [2.0, 2.0]  # the thread can go on
+
+
+@pytest.mark.parametrize("loss", [torch.nn.functional.mse_loss, torch.nn.functional.smooth_l1_loss])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses_that_reduce_give_no_warning(loss: Callable[..., torch.Tensor], reduction: str) -> None:
+    x, y = values((4, 3), torch.float32), values((4, 3), torch.float32).flip(0)
+    device_x = x.to("openreg").requires_grad_()
+    x.requires_grad_()
+    expected, actual = loss(x, y, reduction=reduction), loss(device_x, y.to("openreg"), reduction=reduction)
+    torch.testing.assert_close(actual.cpu(), expected)
+    expected.sum().backward()
+    actual.sum().backward()
+    torch.testing.assert_close(device_x.grad.cpu(), x.grad)
 
 
 def test_no_kernel_anywhere() -> None:
