@@ -34,7 +34,9 @@ foreach(name IN ITEMS c10 cpu python)
   # IMPORTED targets are SYSTEM: warnings inside PyTorch's headers are not ours to mend.
   set_target_properties(torch::${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
                                                   "${torch_include};${torch_include}/torch/csrc/api/include")
-  target_compile_definitions(torch::${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_cxx11_abi})
+  # Without AT_PER_OPERATOR_HEADERS many a narrow header includes the declarations of all operators after all.
+  target_compile_definitions(torch::${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_cxx11_abi}
+                                                      AT_PER_OPERATOR_HEADERS)
   if(torch_xpu)
     # DispatchStub.h has one more pointer in an XPU build; without the macro the PrivateUse1 slot would be misplaced.
     target_compile_definitions(torch::${name} INTERFACE USE_XPU)
