@@ -147,9 +147,7 @@ def test_an_operator_that_its_own_fallback_needs_is_refused() -> None:
     library = torch.library.Library("openreg_test_again", "DEF")
     library.define("again(Tensor x) -> Tensor")
     library.impl("again", lambda x: torch.ops.openreg_test_again.again(x.to("openreg")), "CPU")
-    with pytest.raises(
-        NotImplementedError, match="the CPU fallback needs openreg_test_again::again"
-    ):
+    with pytest.raises(NotImplementedError, match="the CPU fallback needs openreg_test_again::again"):
         torch.ops.openreg_test_again.again(torch.ones(4, device="openreg"))
     assert (torch.ones(2, device="openreg") + 1).tolist() == [2.0, 2.0]  # the thread can go on
 
