@@ -108,10 +108,12 @@ def torch_fault() -> str | None:
 
 
 def build_package_fault() -> str | None:
-    """scikit-build-core is missing, as it is with --no-build-isolation in a bare environment."""
-    if importlib.util.find_spec("scikit_build_core") is not None:
+    """A build package is missing, as in a bare environment with --no-build-isolation."""
+    missing = [] if importlib.util.find_spec("scikit_build_core") else ["scikit-build-core"]
+    missing += [tool for tool in ("cmake", "ninja") if not (importlib.util.find_spec(tool) or shutil.which(tool))]
+    if not missing:
         return None
-    return "scikit-build-core is needed; run pip install scikit-build-core cmake ninja"
+    return f"the build needs {', '.join(missing)}; run pip install {' '.join(missing)}"
 
 
 MACHINE_FAULTS: Iterable[Check] = (platform_fault, python_fault, headers_fault, compiler_fault)
