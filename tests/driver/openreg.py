@@ -10,6 +10,8 @@ import ctypes
 import enum
 import importlib.util
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,7 +187,10 @@ def library_path() -> Path:
 
 
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(library_path()))
+    # A copy, which the loader takes for another library: its devices are its own. In a process that has imported torch
+    # as well, a reset of the backend's devices would pull the memory from under its tensors.
+    with tempfile.TemporaryDirectory() as folder:
+        library = ctypes.CDLL(shutil.copy(library_path(), folder))
     for name, arguments in SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes = arguments

@@ -51,7 +51,6 @@ def test_an_event_holds_up_another_device() -> None:
     assert event.query()
 
 
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_capability_lists_what_runs() -> None:
     supported = torch.accelerator.get_device_capability("openreg:0")["supported_dtypes"]
     assert {torch.float32, torch.bfloat16, torch.complex64, torch.bool, torch.int64} <= supported
