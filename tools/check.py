@@ -77,6 +77,17 @@ def pages() -> bool:
     return _tool("sphinx", "--quiet", "--builder", "dummy", *STRICT, "--fresh-env", "docs/source", str(output))
 
 
+def tests_collected() -> bool:
+    """Looks for test files that pytest passes by, as it does with folders of certain names."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet"]
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return _report(iter([ran.stdout + ran.stderr]))
+    collected = {Path(line.partition("::")[0]) for line in ran.stdout.splitlines() if "::" in line}
+    tests = [path for path in source_files({".py"}) if path.parts[0] == "tests" and path.name.startswith("test_")]
+    return _report(f"{path}: pytest does not collect this file" for path in tests if path not in collected)
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -110,6 +121,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     cxx_layers,
     no_registry_host,
     pages,
+    tests_collected,
     python_types,
     cxx_alone,
 )
