@@ -5,39 +5,27 @@
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/abs_native.h>
-#include <c10/util/complex.h>
 #include <torch/library.h>
 
-#include <cmath>
-#include <type_traits>
-
 #include "aten/elementwise.h"
+#include "aten/magnitude.h"
 
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: abs-loop
+// The stub's output has the dtype of its input. Of a complex one abs_out takes the real part.
 struct Absolute {
-  // Of the smallest integer, whose absolute value does not fit, the result is that integer, as on the CPU.
   template <class T>
   T operator()(T value) const {
     if constexpr (c10::is_complex<T>::value) {
-      using Real = std::conditional_t<std::is_same_v<T, c10::complex<double>>, double, float>;
-      const Real modulus = std::hypot(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
-      return T(modulus, 0);  // abs_out takes the real part.
-    } else if constexpr (std::is_unsigned_v<T>) {
-      return value;
-    } else if constexpr (std::is_integral_v<T>) {
-      using Unsigned = std::make_unsigned_t<T>;
-      return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return std::fabs(value);  // Clears the sign of -0.0 and of NaN too.
+      return T(Magnitude()(value), {});
     } else {
-      return static_cast<T>(std::fabs(static_cast<float>(value)));
+      return Magnitude()(value);
     }
   }
 };
 
-// LITERALINCLUDE START: abs-loop
 template <class T>
 void launch_abs(at::TensorIteratorBase& iter) {
   launch_unary<T, T>("abs", iter, Absolute());

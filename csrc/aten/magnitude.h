@@ -1,0 +1,36 @@
+// The absolute value of one element, of any dtype: the loop body of abs and custom_abs. For kernel files only.
+#pragma once
+
+#include <ATen/OpMathType.h>
+#include <c10/util/complex.h>
+
+#include <cmath>
+#include <type_traits>
+
+namespace openreg {
+
+// LITERALINCLUDE START: magnitude-functor
+struct Magnitude {
+  // Of the smallest integer, whose absolute value does not fit, the result is that integer, as on the CPU.
+  template <class T>
+  T operator()(T value) const {
+    if constexpr (std::is_unsigned_v<T>) {
+      return value;
+    } else if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
+    } else {
+      return static_cast<T>(std::fabs(static_cast<at::opmath_type<T>>(value)));  // clears the sign of -0.0 and NaN too
+    }
+  }
+
+  // The result is real.
+  template <class Real>
+  Real operator()(c10::complex<Real> value) const {
+    using Math = at::opmath_type<Real>;
+    return static_cast<Real>(std::hypot(static_cast<Math>(value.real()), static_cast<Math>(value.imag())));
+  }
+};
+// LITERALINCLUDE END: magnitude-functor
+
+}  // namespace openreg
