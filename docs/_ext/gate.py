@@ -120,7 +120,7 @@ def _check_site(app: Sphinx, env: BuildEnvironment) -> None:
     """Check what concerns the whole site. It runs in every build, also when no page has changed."""
     root = root_of(app.config)
     marked, faults = regions.scan(root, app.config.weaver_sources)
-    shown = {name for record in pages(env).values() for name in record.regions}
+    shown = {listing.region for record in pages(env).values() for listing in record.shown}
     for fault in faults:
         logger.warning(fault.message, location=f"{root / fault.path}:{fault.line}", type="weaver", subtype="marker")
     for name, region in sorted(marked.items()):

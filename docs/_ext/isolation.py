@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
-    from docs._ext.examples import Block
+    from collections.abc import Mapping
 
 # The root comes last on the path: an installed package wins over the folder of the same name.
 _ROOT = Path(__file__).resolve().parents[2]
@@ -43,16 +43,37 @@ class Outcome:
     stderr: str
 
 
-def run_page(root: Path, page: str, blocks: list[Block], seconds: float) -> Outcome:
-    """Run the blocks of a page in a fresh interpreter that starts in ``root``."""
+def run_page(
+    root: Path,
+    page: str,
+    blocks: list[dict[str, Any]],
+    seconds: float,
+    *,
+    python: Path = Path(sys.executable),
+    environment: Mapping[str, str] | None = None,
+    measure: Path | None = None,
+    stop: bool = False,
+) -> Outcome:
+    """Run the blocks of a page, as ``asdict`` gives them, in a fresh interpreter that starts in ``root``.
+
+    ``environment`` is added to that of this process. ``measure`` names the folder for what each example executes (see
+    ``tools/proof``); ``stop`` ends the page at its first failure.
+    """
     with tempfile.TemporaryDirectory() as folder:
         job, journal = Path(folder, "job.json"), Path(folder, "journal")
-        job.write_text(json.dumps({"page": page, "blocks": [asdict(block) for block in blocks]}), encoding="utf-8")
+        task = {"page": page, "blocks": blocks, "measure": measure and str(measure), "stop": stop}
+        job.write_text(json.dumps(task), encoding="utf-8")
         journal.touch()
         with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
-            command = [sys.executable, "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
+            command = [str(python), "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
             process = subprocess.Popen(
-                command, cwd=root, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+                command,
+                cwd=root,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
             )
             status = _wait(process, seconds)
             texts = [_read(stdout), _read(stderr)]

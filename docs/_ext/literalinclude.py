@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from docs._ext import lock, regions, torch_files
 from docs._ext.links import link
-from docs._ext.records import TorchRegion, page
+from docs._ext.records import Listing, TorchRegion, page
 from docs._ext.repository import Source, page_source, report, root_of
 from docs._ext.where import line_of
 
@@ -104,7 +104,7 @@ class LiteralInclude(SphinxDirective):
         block["classes"] += self.options.get("class", [])
         block["weaver_source"] = source
         self.set_source_info(block)
-        self._record(excerpt)
+        self._record(source, excerpt)
         return self._captioned(block, source, excerpt)
 
     def _excerpt(self, source: Source, lines: list[str]) -> Excerpt:
@@ -177,11 +177,11 @@ class LiteralInclude(SphinxDirective):
                 numbers.update(found)
         return sorted(numbers)
 
-    def _record(self, excerpt: Excerpt) -> None:
+    def _record(self, source: Source, excerpt: Excerpt) -> None:
         record = page(self.env, self.env.docname)
         record.listings += 1
-        if excerpt.region:
-            record.regions.add(excerpt.region)
+        if not source.torch:
+            record.shown.append(Listing(source.label, excerpt.first, excerpt.last, excerpt.region or ""))
 
     def _captioned(self, block: nodes.literal_block, source: Source, excerpt: Excerpt) -> Node:
         caption = nodes.caption()

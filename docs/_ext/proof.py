@@ -10,6 +10,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ class ProofBuilder(Builder):
             return None
         root = root_of(self.config)
         page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
-        return isolation.run_page(root, page, blocks, self.config.weaver_page_seconds)
+        return isolation.run_page(root, page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
 
     def finish(self) -> None:
         """Write the proof when nothing is wrong."""

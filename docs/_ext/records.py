@@ -27,11 +27,28 @@ class TorchRegion:
     sha256: str
 
 
+@dataclass(frozen=True, order=True)
+class Listing:
+    """An excerpt of a source of ours that a page shows: lines ``first`` to ``last`` of ``path``.
+
+    ``region`` is the name of the marked region, empty for a whole file or a Python object.
+    """
+
+    path: str
+    first: int
+    last: int
+    region: str = ""
+
+
 @dataclass
 class PageRecord:
-    """One page. ``regions`` are names of marked regions, ``mentions`` pairs of repository path and line of the page."""
+    """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
 
-    regions: set[str] = field(default_factory=set)
+    ``listings`` counts what it shows of PyTorch too, ``shown`` are those of our own sources, in order.
+    """
+
+    shown: list[Listing] = field(default_factory=list)
+    whole: set[str] = field(default_factory=set)
     listings: int = 0
     examples: int = 0
     torch_regions: set[TorchRegion] = field(default_factory=set)

@@ -20,11 +20,13 @@ import sys
 import traceback
 import types
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 FLAGS = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
 
@@ -35,9 +37,11 @@ Step = dict[str, Any]
 class Runner:
     """Runs blocks in the order of the page; set-up of a group comes before its other blocks, clean-up after them."""
 
-    def __init__(self, page: str, tell: Callable[..., None]) -> None:
+    def __init__(self, page: str, tell: Callable[..., None], measure: str | None = None, *, stop: bool = False) -> None:
         self.page = page
         self.tell = tell
+        self.measured = _measured(measure)
+        self.stop = stop
         self.spaces: dict[str, dict[str, Any]] = {}
         self.ran = 0
         self.checker = doctest.OutputChecker()
@@ -48,10 +52,13 @@ class Runner:
         for block in sorted(blocks, key=lambda block: rank.get(block["kind"], 1)):
             for step in block["steps"]:
                 self.tell("at", line=step["line"])
-                failure = self._shell(step) if block["kind"] == "console" else self._python(block, step)
+                with self.measured(step["line"]):
+                    failure = self._shell(step) if block["kind"] == "console" else self._python(block, step)
                 self.ran += 1
                 if failure:
                     self.tell("failed", line=step["line"], source=step["source"], text=failure)
+                    if self.stop:
+                        return
 
     def _space(self, group: str) -> dict[str, Any]:
         if group not in self.spaces:
@@ -118,6 +125,15 @@ class Runner:
         return self._judge(step, done.stdout, None)
 
 
+def _measured(folder: str | None) -> Callable[[int], AbstractContextManager[None]]:
+    """Return what surrounds each example, given its line: nothing, or a probe of what it executes."""
+    if folder is None:
+        return lambda line: contextlib.nullcontext()
+    from tools.proof.probe import Probe
+
+    return Probe(Path(folder)).example
+
+
 def _remember(name: str, source: str) -> None:
     """Let tracebacks and ``inspect.getsource`` see an example."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -144,7 +160,8 @@ def main(job: Path, journal: Path, seconds: float) -> None:
     faulthandler.dump_traceback_later(seconds, exit=True)
     task = json.loads(job.read_text(encoding="utf-8"))
     with journal.open("a", encoding="utf-8") as file:
-        runner = Runner(task["page"], lambda event, **more: _write(file, {"event": event, **more}))
+        tell = partial(_tell, file)
+        runner = Runner(task["page"], tell, task["measure"], stop=task["stop"])
         # What a page does not expect, a reader should not meet: warnings are errors, unless an example catches them.
         warnings.simplefilter("error")
         # Without NumPy, importing torch warns of it; no page is about that.
@@ -152,9 +169,9 @@ def main(job: Path, journal: Path, seconds: float) -> None:
         runner.run(task["blocks"])
         sys.stdout.flush()
         ctypes.CDLL(None).fflush(None)
-        _write(file, {"event": "done", "ran": runner.ran})
+        tell("done", ran=runner.ran)
 
 
-def _write(file: TextIO, event: dict[str, Any]) -> None:
-    file.write(json.dumps(event) + "\n")
+def _tell(file: TextIO, event: str, **more: object) -> None:
+    file.write(json.dumps({"event": event, **more}) + "\n")
     file.flush()

@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from docs._ext import regions
 from docs._ext.links import link
+from docs._ext.records import page
 from docs._ext.repository import Source, report, repository_source
 from docs._ext.where import line_of
 
@@ -57,6 +58,7 @@ class WholeSources(SphinxDirective):
 
     def _folded(self, source: Source) -> Node:
         self.env.note_dependency(str(source.file))
+        page(self.env, self.env.docname).whole.add(source.label)
         lines = [line for line in regions.read_lines(source.file) if not regions.is_marker(line)]
         text = "\n".join(lines)
         block = nodes.literal_block(text, text, source=str(source.file))

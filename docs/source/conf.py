@@ -31,6 +31,7 @@ extensions = [
     "docs._ext.diagram",
     "docs._ext.gate",
     "docs._ext.proof",
+    "docs._ext.plan",
 ]
 
 # What pages can show. A build compiles, imports or executes each of these; a page that shows a file of

@@ -1,0 +1,66 @@
+"""The plan builder: writes ``plan.json``, what each page shows of our sources and what it runs.
+
+Whoever runs the pages again and again without Sphinx, to measure or to mutate what they show, reads that file instead
+of the pages.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sphinx.builders import Builder
+
+from docs._ext import examples
+from docs._ext.records import page
+from docs._ext.repository import root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from sphinx.application import Sphinx
+
+PLAN = "plan.json"
+
+
+class PlanBuilder(Builder):
+    """Writes the listings, the folded files and the executed blocks of each page that has any."""
+
+    name = "plan"
+    epilog = "The plan is %(outdir)s/plan.json."
+
+    def get_outdated_docs(self) -> set[str]:
+        """Return all pages: the plan is of the whole site."""
+        return set(self.env.found_docs)
+
+    def get_target_uri(self, docname: str, typ: str | None = None) -> str:
+        """Return nothing: this builder writes no pages."""
+        return ""
+
+    def write_documents(self, docnames: Set[str]) -> None:
+        """Write the plan."""
+        pages = {docname: self._page(docname) for docname in sorted(docnames)}
+        plan = {docname: entry for docname, entry in pages.items() if entry["listings"] or entry["blocks"]}
+        Path(self.outdir, PLAN).write_text(json.dumps({"pages": plan}, indent=1) + "\n", encoding="utf-8")
+
+    def _page(self, docname: str) -> dict[str, Any]:
+        file = Path(self.env.doc2path(docname))
+        blocks, _ = examples.read(self.env.get_doctree(docname), file)
+        record = page(self.env, docname)
+        root = root_of(self.config)
+        return {
+            "file": file.relative_to(root).as_posix(),
+            "sha256": sha256(file.read_bytes()).hexdigest(),
+            "listings": [asdict(listing) for listing in record.shown],
+            "whole": sorted(record.whole),
+            "blocks": [asdict(block) for block in blocks],
+        }
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the builder."""
+    app.add_builder(PlanBuilder)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

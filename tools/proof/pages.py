@@ -1,0 +1,43 @@
+"""What the pages show and run, read once by Sphinx's plan builder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environment import ROOT, Fault
+
+from docs._ext.plan import PLAN
+from docs._ext.records import Listing
+
+STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--fresh-env"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: its file, the hash of its text, its listings of our sources, and its executed blocks."""
+
+    name: str
+    file: str
+    sha256: str
+    listings: list[Listing]
+    whole: list[str]
+    blocks: list[dict[str, Any]]
+
+
+def read_pages(output: Path) -> list[Page]:
+    """Reads every page that shows or runs anything; ``output`` is a folder for Sphinx. Throws: ``Fault``."""
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--builder", "plan", *STRICT, "docs/source", str(output)]
+    if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Fault("the pages have faults, listed above")
+    plan = json.loads((output / PLAN).read_text(encoding="utf-8"))["pages"]
+    return [
+        Page(
+            name, page["file"], page["sha256"], [Listing(**one) for one in page["listings"]], page["whole"], page["blocks"]
+        )
+        for name, page in plan.items()
+    ]

@@ -1,0 +1,110 @@
+"""A copy of the working tree with an environment and a build of its own, so that proofs disturb nobody's work.
+
+The environment is layered over the active one: it has a Python of its own, in which the packages of the active
+environment are found, but for torch_openreg, which comes from the copy.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+
+from environment import ROOT, Fault
+
+BUILD_PROGRAMS = Path(sys.executable).parent
+
+
+class Sandbox:
+    """Lies in ``folder``: ``tree``, the copy; ``venv``, the environment; ``build``, what CMake makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.tree = self.folder / "tree"
+        self.environment = self.folder / "venv"
+        self.build_folder = self.folder / "build"
+        self.python = self.environment / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        """Where the environment keeps its own packages."""
+        return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.environment)}))
+
+    def prepare(self) -> None:
+        """Makes the environment where there is none, and brings the copy up to date with the working tree."""
+        if not (self.folder / "complete").exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._make_environment()
+            (self.folder / "complete").touch()
+        self.synchronize()
+
+    def _make_environment(self) -> None:
+        venv.create(self.environment, with_pip=False, symlinks=True)
+        # A folder that a .pth file names is searched, but its own .pth files are not read: the development install of
+        # the active environment would otherwise put its torch_openreg in front of the one in the copy.
+        parents = [entry for entry in sys.path if Path(entry).name in {"site-packages", "dist-packages"}]
+        (self.site_packages / "layers.pth").write_text("\n".join([str(self.tree), *parents]) + "\n")
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        info = self.site_packages / f"{project['name']}-{project['version']}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+        points = project["entry-points"].items()
+        lines = [f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in of.items()) for group, of in points]
+        (info / "entry_points.txt").write_text("\n".join(lines))
+
+    def synchronize(self) -> None:
+        """Copies what git knows or would take, where it differs; removes what is gone."""
+        listing = self.folder / "files"
+        before = set(listing.read_text(encoding="utf-8").split("\0")) if listing.exists() else set()
+        now = set(working_files())
+        for name in sorted(before - now):
+            (self.tree / name).unlink(missing_ok=True)
+        for name in sorted(now):
+            self.restore(name)
+        listing.write_text("\0".join(sorted(now)), encoding="utf-8")
+
+    def restore(self, name: str) -> None:
+        """Makes one file the same as in the working tree."""
+        source, target = ROOT / name, self.tree / name
+        if target.is_file() and filecmp.cmp(source, target, shallow=False):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Not the time of the original: ninja must see that the copy has changed.
+        shutil.copy(source, target)
+
+    def build(self, *definitions: str, compiler: str | None = None) -> None:
+        """Builds the extension with the CMake ``definitions`` and installs it into the copy. Throws: ``Fault``."""
+        folder = str(self.build_folder)
+        environment = {**os.environ, "PATH": f"{BUILD_PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}"}
+        if compiler:
+            environment["CXX"] = compiler
+        common = ["cmake", "-S", str(self.tree), "-B", folder, "-G", "Ninja", f"-DPython_EXECUTABLE={self.python}"]
+        for command in (
+            [*common, *(f"-D{definition}" for definition in definitions)],
+            ["cmake", "--build", folder],
+            ["cmake", "--install", folder, "--prefix", str(self.tree)],
+        ):
+            ran = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if ran.returncode != 0:
+                raise Fault(f"{' '.join(command[:3])} failed in {self.folder}:\n{ran.stdout}")
+
+
+def working_files() -> list[str]:
+    """The files of the working tree that git knows or would take, relative to its root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
