@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sphinx.builders import Builder
 
 from docs._ext import examples
+from docs._ext.binding import page_digest
 from docs._ext.records import page
 from docs._ext.repository import root_of
 
@@ -51,12 +51,13 @@ class PlanBuilder(Builder):
         blocks, _ = examples.read(self.env.get_doctree(docname), file)
         record = page(self.env, docname)
         root = root_of(self.config)
+        steps = [asdict(block) for block in blocks]
         return {
             "file": file.relative_to(root).as_posix(),
-            "sha256": sha256(file.read_bytes()).hexdigest(),
+            "digest": page_digest(steps, record.shown, root),
             "listings": [asdict(listing) for listing in record.shown],
             "whole": sorted(record.whole),
-            "blocks": [asdict(block) for block in blocks],
+            "blocks": steps,
         }
 
 

@@ -19,11 +19,11 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--fresh-env"]
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its file, the hash of its text, its listings of our sources, and its executed blocks."""
+    """One page: the hash of what it runs and shows, its listings of our sources, and its executed blocks."""
 
     name: str
     file: str
-    sha256: str
+    digest: str
     listings: list[Listing]
     whole: list[str]
     blocks: list[dict[str, Any]]
@@ -35,9 +35,9 @@ def read_pages(output: Path) -> list[Page]:
     if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     plan = json.loads((output / PLAN).read_text(encoding="utf-8"))["pages"]
-    return [
-        Page(
-            name, page["file"], page["sha256"], [Listing(**one) for one in page["listings"]], page["whole"], page["blocks"]
-        )
-        for name, page in plan.items()
-    ]
+    return [_page(name, entry) for name, entry in plan.items()]
+
+
+def _page(name: str, entry: dict[str, Any]) -> Page:
+    listings = [Listing(**listing) for listing in entry["listings"]]
+    return Page(name, entry["file"], entry["digest"], listings, entry["whole"], entry["blocks"])

@@ -1,0 +1,79 @@
+"""What a measurement is bound to: the code that ran, the pages that ran it, and the release of torch underneath.
+
+A measurement of other code, of other examples or of another torch says nothing about what a page shows now. Prose is
+not part of the binding: a corrected sentence makes no measurement stale.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docs._ext.regions import read_lines
+from docs._ext.torch_files import torch_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from docs._ext.records import Listing
+
+__all__ = ["code_digest", "page_digest", "torch_version"]
+
+# What a build reads and an example runs. The tests are not among it: nothing that is measured depends on them.
+_CODE = (
+    "csrc",
+    "torch_openreg",
+    "torch_openreg_autoload.py",
+    "examples",
+    "CMakeLists.txt",
+    "cmake",
+    "pyproject.toml",
+)
+_BUILT_FOLDERS = {"__pycache__", "lib"}
+_BUILT_FILES = {"_build_info.py"}
+_BUILT_SUFFIXES = {".so", ".pyc"}
+
+
+def code_digest(root: Path) -> str:
+    """Return the hash of the names and texts of all files that a build reads or an example runs."""
+    digest = sha256()
+    for file in _code_files(root):
+        name = file.relative_to(root).as_posix().encode()
+        text = file.read_bytes()
+        digest.update(b"%d %s %d " % (len(name), name, len(text)))
+        digest.update(text)
+    return digest.hexdigest()
+
+
+def _code_files(root: Path) -> Iterator[Path]:
+    """Yield the files in a stable order, without what a build or an editor leaves among them."""
+    for entry in _CODE:
+        if (root / entry).is_file():
+            yield root / entry
+        for folder, subfolders, names in os.walk(root / entry):
+            subfolders[:] = sorted(name for name in subfolders if name not in _BUILT_FOLDERS and name[0] != ".")
+            for name in sorted(names):
+                left_over = name[0] == "." or name[-1] == "~"
+                built = name in _BUILT_FILES or Path(name).suffix in _BUILT_SUFFIXES
+                if not (left_over or built):
+                    yield Path(folder, name)
+
+
+def page_digest(blocks: Iterable[Mapping[str, Any]], listings: Iterable[Listing], root: Path) -> str:
+    """Return the hash of what a page runs and what it shows of the sources below ``root``.
+
+    ``blocks`` are its executed blocks as ``asdict`` gives them. No line number counts, neither of the page nor of a
+    source, so what moves without a change keeps its hash.
+    """
+    run = [
+        [block["kind"], block["group"], [[step["source"], step["want"], step["status"]] for step in block["steps"]]]
+        for block in blocks
+    ]
+    shown = [
+        [listing.path, listing.region, read_lines(root / listing.path)[listing.first - 1 : listing.last]]
+        for listing in listings
+    ]
+    return sha256(json.dumps([run, shown]).encode()).hexdigest()
