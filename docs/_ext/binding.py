@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from docs._ext.records import Listing
 
-__all__ = ["code_digest", "page_digest", "torch_version"]
+__all__ = ["code_digest", "code_files", "page_digest", "region_digest", "torch_version"]
 
 # What a build reads and an example runs. The tests are not among it: nothing that is measured depends on them.
 _CODE = (
@@ -40,7 +40,7 @@ _BUILT_SUFFIXES = {".so", ".pyc"}
 def code_digest(root: Path) -> str:
     """Return the hash of the names and texts of all files that a build reads or an example runs."""
     digest = sha256()
-    for file in _code_files(root):
+    for file in code_files(root, _CODE):
         name = file.relative_to(root).as_posix().encode()
         text = file.read_bytes()
         digest.update(b"%d %s %d " % (len(name), name, len(text)))
@@ -48,9 +48,12 @@ def code_digest(root: Path) -> str:
     return digest.hexdigest()
 
 
-def _code_files(root: Path) -> Iterator[Path]:
-    """Yield the files in a stable order, without what a build or an editor leaves among them."""
-    for entry in _CODE:
+def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
+    """Yield the files of ``entries``, files and folders below ``root``, in a stable order.
+
+    What a build or an editor leaves among them is not part of it.
+    """
+    for entry in entries:
         if (root / entry).is_file():
             yield root / entry
         for folder, subfolders, names in os.walk(root / entry):
@@ -72,8 +75,18 @@ def page_digest(blocks: Iterable[Mapping[str, Any]], listings: Iterable[Listing]
         [block["kind"], block["group"], [[step["source"], step["want"], step["status"]] for step in block["steps"]]]
         for block in blocks
     ]
-    shown = [
-        [listing.path, listing.region, read_lines(root / listing.path)[listing.first - 1 : listing.last]]
-        for listing in listings
-    ]
+    shown = [[listing.path, listing.region, _text(listing, root)] for listing in listings]
     return sha256(json.dumps([run, shown]).encode()).hexdigest()
+
+
+def region_digest(listing: Listing, pages: Iterable[str], root: Path) -> str:
+    """Return the hash to which the mutants of a listing are bound.
+
+    It is made of the text shown, of the digests of the ``pages`` that show it, whose examples are to kill the mutants,
+    and of the release of torch.
+    """
+    return sha256(json.dumps([_text(listing, root), sorted(pages), torch_version()]).encode()).hexdigest()
+
+
+def _text(listing: Listing, root: Path) -> list[str]:
+    return read_lines(root / listing.path)[listing.first - 1 : listing.last]

@@ -19,7 +19,7 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky", "--fresh-env"]
 
 @dataclass(frozen=True)
 class Page:
-    """One page: the hash of what it runs and shows, its listings of our sources, and its executed blocks."""
+    """One page: its file, the hash of what it runs and shows, its listings of our sources, and its executed blocks."""
 
     name: str
     file: str
