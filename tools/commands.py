@@ -72,6 +72,14 @@ def doctest(arguments: list[str]) -> None:
         raise Fault("make doctest: not every snippet holds; the faults are above")
 
 
+def proof(arguments: list[str]) -> None:
+    """Measures which displayed lines the examples of the pages execute."""
+    _prepare("docs", "test", "proof")
+    from proof import measure
+
+    measure.main(arguments)
+
+
 def livehtml(arguments: list[str]) -> None:
     """Serves the pages and rebuilds extension and pages when a source changes."""
     _prepare("docs")
@@ -135,6 +143,5 @@ def bench(arguments: list[str]) -> None:
     print("make bench: the figures are in benchmarks/results")
 
 
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    command.__name__: command for command in (html, doctest, livehtml, torch, build, test, check, lock, stress, bench)
-}
+_ALL = (html, doctest, proof, livehtml, torch, build, test, check, lock, stress, bench)
+COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+# Last, so that no folder of the repository hides an installed package.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from prerequisites import MACHINE_FAULTS, first_fault
 

@@ -1,0 +1,17 @@
+# Counts which lines run (clang only), for tools/proof. Everything that is compiled after this file is included counts;
+# the counters lie in a shared mapping of a file, so that a process that is killed loses none.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "OPENREG_COVERAGE needs clang, not ${CMAKE_CXX_COMPILER_ID}: name it by CXX")
+endif()
+
+# Sets the counters of one library to zero. It is not counted itself: the options below come later.
+add_library(openreg_counters OBJECT ${CMAKE_SOURCE_DIR}/tools/proof/counters.cpp)
+
+# Without the list, every inline function of PyTorch's headers would be counted too.
+set(coverage_list ${CMAKE_BINARY_DIR}/coverage.list)
+file(WRITE ${coverage_list} "[clang]\ndefault:skip\nsource:${CMAKE_SOURCE_DIR}/csrc/*=allow\n")
+add_compile_options(-O0 -fprofile-instr-generate -fcoverage-mapping -fprofile-list=${coverage_list}
+                    "SHELL:-mllvm -runtime-counter-relocation")
+# The counters' functions have one name in all libraries, which must not make one need another.
+add_link_options(-fprofile-instr-generate LINKER:--as-needed)
+link_libraries(openreg_counters)

@@ -1,0 +1,133 @@
+"""What each displayed line is: executed, missed, excused, or without information, and then for what reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+CXX = {".cpp", ".h"}
+PYTHON = {".py"}
+_EXCUSE = re.compile(r"(?://|#) NOT PROVEN: (?P<reason>\S.*)")
+_CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')
+# What is left of a line that does nothing by itself.
+_CXX_FILLING = re.compile(r"[\s{}()\[\];,]|\b(?:else|try|do|default:|public:|private:|protected:|extern \"C\")")
+
+
+@dataclass
+class Listing:
+    """The lines of one listing, by what is known of them. ``silent`` has no information, by reason."""
+
+    executed: list[int] = field(default_factory=list)
+    missed: list[int] = field(default_factory=list)
+    excused: dict[int, str] = field(default_factory=dict)
+    silent: dict[str, list[int]] = field(default_factory=dict)
+
+
+def classify(
+    path: str, text: list[str], shown: range, counted: set[int], registrations: set[int], executed: set[int]
+) -> Listing:
+    """Sorts the lines ``shown`` of a source with the lines ``text``.
+
+    ``counted`` are the lines that the compiler gave counters, ``registrations`` those in TORCH_LIBRARY blocks,
+    ``executed`` those that examples ran. Of Python the statements are found here, one line for each.
+    """
+    suffix = PurePath(path).suffix
+    if suffix in CXX:
+        reasons = _cxx_reasons(text, counted, registrations)
+    elif suffix in PYTHON:
+        reasons = _python_reasons(path, text)
+    else:
+        reasons = {number: "build file" for number, line in enumerate(text, 1) if _is_filled_build_line(line)}
+    listing = Listing()
+    for number in shown:
+        reason = reasons.get(number)
+        if reason is None:
+            continue
+        if number in executed and reason not in {"registration", "import"}:
+            listing.executed.append(number)
+        elif reason:
+            listing.silent.setdefault(reason, []).append(number)
+        elif excuse := _EXCUSE.search(text[number - 1]):
+            listing.excused[number] = excuse["reason"]
+        else:
+            listing.missed.append(number)
+    return listing
+
+
+def _cxx_reasons(text: list[str], counted: set[int], registrations: set[int]) -> dict[int, str]:
+    """For each line that has code: "" where it can be executed, or else why it has no information."""
+    reasons: dict[int, str] = {}
+    bodies = _uninstantiated(text, counted)
+    for number, line in enumerate(text, 1):
+        code = _CXX_COMMENT.sub(lambda match: '""' if match[0][0] == '"' else " ", line)
+        if not _CXX_FILLING.sub("", code) or code.lstrip().startswith("#"):
+            continue
+        if number in registrations:
+            reasons[number] = "registration"
+        elif number in counted or number in bodies:
+            reasons[number] = ""
+        else:
+            reasons[number] = "declaration"
+    return reasons
+
+
+def _uninstantiated(text: list[str], counted: set[int]) -> set[int]:
+    """The lines in bodies of function templates that nothing instantiated: the compiler made no code of them."""
+    lines: set[int] = set()
+    inside = False
+    header: list[str] = []
+    depth = 0
+    for number, line in enumerate(text, 1):
+        code = _CXX_COMMENT.sub(" ", line)
+        if not inside:
+            header = [*header, code] if header or re.match(r"\s*template\b", code) else []
+            if header and re.search(r"[;{]\s*$", code):
+                joined = " ".join(header)
+                # A class template holds functions of its own; a declaration has no body.
+                inside = (
+                    code.rstrip().endswith("{") and "(" in joined and not re.search(r">\s*(?:class|struct)\b", joined)
+                )
+                header, depth = [], 0
+                start = number
+        if inside:
+            depth += code.count("{") - code.count("}")
+            if depth <= 0:
+                inside = False
+                body = set(range(start + 1, number + 1))
+                if not body & counted:
+                    lines |= body
+    return lines
+
+
+def _python_reasons(path: str, text: list[str]) -> dict[int, str]:
+    """The first line of each statement: "" where examples can execute it, "import" where importing the module does."""
+    tree = ast.parse("\n".join(text))
+    script = path.startswith("examples/")
+    reasons: dict[int, str] = {}
+
+    def visit(body: list[ast.stmt], reason: str) -> None:
+        for position, node in enumerate(body):
+            is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if isinstance(node, ast.Global | ast.Nonlocal) or (is_text and position == 0):
+                continue
+            reasons[node.lineno] = reason
+            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                reasons[node.lineno] = "import"
+                visit(node.body, "declaration")
+                visit(node.orelse, reason)
+                continue
+            for name in ("body", "orelse", "finalbody"):
+                visit(getattr(node, name, []), "" if function else reason)
+            for handler in getattr(node, "handlers", []):
+                reasons[handler.lineno] = reason
+                visit(handler.body, reason)
+
+    visit(tree.body, "" if script else "import")
+    return reasons
+
+
+def _is_filled_build_line(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")

@@ -1,0 +1,281 @@
+"""``make proof``: runs the pages on a build that counts, and writes docs/proof/lines.json.
+
+Every line of a listing that can be executed must be executed by the examples of a page that shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coverage import CoverageData
+from environment import ROOT, Fault, say
+
+from docs._ext import binding, isolation
+from docs._ext.records import Listing
+from proof import clang, lines, probe
+from proof.pages import Page, read_pages
+from proof.sandbox import Sandbox
+
+RESULT = Path("docs", "proof", "lines.json")
+WORK = Path("docs", "build", "proof")
+SECONDS = 240.0
+
+Executed = dict[str, set[int]]
+
+
+@dataclass
+class Measured:
+    """A page that ran: its seconds, and what each of its examples executed, by the example's line."""
+
+    seconds: float = 0.0
+    examples: dict[int, Executed] = field(default_factory=dict)
+
+    def executed(self, path: str) -> set[int]:
+        """The lines of a source that the page's examples executed."""
+        return set().union(*(example.get(path, set()) for example in self.examples.values()))
+
+
+class Measurement:
+    """One run over some pages."""
+
+    def __init__(self, tools: clang.Clang) -> None:
+        self.tools = tools
+        self.sandbox = Sandbox(ROOT / "build" / "proof")
+        self.work = ROOT / WORK / "raw"
+        self.counted: dict[str, set[int]] = {}
+        self.registrations: dict[str, set[int]] = {}
+
+    def prepare(self) -> None:
+        """Builds the extension with counters."""
+        self.sandbox.prepare()
+        start = "import os; os.environ.get('OPENREG_PROBE') and __import__('tools.proof.probe')\n"
+        # After layers.pth, which says where it is.
+        (self.sandbox.site_packages / "probe.pth").write_text(start, encoding="utf-8")
+        say(f"building with {Path(self.tools.compiler).name} and counters")
+        self.sandbox.build("CMAKE_BUILD_TYPE=Debug", "OPENREG_COVERAGE=ON", compiler=self.tools.compiler)
+        shutil.rmtree(self.work, ignore_errors=True)
+        self._write_compiler()
+
+    def _write_compiler(self) -> None:
+        """Writes the compiler that examples find in CXX: it adds counters, and keeps a copy of what it makes."""
+        (self.work / "objects").mkdir(parents=True)
+        listed = self.work / "coverage.list"
+        listed.write_text(f"[clang]\ndefault:skip\nsource:*examples/*=allow\n", encoding="utf-8")
+        options = (
+            f"-fprofile-instr-generate -fcoverage-mapping -fprofile-list={listed} -mllvm -runtime-counter-relocation"
+        )
+        script = [
+            "#!/bin/sh",
+            f'{self.tools.compiler} {options} "$@" || exit',
+            'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
+            f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',
+            "fi; shift; done",
+        ]
+        self.compiler = self.work / "cxx"
+        self.compiler.write_text("\n".join(script) + "\n", encoding="utf-8")
+        self.compiler.chmod(self.compiler.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, page: Page) -> Measured:
+        """Runs a page and reads what its examples executed. Throws: ``Fault`` when one of them fails."""
+        folder = self.work / page.name
+        (folder / "own").mkdir(parents=True)
+        environment = {
+            probe.FOLDER: str(folder),
+            "LLVM_PROFILE_FILE": str(folder / "own" / probe.PATTERN),
+            "CXX": str(self.compiler),
+        }
+        started = time.monotonic()
+        outcome = isolation.run_page(
+            self.sandbox.tree,
+            page.file,
+            page.blocks,
+            SECONDS,
+            python=self.sandbox.python,
+            environment=environment,
+            measure=folder,
+        )
+        seconds = time.monotonic() - started
+        if outcome.failures:
+            texts = "\n".join(f"{page.file}:{failure.line}: {failure.text}" for failure in outcome.failures)
+            raise Fault(f"examples failed on the measured build:\n{texts}")
+        measured = Measured(round(seconds, 1))
+        for line in (step["line"] for block in page.blocks for step in block["steps"]):
+            measured.examples[line] = self._cxx_lines(folder / str(line))
+        for line, executed in self._python_lines(folder / "python"):
+            for path, numbers in executed.items():
+                measured.examples[line].setdefault(path, set()).update(numbers)
+        return measured
+
+    def _objects(self) -> list[Path]:
+        package = self.sandbox.tree / "torch_openreg"
+        return [*package.glob("_C*.so"), *sorted((package / "lib").glob("*.so")), *(self.work / "objects").iterdir()]
+
+    def _cxx_lines(self, folder: Path) -> Executed:
+        raw = [file for file in sorted(folder.glob("*.profraw")) if file.stat().st_size]
+        if not raw:
+            return {}
+        merged = folder / "merged.profdata"
+        clang.merge(self.tools, raw, merged)
+        folders = [self.sandbox.tree, self.sandbox.build_folder]
+        counts = clang.line_counts(self.tools, merged, self._objects(), folders)
+        for path, of_path in counts.items():
+            self.counted.setdefault(path, set()).update(of_path)
+        if not self.registrations:
+            self.registrations = clang.registration_lines(self.tools, merged, self._objects(), folders)
+        executed = {path: {line for line, count in of_path.items() if count} for path, of_path in counts.items()}
+        return {path: numbers for path, numbers in executed.items() if numbers}
+
+    def _python_lines(self, folder: Path) -> Iterator[tuple[int, Executed]]:
+        for file in sorted(folder.glob("data*")):
+            data = CoverageData(basename=str(file))
+            data.read()
+            for context in data.measured_contexts() - {probe.IMPORT, ""}:
+                data.set_query_contexts([f"^{context}$"])
+                names = {path: Path(path).relative_to(self.sandbox.tree).as_posix() for path in data.measured_files()}
+                yield int(context), {name: set(data.lines(path) or ()) for path, name in names.items()}
+
+
+def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -> dict[str, Any]:
+    """What lines.json says of each page."""
+    showing: dict[str, list[tuple[Page, Listing]]] = {}
+    for page in pages:
+        for listing in page.listings:
+            showing.setdefault(listing.path, []).append((page, listing))
+
+    def entry(page: Page, listing: Listing) -> dict[str, Any]:
+        text = (run.sandbox.tree / listing.path).read_text(encoding="utf-8").splitlines()
+        here = measured[page.name].executed(listing.path)
+        shown = range(listing.first, listing.last + 1)
+        known = run.counted.get(listing.path, set()), run.registrations.get(listing.path, set())
+        found = lines.classify(listing.path, text, shown, *known, here)
+        elsewhere = set().union(
+            *(
+                measured[other.name].executed(listing.path) & set(range(place.first, place.last + 1))
+                for other, place in showing[listing.path]
+                if other is not page
+            )
+        )
+        return {
+            "path": listing.path,
+            "first": listing.first,
+            "last": listing.last,
+            "region": listing.region,
+            "executed": found.executed,
+            "elsewhere": [number for number in found.missed if number in elsewhere],
+            "missed": [number for number in found.missed if number not in elsewhere],
+            "excused": {str(number): reason for number, reason in found.excused.items()},
+            "silent": found.silent,
+            "example": _best_example(page, measured[page.name], listing.path, set(found.executed)),
+        }
+
+    return {
+        page.name: {
+            "digest": page.digest,
+            "examples": sum(len(block["steps"]) for block in page.blocks),
+            "seconds": measured[page.name].seconds,
+            "listings": [entry(page, listing) for listing in page.listings],
+        }
+        for page in pages
+    }
+
+
+def _best_example(page: Page, measured: Measured, path: str, wanted: set[int]) -> int | None:
+    """The block that executes most of the lines ``wanted``, the first of several; none when they are none."""
+    best, most = None, 0
+    for index, block in enumerate(page.blocks):
+        of_block = (measured.examples[step["line"]].get(path, set()) for step in block["steps"])
+        count = len(set().union(*of_block) & wanted)
+        if count > most:
+            best, most = index, count
+    return best
+
+
+def write(pages: dict[str, Any], code: str) -> None:
+    """Writes the result, one listing to a line, so that a change of it can be read."""
+    head = {"date": datetime.date.today().isoformat(), "torch": binding.torch_version(), "code": code}
+    out = [json.dumps(head)[:-1] + ', "pages": {']
+    for number, (name, page) in enumerate(pages.items(), 1):
+        out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
+        out += [json.dumps(listing) + "," for listing in page["listings"]]
+        out[-1] = out[-1].removesuffix(",")
+        out.append("]}" + ("," if number < len(pages) else "}}"))
+    (ROOT / RESULT).parent.mkdir(parents=True, exist_ok=True)
+    (ROOT / RESULT).write_text("\n".join(out) + "\n", encoding="utf-8")
+
+
+def write_examples(pages: list[Page], measured: dict[str, Measured], code: str) -> None:
+    """Writes what each example executes, for whoever wants to run only those that matter."""
+    found = {
+        page.name: {
+            "digest": page.digest,
+            "examples": {
+                str(line): {path: sorted(numbers) for path, numbers in executed.items()}
+                for line, executed in measured[page.name].examples.items()
+            },
+        }
+        for page in pages
+    }
+    text = json.dumps({"code": code, "pages": found})
+    (ROOT / WORK / "examples.json").write_text(text, encoding="utf-8")
+
+
+def missed(pages: dict[str, Any]) -> list[str]:
+    """One line for each displayed line that no example of a page that shows it executes."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for name, page in pages.items():
+        for listing in page["listings"]:
+            for number in listing["missed"]:
+                found.setdefault((listing["path"], number), []).append(name)
+    return [
+        f"{path}:{number}: shown by {', '.join(names)}, executed by no example there: "
+        f"{(ROOT / path).read_text(encoding='utf-8').splitlines()[number - 1].strip()}"
+        for (path, number), names in sorted(found.items())
+    ]
+
+
+def main(arguments: list[str]) -> None:
+    """Measures all pages, or those that are named without writing a result. Throws: ``Fault``."""
+    parser = argparse.ArgumentParser(prog="make proof", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--page", nargs="+", metavar="NAME", help="only these pages (accelerator/hooks); writes nothing"
+    )
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    run = Measurement(clang.find_clang())
+    pages = read_pages(ROOT / WORK / "plan")
+    unknown = set(options.page or ()) - {page.name for page in pages}
+    if unknown:
+        raise Fault(f"no page {', '.join(sorted(unknown))}; pages: {', '.join(page.name for page in pages)}")
+    chosen = [page for page in pages if not options.page or page.name in options.page]
+    run.prepare()
+    measured: dict[str, Measured] = {}
+    with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 4)) as pool:
+        running = {page.name: pool.submit(run.run, page) for page in chosen}
+        for name, future in running.items():
+            measured[name] = future.result()
+            say(f"{name}: {len(measured[name].examples)} examples in {measured[name].seconds} s")
+    result = report(chosen, measured, run)
+    faults = missed(result)
+    for fault in faults:
+        print(fault)
+    if not options.page:
+        # Of the copy: the working tree may have moved on meanwhile.
+        code = binding.code_digest(run.sandbox.tree)
+        write(result, code)
+        write_examples(pages, measured, code)
+    count = sum(len(listing["executed"]) for page in result.values() for listing in page["listings"])
+    if faults:
+        raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
+    where = f"; the result is {RESULT}" if not options.page else ""
+    print(f"make proof: {count} displayed lines executed, none missed ({time.monotonic() - started:.0f} s){where}")
