@@ -7,6 +7,7 @@ builder, or it is output that was compared, or a command that CI runs. Anything 
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 from docs._ext import commands, examples, regions, where
+from docs._ext.binding import page_digest
 from docs._ext.records import page, pages
 from docs._ext.repository import Source, report, root_of
 
@@ -37,7 +39,9 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     docname = env.docname
     file = Path(env.doc2path(docname))
     blocks, wrong = examples.read(doctree, file)
-    page(env, docname).examples = sum(len(block.steps) for block in blocks)
+    record = page(env, docname)
+    record.examples = sum(len(block.steps) for block in blocks)
+    record.digest = page_digest([asdict(block) for block in blocks], record.shown, root_of(app.config))
     for fault in wrong:
         report(docname, fault.line, fault.message, "example")
     executed = "\n".join(examples.sources(blocks))

@@ -104,8 +104,9 @@ class LiteralInclude(SphinxDirective):
         block["classes"] += self.options.get("class", [])
         block["weaver_source"] = source
         self.set_source_info(block)
-        self._record(source, excerpt)
-        return self._captioned(block, source, excerpt)
+        wrapper = self._captioned(block, source, excerpt)
+        self._record(wrapper, source, excerpt)
+        return wrapper
 
     def _excerpt(self, source: Source, lines: list[str]) -> Excerpt:
         used = {"start-after", "end-before", "start-at", "end-at", "pyobject"} & set(self.options)
@@ -177,13 +178,15 @@ class LiteralInclude(SphinxDirective):
                 numbers.update(found)
         return sorted(numbers)
 
-    def _record(self, source: Source, excerpt: Excerpt) -> None:
+    def _record(self, wrapper: nodes.container, source: Source, excerpt: Excerpt) -> None:
         record = page(self.env, self.env.docname)
         record.listings += 1
         if not source.torch:
-            record.shown.append(Listing(source.label, excerpt.first, excerpt.last, excerpt.region or ""))
+            listing = Listing(source.label, excerpt.first, excerpt.last, excerpt.region or "")
+            record.shown.append(listing)
+            wrapper["weaver_listing"] = listing
 
-    def _captioned(self, block: nodes.literal_block, source: Source, excerpt: Excerpt) -> Node:
+    def _captioned(self, block: nodes.literal_block, source: Source, excerpt: Excerpt) -> nodes.container:
         caption = nodes.caption()
         if "caption" in self.options:
             title, messages = self.parse_inline(self.options["caption"], lineno=self.lineno)

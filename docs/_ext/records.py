@@ -44,13 +44,16 @@ class Listing:
 class PageRecord:
     """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
 
-    ``listings`` counts what it shows of PyTorch too, ``shown`` are those of our own sources, in order.
+    ``listings`` counts what it shows of PyTorch too, ``shown`` are those of our own sources, in order; ``digest`` is
+    the hash of what it runs and shows; ``figures`` names the tables of the proof that it holds.
     """
 
     shown: list[Listing] = field(default_factory=list)
     whole: set[str] = field(default_factory=set)
     listings: int = 0
     examples: int = 0
+    digest: str = ""
+    figures: list[str] = field(default_factory=list)
     torch_regions: set[TorchRegion] = field(default_factory=set)
     torch_files: set[str] = field(default_factory=set)
     mentions: set[tuple[str, int]] = field(default_factory=set)
@@ -77,8 +80,8 @@ def _merge(app: Sphinx, env: BuildEnvironment, docnames: Set[str], other: BuildE
     pages(env).update({name: found[name] for name in docnames if name in found})
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, bool | int]:
     """Register the handlers that keep the records in step with the environment."""
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -30,6 +30,9 @@ extensions = [
     "docs._ext.console",
     "docs._ext.diagram",
     "docs._ext.gate",
+    "docs._ext.marks",
+    "docs._ext.narrated",
+    "docs._ext.proven",
     "docs._ext.proof",
     "docs._ext.plan",
 ]
@@ -50,6 +53,8 @@ weaver_sources = [
     ".ci/run",
 ]
 weaver_executed = ["examples"]
+# What the chapters are to explain: each file of it is folded at the end of one.
+weaver_narrated = []  # SOON
 
 nitpicky = True
 exclude_patterns = ["_build"]

@@ -1,0 +1,90 @@
+"""What a page says of the proof, kept in step with it.
+
+A mark depends on more than its page: on the proof files, on every source that a build reads, on what other pages show.
+So marks and figures are no part of a page as it is read; they are made anew in every build, and a page that was written
+with others is written again.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+from sphinx.util import logging
+
+from docs._ext import proof_files
+from docs._ext.measured import Measured, Shown
+from docs._ext.records import pages
+from docs._ext.repository import root_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+logger = logging.getLogger(__name__)
+
+_MEMORY = ".proof.json"
+
+
+class Maker(Protocol):
+    """Returns what one extension puts on a page, as text that changes whenever it does; empty when it is nothing."""
+
+    def __call__(self, app: Sphinx, docname: str) -> str:
+        """Make it."""
+
+
+_makers: WeakKeyDictionary[Sphinx, list[Maker]] = WeakKeyDictionary()
+_measured: WeakKeyDictionary[Sphinx, Measured] = WeakKeyDictionary()
+_written: WeakKeyDictionary[Sphinx, dict[str, str]] = WeakKeyDictionary()
+
+
+def keep_current(app: Sphinx, maker: Maker) -> None:
+    """Let a page be written again when what ``maker`` puts on it has changed."""
+    _makers.setdefault(app, []).append(maker)
+
+
+def measured(app: Sphinx) -> Measured:
+    """Return the measurements, beside what the pages show in this build. Not before all pages are read."""
+    if app not in _measured:
+        root = root_of(app.config)
+        now = {
+            docname: Shown(record.digest, record.shown, record.examples)
+            for docname, record in pages(app.env).items()
+            if record.shown or record.examples
+        }
+        try:
+            proof = proof_files.read(root)
+        except LookupError as error:
+            logger.warning("%s", error, type="weaver", subtype="proof")
+            proof = proof_files.Proof()
+        _measured[app] = Measured(root, now, proof)
+    return _measured[app]
+
+
+def _outdated(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    if app.builder.format != "html":
+        return []
+    made = {
+        docname: "\n".join(maker(app, docname) for maker in _makers.get(app, [])) for docname in sorted(env.found_docs)
+    }
+    now = {docname: sha256(text.encode()).hexdigest() for docname, text in made.items() if text.strip()}
+    memory = Path(app.outdir, _MEMORY)
+    before = json.loads(memory.read_text(encoding="utf-8")) if memory.is_file() else {}
+    _written[app] = now
+    return [docname for docname in sorted(env.found_docs) if before.get(docname) != now.get(docname)]
+
+
+def _remember(app: Sphinx, exception: Exception | None) -> None:
+    if exception is None and app in _written:
+        Path(app.outdir, _MEMORY).write_text(json.dumps(_written[app]), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the step that finds the pages to write again."""
+    # After the checks of the gate, before nothing: the makers need every page's record.
+    app.connect("env-updated", _outdated, priority=900)
+    app.connect("build-finished", _remember)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,96 @@
+"""The figures of the proof: how much of what a chapter shows is executed, and how many mutants its examples kill.
+
+A line that stands in two listings counts once. What is not current counts as not measured, never as proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from docs._ext.measured import Measured
+    from docs._ext.records import Listing
+
+Line = tuple[str, int]
+
+
+@dataclass
+class LineFigures:
+    """The displayed lines of a chapter or of all, by what became of them. ``excused`` gives the reasons."""
+
+    listings: int = 0
+    displayed: set[Line] = field(default_factory=set)
+    executed: set[Line] = field(default_factory=set)
+    elsewhere: set[Line] = field(default_factory=set)
+    missed: set[Line] = field(default_factory=set)
+    excused: dict[Line, str] = field(default_factory=dict)
+    silent: set[Line] = field(default_factory=set)
+
+    @property
+    def executable(self) -> int:
+        """The number of lines that something could execute."""
+        return len(self.executed | self.elsewhere | self.missed | set(self.excused))
+
+    @property
+    def share(self) -> float:
+        """The executed part of them, by this chapter or by another that shows the line; 1 when there is none."""
+        return len(self.executed | self.elsewhere) / self.executable if self.executable else 1.0
+
+
+@dataclass(frozen=True)
+class MutantFigures:
+    """What became of the mutants of a chapter or of all."""
+
+    killed: int = 0
+    survived: int = 0
+    equivalent: int = 0
+
+    @property
+    def share(self) -> float:
+        """The killed part of those that can be killed; 1 when there is none."""
+        return self.killed / (self.killed + self.survived) if self.killed + self.survived else 1.0
+
+
+def chapter_lines(measured: Measured, name: str) -> LineFigures | None:
+    """Return the figures of one chapter, None when its measurement is not current."""
+    lines = measured.lines(name)
+    if lines is None:
+        return None
+    result = LineFigures(listings=len(measured.pages[name].listings))
+    for listing, found in lines.listings.items():
+        path = listing.path
+        result.displayed |= {(path, line) for line in range(listing.first, listing.last + 1)}
+        result.executed |= {(path, line) for line in found.executed}
+        result.elsewhere |= {(path, line) for line in found.elsewhere}
+        result.missed |= {(path, line) for line in found.missed}
+        result.excused |= {(path, line): reason for line, reason in found.excused.items()}
+        result.silent |= {(path, line) for numbers in found.silent.values() for line in numbers}
+    return result
+
+
+def all_lines(measured: Measured) -> LineFigures:
+    """Return the figures of all chapters that are current, together."""
+    total = LineFigures()
+    for name in measured.pages:
+        one = chapter_lines(measured, name)
+        if one is not None:
+            total.listings += one.listings
+            total.displayed |= one.displayed
+            total.executed |= one.executed | one.elsewhere
+            total.missed |= one.missed
+            total.excused |= one.excused
+            total.silent |= one.silent
+    return total
+
+
+def mutants(measured: Measured, listings: Iterable[Listing]) -> MutantFigures:
+    """Return the figures of the listings whose mutants are current, together."""
+    found = [entry for listing in set(listings) if (entry := measured.mutants(listing)) is not None]
+    return MutantFigures(
+        sum(entry.killed for entry in found),
+        sum(len(entry.survived) for entry in found),
+        sum(len(entry.equivalent) for entry in found),
+    )

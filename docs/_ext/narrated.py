@@ -1,0 +1,112 @@
+"""The narrated share: how much of the backend a page shows and explains; and which chapter owns which file.
+
+A file belongs to the first chapter, in the order of the contents, that folds it among its ``{whole-sources}``. A file
+that no chapter folds is a fault: nobody would keep a page in step with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sphinx.util import logging
+
+from docs._ext.binding import code_files
+from docs._ext.records import pages
+from docs._ext.regions import is_marker, read_lines
+from docs._ext.repository import root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+    from docs._ext.records import Listing
+
+logger = logging.getLogger(__name__)
+
+ENTRIES = ("csrc", "torch_openreg", "torch_openreg_autoload.py")
+_SUFFIXES = {".cpp", ".h", ".py", ".pyi"}
+
+
+@dataclass(frozen=True)
+class Narrated:
+    """Of the ``lines`` of a file that are neither blank nor markers, ``shown`` stand in a listing of some page."""
+
+    path: str
+    lines: int
+    shown: int
+
+
+def files(root: Path, entries: Iterable[str] = ENTRIES) -> Iterator[str]:
+    """Yield the paths of the files that are to be narrated."""
+    for file in code_files(root, entries):
+        if file.suffix in _SUFFIXES:
+            yield file.relative_to(root).as_posix()
+
+
+def narrated(root: Path, listings: Iterable[Listing], entries: Iterable[str] = ENTRIES) -> list[Narrated]:
+    """Return the figures of each file, in the order of their paths."""
+    shown: dict[str, set[int]] = {}
+    for listing in listings:
+        shown.setdefault(listing.path, set()).update(range(listing.first, listing.last + 1))
+    result = []
+    for path in files(root, entries):
+        texts = enumerate(read_lines(root / path), start=1)
+        counted = {number for number, text in texts if text.strip() and not is_marker(text)}
+        result.append(Narrated(path, len(counted), len(counted & shown.get(path, set()))))
+    return result
+
+
+def share(found: Iterable[Narrated]) -> float:
+    """Return the narrated part of all lines; 1 when there is none."""
+    listed = list(found)
+    lines = sum(one.lines for one in listed)
+    return sum(one.shown for one in listed) / lines if lines else 1.0
+
+
+def reading_order(env: BuildEnvironment) -> list[str]:
+    """Return the pages in the order of the contents; those that the contents leave out come last."""
+    order: dict[str, None] = {}
+
+    def visit(docname: str) -> None:
+        if docname in env.found_docs and docname not in order:
+            order[docname] = None
+            for child in env.toctree_includes.get(docname, []):
+                visit(child)
+
+    visit(env.config.root_doc)
+    return [*order, *sorted(env.found_docs - set(order))]
+
+
+def owners(env: BuildEnvironment) -> dict[str, str]:
+    """Return the page that owns each folded file."""
+    found: dict[str, str] = {}
+    for docname in reading_order(env):
+        for path in pages(env)[docname].whole if docname in pages(env) else ():
+            found.setdefault(path, docname)
+    return found
+
+
+def _check_owners(app: Sphinx, env: BuildEnvironment) -> None:
+    """Report the files that no page owns. It runs in every build, also when no page has changed."""
+    root = root_of(app.config)
+    owned = owners(env)
+    for path in files(root, app.config.weaver_narrated):
+        if path not in owned:
+            logger.warning(
+                "no page has `%s` among its whole-sources: add it to the chapter that explains it",
+                path,
+                location=f"{root / path}:1",
+                type="weaver",
+                subtype="unowned",
+            )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Declare which files are to be narrated, and register the check that each has an owner."""
+    app.add_config_value("weaver_narrated", [], "env", types=frozenset({list, tuple}))
+    app.connect("env-updated", _check_owners)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,225 @@
+"""The tables of ``{proven}``: each function makes one, from what was measured and from what the pages show now."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+
+from docs._ext import current, narrated
+from docs._ext.figures import all_lines, chapter_lines, mutants
+from docs._ext.links import link
+from docs._ext.proof_files import LINES, MUTANTS
+from docs._ext.repository import repository_source, root_of
+from docs._ext.whole_sources import details, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from docutils.nodes import Node
+    from sphinx.application import Sphinx
+
+    from docs._ext.figures import LineFigures
+    from docs._ext.measured import Measured
+    from docs._ext.proof_files import Mutant
+    from docs._ext.records import Listing
+
+Cell = str | int | float | nodes.Node
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, last_is_sum: bool = False) -> nodes.Node:
+    """Return a table; a figure stands to the right, a share (``float``) as a percentage."""
+    group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in headers], cols=len(headers))
+    group += nodes.thead("", nodes.row("", *[_entry(header) for header in headers]))
+    entries = [nodes.row("", *[_entry(cell) for cell in row]) for row in rows]
+    if last_is_sum:
+        entries[-1]["classes"].append("sum")
+    group += nodes.tbody("", *entries)
+    return nodes.table("", group, classes=["proven"])
+
+
+def _entry(cell: Cell) -> nodes.entry:
+    if isinstance(cell, nodes.Node):
+        return nodes.entry("", nodes.paragraph("", "", cell))
+    # Rounded down, so that only what is whole reads as such.
+    text = f"{int(cell * 1000) / 10:.1f} %" if isinstance(cell, float) else str(cell)
+    return nodes.entry("", nodes.paragraph("", text), classes=[] if isinstance(cell, str) else ["figure"])
+
+
+class _Site:
+    """The chapters with their titles, in the order of the contents, and links to what they show."""
+
+    def __init__(self, app: Sphinx, docname: str) -> None:
+        self.app = app
+        self.docname = docname
+        self.measured: Measured = current.measured(app)
+        self.root = root_of(app.config)
+        order = narrated.reading_order(app.env)
+        self.chapters = [name for name in order if name in self.measured.pages]
+
+    def chapter(self, name: str, anchor: str = "") -> nodes.reference:
+        uri = self.app.builder.get_relative_uri(self.docname, name) + (f"#{anchor}" if anchor else "")
+        return nodes.reference("", self.app.env.titles[name].astext(), refuri=uri, internal=True)
+
+    def line(self, path: str, number: int | None = None) -> nodes.Node:
+        text = f"{path}:{number}" if number else path
+        return link(repository_source(self.app.config, path), text, number, "provenance")
+
+    def showing(self, listing: Listing) -> nodes.Node:
+        name = next(name for name in self.chapters if listing in self.measured.pages[name].listings)
+        return self.chapter(name, f"region-{listing.region}" if listing.region else "")
+
+
+def _note(*parts: str | Node) -> nodes.paragraph:
+    texts = [nodes.Text(part) if isinstance(part, str) else part for part in parts]
+    return nodes.paragraph("", "", *texts, classes=["proven-note"])
+
+
+def _state(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    proof = site.measured.proof
+    why = site.measured.stale()
+    if not proof.date:
+        first = _note("Nothing is measured yet: ", nodes.literal("", str(LINES)), " is not there.")
+    elif why:
+        first = _note(f"No line figure holds: measured on {proof.date}, but {why}.")
+    else:
+        first = _note(f"Lines: measured on {proof.date} with PyTorch {proof.torch}, on the sources as they are here.")
+    if proof.mutants_date:
+        second = _note(f"Mutants: tried on {proof.mutants_date}.")
+    else:
+        second = _note("No mutants were tried yet: ", nodes.literal("", str(MUTANTS)), " is not there.")
+    return [first, second]
+
+
+def _lines(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    headers = ["Chapter", "Listings", "Lines shown", "Executable", "Executed", "Missed", "Excused", "No information"]
+    rows: list[Sequence[Cell]] = []
+    for name in site.chapters:
+        found = chapter_lines(site.measured, name)
+        listings = len(site.measured.pages[name].listings)
+        rows.append([site.chapter(name), *(_figures(found) if found else [listings, *["not measured"] * 6])])
+    rows.append(["All", *_figures(all_lines(site.measured))])
+    return [table(headers, rows, last_is_sum=True)]
+
+
+def _figures(found: LineFigures) -> list[Cell]:
+    executed = len(found.executed | found.elsewhere)
+    rest = (found.missed, found.excused, found.silent)
+    return [found.listings, len(found.displayed), found.executable, executed, *map(len, rest)]
+
+
+def _mutants(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    headers = ["Chapter", "Mutants", "Killed", "Survived", "Killed of these", "Equivalent", "Listings not tried"]
+    every = {listing for name in site.chapters for listing in site.measured.pages[name].listings}
+    rows: list[Sequence[Cell]] = []
+    for name in site.chapters:
+        rows.append([site.chapter(name), *_tried(site, site.measured.pages[name].listings)])
+    return [table(headers, [*rows, ["All", *_tried(site, every)]], last_is_sum=True)]
+
+
+def _tried(site: _Site, listings: Iterable[Listing]) -> list[Cell]:
+    found = mutants(site.measured, listings)
+    untried = sum(1 for listing in set(listings) if site.measured.wants_mutants(listing))
+    share: Cell = found.share if found.killed + found.survived else "none"
+    total = found.killed + found.survived + found.equivalent
+    return [total, found.killed, found.survived, share, found.equivalent, untried]
+
+
+def _examples(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    rows: list[Sequence[Cell]] = []
+    seconds = 0.0
+    for name in site.chapters:
+        lines = site.measured.lines(name)
+        seconds += lines.seconds if lines else 0
+        took = f"{lines.seconds:.1f}" if lines else "not measured"
+        rows.append([site.chapter(name), site.measured.pages[name].examples, took])
+    total = sum(site.measured.pages[name].examples for name in site.chapters)
+    rows.append(["All", total, f"{seconds:.1f}"])
+    return [table(["Chapter", "Examples", "Seconds"], rows, last_is_sum=True)]
+
+
+def _excused(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    found = all_lines(site.measured).excused
+    rows: list[Sequence[Cell]] = [[site.line(*line), reason] for line, reason in sorted(found.items())]
+    return [table(["Line", "Why no example executes it"], rows) if rows else _note("No line is excused.")]
+
+
+def _listed(site: _Site, kind: str) -> Iterator[tuple[Listing, Mutant]]:
+    for listing in sorted(site.measured.proof.mutants):
+        entry = site.measured.mutants(listing)
+        for mutant in getattr(entry, kind, []):
+            yield listing, mutant
+
+
+def _survivors(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    rows = [
+        [site.line(listing.path, mutant.line), site.showing(listing), *_change(mutant)]
+        for listing, mutant in _listed(site, "survived")
+    ]
+    headers = ["Line", "Chapter", "As it is", "As no example notices it"]
+    return [table(headers, rows) if rows else _note("No mutant that was tried survived.")]
+
+
+def _equivalent(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    rows = [
+        [site.line(listing.path, mutant.line), *_change(mutant), mutant.reason]
+        for listing, mutant in _listed(site, "equivalent")
+    ]
+    headers = ["Line", "As it is", "Mutant", "Why it makes no difference"]
+    return [table(headers, rows) if rows else _note("No mutant is listed as equivalent.")]
+
+
+def _change(mutant: Mutant) -> list[Cell]:
+    return [nodes.literal("", mutant.before.strip()), nodes.literal("", mutant.after.strip())]
+
+
+def _narrated(app: Sphinx, docname: str) -> list[Node]:
+    site = _Site(app, docname)
+    listings = [listing for shown in site.measured.pages.values() for listing in shown.listings]
+    found = narrated.narrated(site.root, listings, app.config.weaver_narrated)
+    headers = ["Folder", "Files", "Lines", "In a listing", "Share"]
+    rows: list[Sequence[Cell]] = []
+    folds: list[Node] = []
+    owners = narrated.owners(app.env)
+    for folder, group in groupby(found, key=lambda one: PurePath(one.path).parent.as_posix()):
+        files = list(group)
+        name = nodes.literal("", folder if folder != "." else files[0].path)
+        rows.append([name, *_narrated_figures(files)])
+        folds.append(_files(site, name.astext(), files, owners))
+    rows.append(["All", *_narrated_figures(found)])
+    return [table(headers, rows, last_is_sum=True), *folds]
+
+
+def _narrated_figures(files: list[narrated.Narrated]) -> list[Cell]:
+    lines, shown = sum(one.lines for one in files), sum(one.shown for one in files)
+    return [len(files), lines, shown, narrated.share(files)]
+
+
+def _files(site: _Site, name: str, files: list[narrated.Narrated], owners: dict[str, str]) -> Node:
+    rows: list[Sequence[Cell]] = []
+    for one in files:
+        owner: Cell = site.chapter(owners[one.path]) if one.path in owners else "none"
+        rows.append([site.line(one.path), one.lines, one.shown, narrated.share([one]), owner])
+    inside = table(["File", "Lines", "In a listing", "Share", "Chapter"], rows)
+    return details("", summary("", f"The files of {name}"), inside, classes=["whole-source"])
+
+
+TABLES: dict[str, Callable[[Sphinx, str], list[Node]]] = {
+    "state": _state,
+    "lines": _lines,
+    "mutants": _mutants,
+    "examples": _examples,
+    "excused": _excused,
+    "survivors": _survivors,
+    "equivalent": _equivalent,
+    "narrated": _narrated,
+}
