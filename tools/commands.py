@@ -74,7 +74,7 @@ def doctest(arguments: list[str]) -> None:
 
 def proof(arguments: list[str]) -> None:
     """Measures which displayed lines the examples of the pages execute."""
-    _prepare("docs", "test", "proof")
+    _prepare("docs", "test")
     from proof import measure
 
     measure.main(arguments)

@@ -14,7 +14,8 @@ from environment import Fault
 
 # std::source_location of the GNU library does not compile with an older one.
 OLDEST = 16
-_LIBRARY_INITIALIZER = re.compile(r"TORCH_LIBRARY\w*_init_")
+# The functions that TORCH_LIBRARY and PYBIND11_MODULE make.
+_LOADED = re.compile(r"TORCH_LIBRARY\w*_init_|pybind11_init_(?!.*\$)")
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,18 @@ def line_counts(clang: Clang, profile: Path, objects: list[Path], folders: list[
 
 
 def registration_lines(clang: Clang, profile: Path, objects: list[Path], folders: list[Path]) -> dict[str, set[int]]:
-    """The lines of the TORCH_LIBRARY blocks of each source: they run once, when the library is loaded."""
-    found: dict[str, set[int]] = {}
+    """The lines of each source that run once, when the library is loaded: its registrations and bindings.
+
+    The bodies of the lambdas that they register are not among them.
+    """
+    blocks: dict[str, set[int]] = {}
+    others: dict[str, set[int]] = {}
     for function in json.loads(_export(clang, "text", profile, objects))["data"][0]["functions"]:
-        if _LIBRARY_INITIALIZER.search(function["name"]):
-            first, last = function["regions"][0][0], function["regions"][0][2]
-            path = _relative(Path(function["filenames"][0]), folders)
-            found.setdefault(path, set()).update(range(first, last + 1))
-    return found
+        of_kind = blocks if _LOADED.search(function["name"]) else others
+        path = _relative(Path(function["filenames"][0]), folders)
+        first, last = function["regions"][0][0], function["regions"][0][2]
+        of_kind.setdefault(path, set()).update(range(first, last + 1))
+    return {path: lines - others.get(path, set()) for path, lines in blocks.items()}
 
 
 def _export(clang: Clang, kind: str, profile: Path, objects: list[Path]) -> str:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coverage import CoverageData
 from environment import ROOT, Fault, say
 
 from docs._ext import binding, isolation
@@ -63,7 +62,7 @@ class Measurement:
         # After layers.pth, which says where it is.
         (self.sandbox.site_packages / "probe.pth").write_text(start, encoding="utf-8")
         say(f"building with {Path(self.tools.compiler).name} and counters")
-        self.sandbox.build("CMAKE_BUILD_TYPE=Debug", "OPENREG_COVERAGE=ON", compiler=self.tools.compiler)
+        self.sandbox.build("CMAKE_BUILD_TYPE=Release", "OPENREG_COVERAGE=ON", compiler=self.tools.compiler)
         shutil.rmtree(self.work, ignore_errors=True)
         self._write_compiler()
 
@@ -71,7 +70,7 @@ class Measurement:
         """Writes the compiler that examples find in CXX: it adds counters, and keeps a copy of what it makes."""
         (self.work / "objects").mkdir(parents=True)
         listed = self.work / "coverage.list"
-        listed.write_text(f"[clang]\ndefault:skip\nsource:*examples/*=allow\n", encoding="utf-8")
+        listed.write_text("[clang]\ndefault:skip\nsource:*examples/*=allow\n", encoding="utf-8")
         options = (
             f"-fprofile-instr-generate -fcoverage-mapping -fprofile-list={listed} -mllvm -runtime-counter-relocation"
         )
@@ -92,7 +91,7 @@ class Measurement:
         (folder / "own").mkdir(parents=True)
         environment = {
             probe.FOLDER: str(folder),
-            "LLVM_PROFILE_FILE": str(folder / "own" / probe.PATTERN),
+            probe.PROFILE: str(folder / "own" / probe.PATTERN),
             "CXX": str(self.compiler),
         }
         started = time.monotonic()
@@ -112,9 +111,8 @@ class Measurement:
         measured = Measured(round(seconds, 1))
         for line in (step["line"] for block in page.blocks for step in block["steps"]):
             measured.examples[line] = self._cxx_lines(folder / str(line))
-        for line, executed in self._python_lines(folder / "python"):
-            for path, numbers in executed.items():
-                measured.examples[line].setdefault(path, set()).update(numbers)
+        for line, path, number in self._python_lines(folder / probe.PYTHON):
+            measured.examples[line].setdefault(path, set()).add(number)
         return measured
 
     def _objects(self) -> list[Path]:
@@ -136,14 +134,10 @@ class Measurement:
         executed = {path: {line for line, count in of_path.items() if count} for path, of_path in counts.items()}
         return {path: numbers for path, numbers in executed.items() if numbers}
 
-    def _python_lines(self, folder: Path) -> Iterator[tuple[int, Executed]]:
-        for file in sorted(folder.glob("data*")):
-            data = CoverageData(basename=str(file))
-            data.read()
-            for context in data.measured_contexts() - {probe.IMPORT, ""}:
-                data.set_query_contexts([f"^{context}$"])
-                names = {path: Path(path).relative_to(self.sandbox.tree).as_posix() for path in data.measured_files()}
-                yield int(context), {name: set(data.lines(path) or ()) for path, name in names.items()}
+    def _python_lines(self, file: Path) -> Iterator[tuple[int, str, int]]:
+        for record in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            example, path, number = record.split("\t")
+            yield int(example), path, int(number)
 
 
 def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -> dict[str, Any]:

@@ -1,17 +1,17 @@
 """Runs inside every process of a page that is measured, and tells what each example executes.
 
-C++: the libraries of a build with OPENREG_COVERAGE count into mapped files, named by LLVM_PROFILE_FILE. Python:
-coverage.py, with one context per example. What runs while torch_openreg is imported belongs to no example: it would run
-on every page, whatever its examples do.
+C++: the libraries of a build with OPENREG_COVERAGE count into mapped files, named by LLVM_PROFILE_FILE. Python: a trace
+function writes each line down when it is first executed. Both survive a process that is killed, as some examples are
+meant to be. What runs while torch_openreg is imported belongs to no example: it would run on every page, whatever its
+examples do.
 
 A ``.pth`` file of the sandbox imports this module where OPENREG_PROBE names a folder. There lie ``own``, the counters
 of the page's process; a folder per example, named by its line, with the counters of its other processes and a copy of
-what the page's process counted meanwhile; and ``python``, the data of coverage.py.
+what the page's process counted meanwhile; and ``python``, the lines of Python, each with its example.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import importlib.abc
 import os
@@ -25,41 +25,70 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
 FOLDER = "OPENREG_PROBE"
 EXAMPLE = "OPENREG_PROBE_EXAMPLE"
+PROFILE = "LLVM_PROFILE_FILE"
 # %c: the counters are in the file all the time, so that a killed process loses none; %m: one file per library.
 PATTERN = "%m-%p%c.profraw"
-IMPORT = "import"
+PYTHON = "python"
 
-_coverage: Any = None
+_ROOT = Path(__file__).resolve().parents[2]
+_MEASURED = ("torch_openreg/", "torch_openreg_autoload.py", "examples/", "tools/", "cmake/")
+_NOT_MEASURED = "tools/proof/"
+
+
+class _Tracer:
+    """Writes down which lines of our sources run. ``example`` is whose they are, "" for nobody's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = os.open(folder / PYTHON, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self.example = os.environ.get(EXAMPLE, "")
+        self.seen: set[tuple[str, int]] = set()
+        self.names: dict[str, str] = {}
+
+    def switch(self, example: str) -> None:
+        """Lets what runs from now on belong to another example."""
+        self.example = example
+        self.seen.clear()
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        """Python's trace function: follows calls into our sources only."""
+        path = frame.f_code.co_filename
+        if path not in self.names:
+            self.names[path] = self._name(path)
+        return self._line if self.names[path] else None
+
+    def _name(self, path: str) -> str:
+        absolute = Path(path).absolute()
+        name = absolute.relative_to(_ROOT).as_posix() if absolute.is_relative_to(_ROOT) else ""
+        return name if name.startswith(_MEASURED) and not name.startswith(_NOT_MEASURED) else ""
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        key = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and self.example and key not in self.seen:
+            self.seen.add(key)
+            os.write(self.file, f"{self.example}\t{self.names[key[0]]}\t{key[1]}\n".encode())
+        return self._line
+
+
+_tracer: _Tracer | None = None
+_profile = ""
 
 
 def start() -> None:
     """Begins to measure this process."""
-    global _coverage
-    from coverage import Coverage
-
-    folder = Path(os.environ[FOLDER])
-    root = Path(__file__).resolve().parents[2]
-    _coverage = Coverage(
-        data_file=str(folder / "python" / "data"),
-        data_suffix=True,
-        config_file=False,
-        include=[f"{root}/{name}/*" for name in ("torch_openreg", "examples", "tools", "cmake")]
-        + [f"{root}/torch_openreg_autoload.py"],
-        messages=False,
-    )
-    _coverage.start()
-    _coverage.switch_context(os.environ.get(EXAMPLE, IMPORT))
-    atexit.register(_save)
+    global _tracer
+    _tracer = _Tracer(Path(os.environ[FOLDER]))
+    threading.settrace(_tracer.trace)
+    sys.settrace(_tracer.trace)
     sys.meta_path.insert(0, _AfterImport())
 
 
-def _save() -> None:
-    _coverage.stop()
-    _coverage.save()
+def _switch(example: str) -> None:
+    assert _tracer is not None
+    _tracer.switch(example)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -86,12 +115,16 @@ def _wrap(loader: Any, around: Callable[[Callable[[ModuleType], None], ModuleTyp
 
 def _forget_import(loader: Any) -> None:
     def around(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-        _coverage.switch_context(IMPORT)
+        _switch("")
+        # The libraries read the name of their file when they are loaded.
+        os.environ[PROFILE] = _profile or os.environ[PROFILE]
         # An import that fails is what an example wanted to show, so then nothing is forgotten.
         execute(module)
         for library in libraries():
             library.orCountersClear()
-        _coverage.switch_context(os.environ.get(EXAMPLE, IMPORT))
+        _switch(os.environ.get(EXAMPLE, ""))
+        if EXAMPLE in os.environ:
+            os.environ[PROFILE] = str(Path(os.environ[FOLDER]) / os.environ[EXAMPLE] / PATTERN)
 
     _wrap(loader, around)
 
@@ -126,14 +159,16 @@ class Probe:
     """Measures the examples of one page, in the page's process."""
 
     def __init__(self, folder: Path) -> None:
+        global _profile
         self.folder = folder
+        _profile = os.environ[PROFILE]
 
     @contextmanager
     def example(self, line: int) -> Iterator[None]:
         """Surrounds the example that stands at ``line`` of the page."""
         os.environ[EXAMPLE] = str(line)
-        os.environ["LLVM_PROFILE_FILE"] = str(self.folder / str(line) / PATTERN)
-        _coverage.switch_context(str(line))
+        os.environ[PROFILE] = str(self.folder / str(line) / PATTERN)
+        _switch(str(line))
         try:
             yield
         finally:
