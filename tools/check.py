@@ -88,6 +88,14 @@ def tests_collected() -> bool:
     return _report(f"{path}: pytest does not collect this file" for path in tests if path not in collected)
 
 
+def proof_current() -> bool:
+    """Compares the proof with what the pages show and run now, and its figures with the floor."""
+    # Not before: these modules need Sphinx, which `make check` has installed by now.
+    from proof import floor
+
+    return _report(floor.faults())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -121,6 +129,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     cxx_layers,
     no_registry_host,
     pages,
+    proof_current,
     tests_collected,
     python_types,
     cxx_alone,

@@ -1,0 +1,166 @@
+"""Whether the proof holds for the tree as it is, and the floor under its figures.
+
+Both need neither clang nor a build: digests are compared, and figures that were committed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from environment import ROOT
+
+from docs._ext import figures, narrated, proof_files
+from docs._ext.measured import Measured, Shown
+from docs._ext.proof_files import LINES, MUTANTS
+from proof.pages import Page, read_pages
+
+FLOOR = Path("docs", "proof", "floor.json")
+# Of all displayed lines; more of them would be a way around the proof.
+MOST_EXCUSED = 0.01
+
+# By figure, what it is; of the whole site there is one, "narrated".
+_NAMES = {
+    "executed": "of the executable lines that are shown are executed",
+    "killed": "of the mutants are killed",
+    "examples": "examples run",
+    "narrated": "of the backend's lines stand in a listing",
+}
+_WHOLE = "all pages"
+
+Figures = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class State:
+    """The pages as they are, beside what was measured of them."""
+
+    root: Path
+    measured: Measured
+
+
+def read_state(root: Path = ROOT, pages: list[Page] | None = None) -> State:
+    """Reads the pages, unless the caller has them, and the proof files. Throws: ``Fault``, ``LookupError``."""
+    if pages is None:
+        with tempfile.TemporaryDirectory() as folder:
+            pages = read_pages(Path(folder))
+    shown = {
+        page.name: Shown(page.digest, page.listings, sum(len(block["steps"]) for block in page.blocks))
+        for page in pages
+    }
+    return State(root, Measured(root, shown, proof_files.read(root)))
+
+
+def faults(state: State | None = None) -> Iterator[str]:
+    """One line for each reason why the committed proof does not hold for the tree as it is."""
+    try:
+        state = state or read_state()
+        yield from _line_faults(state.measured)
+        yield from _mutant_faults(state.measured)
+        yield from _floor_faults(state)
+    except LookupError as error:
+        yield str(error)
+
+
+def _line_faults(measured: Measured) -> Iterator[str]:
+    why = measured.stale()
+    if why:
+        yield f"{LINES}: {why}; run `make proof`"
+        return
+    for name in sorted({*measured.pages, *measured.proof.pages}):
+        why = measured.stale_page(name)
+        if why:
+            yield f"{LINES}: {name}: {why}; run `make proof`"
+    for name in sorted(measured.pages):
+        found = figures.chapter_lines(measured, name)
+        for path, number in sorted(found.missed if found else ()):
+            yield f"{path}:{number}: shown by {name}, and no example of a page that shows the line executes it"
+    total = figures.all_lines(measured)
+    if len(total.excused) > MOST_EXCUSED * len(total.displayed):
+        yield (
+            f"{LINES}: {len(total.excused)} of {len(total.displayed)} displayed lines are excused, "
+            f"which is more than {MOST_EXCUSED:.0%}; write examples that execute them"
+        )
+
+
+def _mutant_faults(measured: Measured) -> Iterator[str]:
+    shown = {listing for page in measured.pages.values() for listing in page.listings}
+    if not measured.proof.mutants:
+        yield f"{MUTANTS}: there are none; run `make mutate`"
+        return
+    for listing in sorted(shown | set(measured.proof.mutants)):
+        where = f"{listing.path}:{listing.first}" + (f" ({listing.region})" if listing.region else "")
+        if listing not in shown:
+            yield f"{MUTANTS}: {where}: no page shows it any more; run `make mutate`"
+        elif listing in measured.proof.mutants or measured.wants_mutants(listing):
+            why = measured.stale_mutants(listing)
+            if why:
+                yield f"{MUTANTS}: {where}: {why}; run `make mutate`"
+
+
+def current_figures(state: State) -> Figures:
+    """The figures by chapter, and those of the whole site; a figure that is not current is left out."""
+    measured = state.measured
+    result: Figures = {}
+    for name, page in sorted(measured.pages.items()):
+        of_page: dict[str, float] = {"examples": page.examples}
+        lines = figures.chapter_lines(measured, name)
+        if lines:
+            of_page["executed"] = _rounded(lines.share)
+        tried = [listing for listing in page.listings if listing in measured.proof.mutants]
+        if tried and not any(measured.stale_mutants(listing) for listing in tried):
+            of_page["killed"] = _rounded(figures.mutants(measured, tried).share)
+        result[name] = of_page
+    listings = [listing for page in measured.pages.values() for listing in page.listings]
+    result[_WHOLE] = {"narrated": _rounded(narrated.share(narrated.narrated(state.root, listings)))}
+    return result
+
+
+def _rounded(share: float) -> float:
+    """A share to four digits, rounded down: so that it is never better than it is, and equal where nothing changed."""
+    return math.floor(share * 10000 + 1e-9) / 10000
+
+
+def _floor_faults(state: State) -> Iterator[str]:
+    file = state.root / FLOOR
+    if not file.is_file():
+        yield f"{FLOOR}: there is none; run `make proof`"
+        return
+    now = current_figures(state)
+    for name, of_page in read_floor(state.root).items():
+        if name not in now:
+            yield f"{FLOOR}: {name} has a floor, and there is no such page; take it out by hand"
+        for figure, floor in of_page.items():
+            value = now.get(name, {}).get(figure)
+            # One that is not current is a fault already, above.
+            if value is not None and value < floor:
+                yield f"{FLOOR}: {name}: {value:g} {_NAMES[figure]}, the floor is {floor:g}"
+
+
+def read_floor(root: Path) -> Figures:
+    """The committed floor; empty when there is none. Throws: ``LookupError`` when it cannot be read."""
+    file = root / FLOOR
+    if not file.is_file():
+        return {}
+    try:
+        read: Figures = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise LookupError(f"{FLOOR} is no JSON: {error}") from None
+    return read
+
+
+def raise_floor(pages: list[Page] | None = None, root: Path = ROOT) -> None:
+    """Raises the floor to the current figures where they are better; lowers nothing, forgets nothing.
+
+    ``pages`` are the pages as they are now, if the caller has read them already.
+    """
+    floor = read_floor(root)
+    for name, of_page in current_figures(read_state(root, pages)).items():
+        kept = floor.setdefault(name, {})
+        kept.update({figure: max(value, kept.get(figure, 0)) for figure, value in sorted(of_page.items())})
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(of_page)}" for name, of_page in sorted(floor.items()))
+    (root / FLOOR).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
