@@ -97,7 +97,8 @@ def read(root: Path) -> Proof:
             {_listing(entry): _mutants(entry) for entry in mutants.get("regions", [])},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LookupError(f"{LINES} or {MUTANTS} is not as `make proof` and `make mutate` write it: {error!r}") from None
+        wrong = f"{LINES} or {MUTANTS} is not as `make proof` and `make mutate` write it"
+        raise LookupError(f"{wrong}: {error!r}") from None
 
 
 def _load(file: Path) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Measurements of the small repository: what ``make proof`` and ``make mutate`` would write of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from docs._ext.binding import code_digest, region_digest, torch_version
+from docs._ext.plan import PLAN
+from docs._ext.proof_files import LINES, MUTANTS
+from docs._ext.records import Listing
+
+if TYPE_CHECKING:
+    from tests.docs.conftest import Repository
+
+EXAMPLE = "```{doctest}\n>>> 1 + 1\n2\n```\n"
+
+
+def plan(repository: Repository) -> dict[str, Any]:
+    """The pages as the plan builder gives them."""
+    result = repository.build("plan")
+    assert result.status == 0, result.warnings
+    pages: dict[str, Any] = json.loads((result.output / PLAN).read_text(encoding="utf-8"))["pages"]
+    return pages
+
+
+def measure(repository: Repository, page: str = "index", **lines: object) -> None:
+    """Write lines.json: all pages as they are now, and ``lines`` of every listing of ``page``."""
+    pages = {}
+    for name, entry in plan(repository).items():
+        empty: dict[str, object] = {"executed": [], "elsewhere": [], "missed": [], "excused": {}, "silent": {}}
+        empty["example"] = None
+        listings = [listing | empty | (lines if name == page else {}) for listing in entry["listings"]]
+        examples = sum(len(block["steps"]) for block in entry["blocks"])
+        pages[name] = {"digest": entry["digest"], "examples": examples, "seconds": 1.5, "listings": listings}
+    digest = code_digest(repository.root)
+    head = {"date": "2026-11-21", "torch": torch_version(), "code": digest, "pages": pages}
+    repository.write(str(LINES), json.dumps(head))
+
+
+def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:
+    """Write mutants.json: of each listing, as it is now, so many mutants."""
+    mutant = {"id": "m", "line": 6, "operator": "call", "before": "  start();", "after": "  stop();"}
+    pages = plan(repository)
+    shown: dict[Listing, list[str]] = {}
+    for name, entry in pages.items():
+        for listing in entry["listings"]:
+            shown.setdefault(Listing(**listing), []).append(name)
+    regions = [
+        {
+            "path": listing.path,
+            "region": listing.region,
+            "first": listing.first,
+            "last": listing.last,
+            "pages": names,
+            "digest": region_digest(listing, [pages[name]["digest"] for name in names], repository.root),
+            "killed": killed,
+            "survived": [mutant] * survived,
+            "equivalent": [mutant | {"reason": "it is never called"}] * equivalent,
+            "seconds": 1,
+        }
+        for listing, names in shown.items()
+    ]
+    repository.write(str(MUTANTS), json.dumps({"date": "2026-11-21", "torch": torch_version(), "regions": regions}))

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from proof import floor
+from proof.pages import Page
+
+from docs._ext.proof_files import LINES, MUTANTS
+from docs._ext.records import Listing
+from tests.docs.measurement import EXAMPLE, measure, mutate, plan
+
+if TYPE_CHECKING:
+    from tests.docs.conftest import Repository
+
+
+def pages(repository: Repository) -> list[Page]:
+    return [
+        Page(name, entry["file"], entry["digest"], [Listing(**one) for one in entry["listings"]], [], entry["blocks"])
+        for name, entry in plan(repository).items()
+    ]
+
+
+def faults(repository: Repository) -> list[str]:
+    return list(floor.faults(floor.read_state(repository.root, pages(repository))))
+
+
+def replace(repository: Repository, path: str, old: str, new: str) -> None:
+    text = (repository.root / path).read_text(encoding="utf-8")
+    assert old in text
+    repository.write(path, text.replace(old, new))
+
+
+@pytest.fixture
+def proven(repository: Repository) -> Repository:
+    """A repository with a complete proof and a floor."""
+    repository.add(EXAMPLE)
+    measure(repository, executed=[6, 7], example=0)
+    mutate(repository, killed=9, survived=1)
+    floor.raise_floor(pages(repository), repository.root)
+    return repository
+
+
+def test_a_complete_proof_has_no_fault(proven: Repository) -> None:
+    assert faults(proven) == []
+    assert json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8")) == {
+        "all pages": {"narrated": 0.6666},
+        "index": {"examples": 1, "executed": 1.0, "killed": 0.9},
+    }
+
+
+def test_without_a_proof_each_file_is_named(repository: Repository) -> None:
+    assert faults(repository) == [
+        "docs/proof/lines.json: there is none; run `make proof`",
+        "docs/proof/mutants.json: there are none; run `make mutate`",
+        "docs/proof/floor.json: there is none; run `make proof`",
+    ]
+
+
+def test_a_change_of_prose_makes_nothing_stale(proven: Repository) -> None:
+    replace(proven, "docs/source/index.md", "# Guide", "# Guide\n\nOne more sentence.")
+    assert faults(proven) == []
+
+
+def test_a_changed_source_makes_the_lines_stale(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "// The hooks.", "// The hooks of the device.")
+    assert faults(proven) == [
+        "docs/proof/lines.json: the sources, or what builds them, have changed since it was measured; run `make proof`"
+    ]
+
+
+def test_a_changed_region_makes_its_mutants_stale(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "start();", "stop();")
+    why = "it, an example of its pages or torch has changed since its mutants were tried"
+    assert f"docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): {why}; run `make mutate`" in faults(proven)
+
+
+def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
+    replace(proven, "docs/source/index.md", "1 + 1", "2 + 0")
+    found = faults(proven)
+    assert found[0] == (
+        "docs/proof/lines.json: index: what the page runs or shows has changed since it was measured; run `make proof`"
+    )
+    assert "csrc/hooks.cpp:5 (hooks-init)" in found[1]
+    assert len(found) == 2
+
+
+def test_another_torch_makes_the_lines_stale(proven: Repository) -> None:
+    replace(proven, str(LINES), '"torch": "', '"torch": "1.')
+    assert "it was measured with torch 1.2." in faults(proven)[0]
+
+
+def test_a_new_page_is_named(proven: Repository) -> None:
+    proven.add("\n```{toctree}\nother\n```\n")
+    proven.page("# Other\n\n" + EXAMPLE, "other.md")
+    assert faults(proven) == ["docs/proof/lines.json: other: the page was never measured; run `make proof`"]
+
+
+def test_a_page_that_is_gone_is_named(proven: Repository) -> None:
+    gone = '"gone": {"digest": "", "examples": 0, "seconds": 0, "listings": []}, '
+    replace(proven, str(LINES), '"pages": {', '"pages": {' + gone)
+    assert faults(proven) == ["docs/proof/lines.json: gone: the page is gone; run `make proof`"]
+
+
+def test_missed_lines_are_named(proven: Repository) -> None:
+    measure(proven, executed=[6], missed=[7])
+    found = faults(proven)
+    assert found[0] == "csrc/hooks.cpp:7: shown by index, and no example of a page that shows the line executes it"
+
+
+def test_too_many_excuses_are_a_fault(proven: Repository) -> None:
+    measure(proven, executed=[6], excused={"7": "so"})
+    assert "1 of 4 displayed lines are excused, which is more than 1%" in faults(proven)[0]
+
+
+def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
+    replace(proven, str(MUTANTS), "csrc/hooks.cpp", "csrc/other.cpp")
+    assert faults(proven) == [
+        "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): its mutants were never tried; run `make mutate`",
+        "docs/proof/mutants.json: csrc/other.cpp:5 (hooks-init): no page shows it any more; run `make mutate`",
+    ]
+
+
+def test_fallen_figures_are_named(proven: Repository) -> None:
+    raised = '{"all pages": {"narrated": 1.0}, "gone": {}, "index": {"examples": 2, "executed": 1.0, "killed": 0.95}}'
+    proven.write(str(floor.FLOOR), raised)
+    proven.write("torch_openreg/device.py", "A = 1\n")
+    measure(proven, executed=[6], excused={"7": "so"})
+    assert faults(proven)[1:] == [
+        "docs/proof/floor.json: all pages: 0.5714 of the backend's lines stand in a listing, the floor is 1",
+        "docs/proof/floor.json: gone has a floor, and there is no such page; take it out by hand",
+        "docs/proof/floor.json: index: 1 examples run, the floor is 2",
+        "docs/proof/floor.json: index: 0.5 of the executable lines that are shown are executed, the floor is 1",
+        "docs/proof/floor.json: index: 0.9 of the mutants are killed, the floor is 0.95",
+    ]
+
+
+def test_the_floor_rises_and_never_falls(proven: Repository) -> None:
+    replace(proven, str(floor.FLOOR), '"executed": 1.0, "killed": 0.9', '"executed": 0.5, "killed": 0.95')
+    floor.raise_floor(pages(proven), proven.root)
+    kept = json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8"))["index"]
+    assert kept == {"examples": 1, "executed": 1.0, "killed": 0.95}
+
+
+def test_a_stale_measurement_raises_nothing(proven: Repository) -> None:
+    (proven.root / floor.FLOOR).unlink()
+    replace(proven, "csrc/hooks.cpp", "start();", "stop();")
+    floor.raise_floor(pages(proven), proven.root)
+    kept = json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8"))["index"]
+    assert kept == {"examples": 1}
