@@ -17,6 +17,8 @@ from pathlib import Path
 USE = "print(torch.ones(2, device='openreg'))"
 OFF = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 BROKEN = "import sys; sys.modules['torch_openreg._C'] = None"  # from here on, importing the bindings fails
+UNBUILT = "import sys; sys.modules['torch_openreg._build_info'] = None"
+ERRORS = ("-W", "error::RuntimeWarning")
 
 
 def main() -> None:
@@ -26,11 +28,10 @@ def main() -> None:
     run("torch first, autoload off", f"import torch; {USE}", OFF)
     run("both, autoload off", f"import torch, torch_openreg; {USE}", OFF)
     run("a backend that cannot load", f"{BROKEN}; import torch; print(torch.ones(2))")
+    run("the same, warnings are errors", f"{BROKEN}; import torch; print(torch.ones(2))", flags=ERRORS)
     run("the same, by import", f"{BROKEN}; import torch_openreg", OFF)
-    run("another PyTorch", "import torch_openreg", other_torch="2.12.1")
-    # -S hides what is installed, as an isolated build does.
-    hook = "import build_backend; build_backend.get_requires_for_build_wheel()"
-    run("an isolated build", f"import sys; sys.path.insert(0, 'tools'); {hook}", flags=("-S",))
+    run("the source folder, not built", f"{UNBUILT}; import torch_openreg", OFF)
+    run("another PyTorch", "import torch_openreg", other_torch="__version__ = '2.12.1'")
 
 
 # LITERALINCLUDE END: build-imports
@@ -43,10 +44,13 @@ def run(
     other_torch: str | None = None,
     flags: tuple[str, ...] = (),
 ) -> None:
-    """Runs code, where asked beside a package that calls itself another torch, and prints output and last message."""
+    """Runs code and prints output and last message; ``other_torch`` is the version.py of another torch to run beside."""
     with tempfile.TemporaryDirectory() as folder:
-        if other_torch:
-            Path(folder, "torch.py").write_text(f"__version__ = {other_torch!r}\n", encoding="utf-8")
+        if other_torch is not None:
+            package = Path(folder, "torch")
+            package.mkdir()
+            (package / "version.py").write_text(other_torch + "\n", encoding="utf-8")
+            (package / "__init__.py").write_text("from torch.version import *\n" + other_torch, encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCH_DEVICE_BACKEND")}
         environment |= {"PYTHONPATH": folder, **(variables or {})}
         ran = subprocess.run([sys.executable, *flags, "-c", code], env=environment, capture_output=True, text=True)

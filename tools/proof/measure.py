@@ -245,13 +245,18 @@ def main(arguments: list[str]) -> None:
         "--page", nargs="+", metavar="NAME", help="only these pages (accelerator/hooks); writes nothing"
     )
     options = parser.parse_args(arguments)
-    started = time.monotonic()
     run = Measurement(clang.find_clang())
+    with run.sandbox.lock():
+        _measure(run, options.page)
+
+
+def _measure(run: Measurement, names: list[str] | None) -> None:
+    started = time.monotonic()
     pages = read_pages(ROOT / WORK / "plan")
-    unknown = set(options.page or ()) - {page.name for page in pages}
+    unknown = set(names or ()) - {page.name for page in pages}
     if unknown:
         raise Fault(f"no page {', '.join(sorted(unknown))}; pages: {', '.join(page.name for page in pages)}")
-    chosen = [page for page in pages if not options.page or page.name in options.page]
+    chosen = [page for page in pages if not names or page.name in names]
     run.prepare()
     measured: dict[str, Measured] = {}
     with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 4)) as pool:
@@ -263,7 +268,7 @@ def main(arguments: list[str]) -> None:
     faults = missed(result)
     for fault in faults:
         print(fault)
-    if not options.page:
+    if not names:
         # Of the copy: the working tree may have moved on meanwhile.
         code = binding.code_digest(run.sandbox.tree)
         write(result, code)
@@ -271,5 +276,5 @@ def main(arguments: list[str]) -> None:
     count = sum(len(listing["executed"]) for page in result.values() for listing in page["listings"])
     if faults:
         raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
-    where = f"; the result is {RESULT}" if not options.page else ""
+    where = "" if names else f"; the result is {RESULT}"
     print(f"make proof: {count} displayed lines executed, none missed ({time.monotonic() - started:.0f} s){where}")

@@ -46,6 +46,8 @@ class _Tracer:
         self.file = os.open(folder / PYTHON, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self.example = os.environ.get(EXAMPLE, "")
         self.seen: set[tuple[str, int]] = set()
+        # What runs during an import, until it is known how the import ends.
+        self.held: list[bytes] | None = None
         self.names: dict[str, str] = {}
 
     def switch(self, example: str) -> None:
@@ -69,7 +71,11 @@ class _Tracer:
         key = frame.f_code.co_filename, frame.f_lineno
         if event == "line" and self.example and key not in self.seen:
             self.seen.add(key)
-            os.write(self.file, f"{self.example}\t{self.names[key[0]]}\t{key[1]}\n".encode())
+            record = f"{self.example}\t{self.names[key[0]]}\t{key[1]}\n".encode()
+            if self.held is None:
+                os.write(self.file, record)
+            else:
+                self.held.append(record)
         return self._line
 
 
@@ -84,11 +90,6 @@ def start() -> None:
     threading.settrace(_tracer.trace)
     sys.settrace(_tracer.trace)
     sys.meta_path.insert(0, _AfterImport())
-
-
-def _switch(example: str) -> None:
-    assert _tracer is not None
-    _tracer.switch(example)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -115,16 +116,23 @@ def _wrap(loader: Any, around: Callable[[Callable[[ModuleType], None], ModuleTyp
 
 def _forget_import(loader: Any) -> None:
     def around(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-        _switch("")
+        assert _tracer is not None
         # The libraries read the name of their file when they are loaded.
-        os.environ[PROFILE] = _profile or os.environ[PROFILE]
-        # An import that fails is what an example wanted to show, so then nothing is forgotten.
-        execute(module)
-        for library in libraries():
-            library.orCountersClear()
-        _switch(os.environ.get(EXAMPLE, ""))
-        if EXAMPLE in os.environ:
-            os.environ[PROFILE] = str(Path(os.environ[FOLDER]) / os.environ[EXAMPLE] / PATTERN)
+        example = os.environ.get(PROFILE, "")
+        os.environ[PROFILE] = _profile or example
+        _tracer.held = []
+        try:
+            execute(module)
+            _tracer.held.clear()
+            for library in libraries():
+                library.orCountersClear()
+        finally:
+            # An import that fails is what the example wanted to show, so then nothing is forgotten.
+            for record in _tracer.held:
+                os.write(_tracer.file, record)
+            _tracer.held = None
+            _tracer.seen.clear()
+            os.environ[PROFILE] = example
 
     _wrap(loader, around)
 
@@ -168,7 +176,8 @@ class Probe:
         """Surrounds the example that stands at ``line`` of the page."""
         os.environ[EXAMPLE] = str(line)
         os.environ[PROFILE] = str(self.folder / str(line) / PATTERN)
-        _switch(str(line))
+        assert _tracer is not None
+        _tracer.switch(str(line))
         try:
             yield
         finally:

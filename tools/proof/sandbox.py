@@ -6,6 +6,7 @@ environment are found, but for torch_openreg, which comes from the copy.
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
 import os
 import shutil
@@ -14,9 +15,11 @@ import sys
 import sysconfig
 import tomllib
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from environment import ROOT, Fault
+from environment import ROOT, Fault, say
 
 BUILD_PROGRAMS = Path(sys.executable).parent
 
@@ -30,6 +33,18 @@ class Sandbox:
         self.environment = self.folder / "venv"
         self.build_folder = self.folder / "build"
         self.python = self.environment / "bin" / "python"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps a second command out of the sandbox for as long as the first one uses it."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with self.folder.with_suffix(".lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"another command uses {self.folder.relative_to(ROOT)}, waiting for it")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
 
     @property
     def site_packages(self) -> Path:
