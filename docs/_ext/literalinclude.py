@@ -103,6 +103,8 @@ class LiteralInclude(SphinxDirective):
         block["highlight_args"] = {"linenostart": excerpt.first, "hl_lines": self._emphasized(text.splitlines())}
         block["classes"] += self.options.get("class", [])
         block["weaver_source"] = source
+        # A compiler has accepted it: where the highlighter does not know a form, that is no fault of the page.
+        block["force"] = True
         self.set_source_info(block)
         wrapper = self._captioned(block, source, excerpt)
         self._record(wrapper, source, excerpt)

@@ -64,6 +64,8 @@ class WholeSources(SphinxDirective):
         block = nodes.literal_block(text, text, source=str(source.file))
         block["language"] = regions.language_of(source.file) or "text"
         block["weaver_source"] = source
+        # A compiler has accepted it: where the highlighter does not know a form, that is no fault of the page.
+        block["force"] = True
         self.set_source_info(block)
         count = nodes.inline("", f"{len(lines)} lines", classes=["line-count"])
         head = summary("", "", nodes.literal("", source.label), nodes.Text(" "), count)

@@ -54,7 +54,7 @@ weaver_sources = [
 ]
 weaver_executed = ["examples"]
 # What the chapters are to explain: each file of it is folded at the end of one.
-weaver_narrated = []  # SOON
+weaver_narrated = ["csrc", "torch_openreg", "torch_openreg_autoload.py"]
 
 nitpicky = True
 exclude_patterns = ["_build"]
