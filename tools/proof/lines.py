@@ -115,7 +115,6 @@ def _python_reasons(path: str, text: list[str]) -> dict[int, str]:
             reasons[node.lineno] = reason
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                reasons[node.lineno] = "import"
                 visit(node.body, "declaration")
                 visit(node.orelse, reason)
                 continue

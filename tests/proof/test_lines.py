@@ -1,0 +1,131 @@
+"""What each displayed line is: with planted faults that must show."""
+
+from __future__ import annotations
+
+from proof.lines import Listing, classify
+
+CXX = """\
+/// Adds.
+int add(int a, int b) {
+  // A comment, and a line that only closes.
+  if (a > b) {
+    return a + b;
+  }
+  return b;
+}
+#include <vector>
+template <typename T>
+T twice(
+    T value) {
+  return value + value;
+}
+struct Pair {
+  int first = 0;
+};
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("abs", &abs);
+}
+""".splitlines()
+COUNTED = {*range(2, 9), *range(18, 21)}
+REGISTERED = set(range(18, 21))
+
+
+def cxx(executed: set[int], *, counted: set[int] = COUNTED, text: list[str] = CXX) -> Listing:
+    return classify("csrc/add.cpp", text, range(1, len(text) + 1), counted, REGISTERED, executed)
+
+
+def test_a_branch_that_no_example_takes_is_missed() -> None:
+    found = cxx({2, 3, 4, 7, 8})
+    assert found.executed == [2, 4, 7]
+    assert 5 in found.missed
+
+
+def test_comments_braces_and_preprocessor_lines_are_no_lines() -> None:
+    found = cxx(set(range(1, 21)))
+    known = [*found.executed, *found.missed, *(line for lines in found.silent.values() for line in lines)]
+    assert not {1, 3, 6, 8, 9} & set(known)
+
+
+def test_the_body_of_a_template_that_nothing_instantiates_is_missed() -> None:
+    assert 13 in cxx({2, 4, 5, 7}).missed
+
+
+def test_the_body_of_a_template_that_something_instantiates_has_counters() -> None:
+    found = cxx({2, 4, 5, 7, 12, 13}, counted=COUNTED | {12, 13, 14})
+    assert found.missed == []
+    assert 13 in found.executed
+
+
+def test_declarations_and_registrations_have_no_information_of_their_own() -> None:
+    found = cxx({2, 4, 5, 7, 18, 19})
+    assert found.silent["registration"] == [18, 19]
+    assert {15, 16} <= set(found.silent["declaration"])
+
+
+def test_a_comment_at_the_line_excuses_it_with_its_reason() -> None:
+    text = [line.replace("return a + b;", "return a + b;  // NOT PROVEN: needs a second machine") for line in CXX]
+    found = cxx({2, 4, 7}, text=text)
+    assert found.excused == {5: "needs a second machine"}
+    assert 5 not in found.missed
+
+
+def test_an_excuse_does_not_hide_a_line_that_is_executed() -> None:
+    text = [line.replace("return a + b;", "return a + b;  // NOT PROVEN: needs a second machine") for line in CXX]
+    found = cxx({2, 4, 5, 7}, text=text)
+    assert found.excused == {}
+    assert 5 in found.executed
+
+
+PYTHON = '''\
+"""A module."""
+import os
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from pathlib import Path
+LIMIT = 3
+def clamp(value: int) -> int:
+    """No more than the limit."""
+    if value > LIMIT:
+        return LIMIT
+    try:
+        return value
+    except ValueError:
+        raise
+class Device:
+    name = "a"
+    def call(self) -> str:
+        return os.fspath(
+            self.name
+        )
+'''.splitlines()
+
+
+def python(executed: set[int], path: str = "torch_openreg/clamp.py") -> Listing:
+    return classify(path, PYTHON, range(1, len(PYTHON) + 1), set(), set(), executed)
+
+
+def test_of_python_each_statement_in_a_function_must_be_executed() -> None:
+    found = python({9, 11, 12, 18})
+    assert found.executed == [9, 11, 12, 18]
+    assert found.missed == [10, 13, 14]
+
+
+def test_what_an_import_executes_has_no_information() -> None:
+    found = python({2, 3, 4, *range(6, 21)})
+    assert found.silent == {"import": [2, 3, 4, 6, 7, 15, 16, 17], "declaration": [5]}
+
+
+def test_a_script_is_executed_by_the_page_that_runs_it() -> None:
+    found = python({2, 3, 4, 6, 7, 15, 16, 17}, path="examples/clamp.py")
+    assert found.executed == [2, 3, 4, 6, 7, 15, 16, 17]
+    assert {9, 18} <= set(found.missed)
+
+
+def test_build_files_have_no_information() -> None:
+    text = ["# Why.", "", "add_library(a b.cpp)"]
+    assert classify("CMakeLists.txt", text, range(1, 4), set(), set(), set()).silent == {"build file": [3]}
+
+
+def test_only_the_lines_that_are_shown_are_sorted() -> None:
+    found = classify("csrc/add.cpp", CXX, range(2, 6), COUNTED, REGISTERED, {2, 4})
+    assert (found.executed, found.missed, found.silent) == ([2, 4], [5], {})

@@ -1,0 +1,176 @@
+"""What a process of a measured page tells, of its Python and of its C++ (where clang is installed)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from environment import Fault
+from proof import clang, probe
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(folder: Path, code: str, *, line: int | None = 7, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs code under the probe, as a process that the example at ``line`` starts."""
+    environment = {**os.environ, probe.FOLDER: str(folder), probe.PROFILE: str(folder / "own" / probe.PATTERN)}
+    if line is not None:
+        environment[probe.EXAMPLE] = str(line)
+    start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import tools.proof.probe\n"
+    return subprocess.run(
+        [sys.executable, "-c", start + code], env=environment | variables, capture_output=True, text=True, check=False
+    )
+
+
+def lines(folder: Path) -> list[str]:
+    file = folder / probe.PYTHON
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+USE = f"import runpy; module = runpy.run_path({str(ROOT / 'cmake' / 'locate_torch.py')!r})\n"
+
+
+def test_python_lines_are_told_with_their_example(tmp_path: Path) -> None:
+    run(tmp_path, USE + "module['assignment']('a = None', 'b')")
+    told = lines(tmp_path)
+    assert told
+    assert {line.split("\t")[0] for line in told} == {"7"}
+    assert {line.split("\t")[1] for line in told} == {"cmake/locate_torch.py"}
+
+
+def test_each_line_is_told_once(tmp_path: Path) -> None:
+    run(tmp_path, USE + "for _ in range(3): module['assignment']('a = None', 'b')")
+    assert len(lines(tmp_path)) == len(set(lines(tmp_path)))
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    unharmed = tmp_path / "unharmed"
+    unharmed.mkdir()
+    run(unharmed, USE)
+    killed = run(tmp_path, USE + "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert killed.returncode == -9
+    assert lines(tmp_path) == lines(unharmed) != []
+
+
+def test_code_of_other_folders_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("x = 1\n", encoding="utf-8")
+    run(tmp_path, f"import runpy; runpy.run_path({str(tmp_path / 'other.py')!r})")
+    assert lines(tmp_path) == []
+
+
+def test_what_runs_while_the_package_is_imported_belongs_to_no_example(tmp_path: Path) -> None:
+    run(tmp_path, "import torch")
+    assert not [line for line in lines(tmp_path) if "torch_openreg/__init__" in line]
+    run(tmp_path, "import torch; torch.openreg.fallback_stats()")
+    assert [line for line in lines(tmp_path) if "torch_openreg/openreg/fallback.py" in line]
+
+
+def test_an_import_that_fails_is_what_the_example_shows(tmp_path: Path) -> None:
+    run(tmp_path, "sys.modules['torch_openreg._C'] = None; import torch_openreg", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert [line for line in lines(tmp_path) if "torch_openreg/_version_check.py" in line]
+
+
+def test_python_that_autograd_calls_on_its_own_threads_is_told(tmp_path: Path) -> None:
+    code = f"""
+import runpy, torch
+swiglu = runpy.run_path({str(ROOT / "examples" / "operators_in_python.py")!r})["Swiglu"]
+gate = torch.ones(2, device="openreg", requires_grad=True)
+swiglu.apply(gate, gate).sum().backward()
+"""
+    done = run(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    text = (ROOT / "examples" / "operators_in_python.py").read_text(encoding="utf-8").splitlines()
+    backward = next(number for number, line in enumerate(text, 1) if "sigmoid = torch.sigmoid(gate)" in line)
+    assert f"7\texamples/operators_in_python.py\t{backward}" in lines(tmp_path)
+
+
+SOURCE = """\
+#define OPERATOR(name) static void TORCH_LIBRARY_##name##_init_0()
+extern "C" __attribute__((visibility("default"))) int sign(int value) {
+  if (value < 0) {
+    return -1;
+  }
+  return value > 0;
+}
+template <typename T>
+T twice(T value) {
+  return value + value;
+}
+int g_registered = 0;
+OPERATOR(abs) {
+  g_registered = 1;
+}
+static const bool g_loaded = (TORCH_LIBRARY_abs_init_0(), true);
+"""
+
+
+@pytest.fixture(scope="module")
+def tools() -> clang.Clang:
+    try:
+        return clang.find_clang()
+    except Fault as fault:
+        pytest.skip(str(fault))
+
+
+@pytest.fixture(scope="module")
+def library(tools: clang.Clang, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small library that counts, built as cmake/Coverage.cmake has it."""
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "sign.cpp").write_text(SOURCE, encoding="utf-8")
+    common = [tools.compiler, "-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden"]
+    counters = folder / "counters.o"
+    subprocess.run([*common, "-c", ROOT / "tools/proof/counters.cpp", "-o", counters], check=True)
+    options = ["-fprofile-instr-generate", "-fcoverage-mapping", "-mllvm", "-runtime-counter-relocation"]
+    target = folder / "libsign.so"
+    subprocess.run([*common, *options, "-shared", folder / "sign.cpp", counters, "-o", target], check=True)
+    return target
+
+
+def counts(tools: clang.Clang, library: Path, folder: Path, code: str) -> dict[int, int]:
+    """Runs code that finds the library as ``lib``, and returns how often each line of its source ran."""
+    start = f"import ctypes, os; lib = ctypes.CDLL({str(library)!r})\n"
+    run(folder, start + code)
+    merged = folder / "merged.profdata"
+    clang.merge(tools, sorted((folder / "own").glob("*.profraw")), merged)
+    return clang.line_counts(tools, merged, [library], [library.parent])["sign.cpp"]
+
+
+def test_counters_tell_which_branch_ran(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
+    found = counts(tools, library, tmp_path, "lib.sign(5)")
+    assert (found[3], found[4], found[6]) == (1, 0, 1)
+
+
+def test_a_template_that_nothing_instantiates_has_no_counters(
+    tools: clang.Clang, library: Path, tmp_path: Path
+) -> None:
+    assert 10 not in counts(tools, library, tmp_path, "lib.sign(5)")
+
+
+def test_counters_of_a_killed_process_are_not_lost(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
+    found = counts(tools, library, tmp_path, "lib.sign(-5); os.kill(os.getpid(), 9)")
+    assert (found[4], found[6]) == (1, 0)
+
+
+def test_counters_can_be_cleared_and_asked_for(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
+    code = (
+        "lib.sign(-5); assert lib.orCountersAny(); lib.orCountersClear(); assert not lib.orCountersAny(); lib.sign(0)"
+    )
+    found = counts(tools, library, tmp_path, code)
+    assert (found[4], found[6]) == (0, 1)
+
+
+def test_registrations_are_known_by_their_function(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
+    counts(tools, library, tmp_path, "lib.sign(5)")
+    merged = tmp_path / "merged.profdata"
+    assert clang.registration_lines(tools, merged, [library], [library.parent]) == {"sign.cpp": {13, 14, 15}}
+
+
+def test_a_missing_clang_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        Fault, match=r"coverage needs clang 16 or newer .* found none; Debian: apt-get install clang-19"
+    ):
+        clang.find_clang()
