@@ -95,8 +95,11 @@ class Sandbox:
         # Not the time of the original: ninja must see that the copy has changed.
         shutil.copy(source, target)
 
-    def build(self, *definitions: str, compiler: str | None = None) -> None:
-        """Builds the extension with the CMake ``definitions`` and installs it into the copy. Throws: ``Fault``."""
+    def build(self, *definitions: str, compiler: str | None = None, build_options: Sequence[str] = ()) -> None:
+        """Builds the extension with the CMake ``definitions`` and installs it into the copy. Throws: ``Fault``.
+
+        ``build_options`` go to ninja.
+        """
         folder = str(self.build_folder)
         environment = {**os.environ, "PATH": f"{BUILD_PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}"}
         if compiler:
@@ -104,7 +107,7 @@ class Sandbox:
         common = ["cmake", "-S", str(self.tree), "-B", folder, "-G", "Ninja", f"-DPython_EXECUTABLE={self.python}"]
         for command in (
             [*common, *(f"-D{definition}" for definition in definitions)],
-            ["cmake", "--build", folder],
+            ["cmake", "--build", folder, "--", *build_options],
             ["cmake", "--install", folder, "--prefix", str(self.tree)],
         ):
             ran = subprocess.run(
