@@ -33,7 +33,7 @@ def attempt(what: str, call: Callable[[], Any]) -> None:
         print(f"{what}: no error")
 
 
-# LITERALINCLUDE START: driver-errors-raised
+# LITERALINCLUDE START: driver-exceptions-raised
 def main() -> None:
     """Lets the driver return an error of each kind."""
     attempt("more memory than there is", lambda: torch.empty(1 << 50, dtype=torch.uint8, pin_memory=True))
@@ -57,7 +57,7 @@ def launch_a_kernel_that_waits() -> None:
     torch.accelerator.synchronize("openreg")
 
 
-# LITERALINCLUDE END: driver-errors-raised
+# LITERALINCLUDE END: driver-exceptions-raised
 
 
 if __name__ == "__main__":
