@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import doctest
 import faulthandler
+import importlib
 import io
 import json
 import linecache
@@ -22,7 +23,7 @@ import types
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,9 +130,9 @@ def _measured(folder: str | None) -> Callable[[int], AbstractContextManager[None
     """Return what surrounds each example, given its line: nothing, or a probe of what it executes."""
     if folder is None:
         return lambda line: contextlib.nullcontext()
-    from tools.proof.probe import Probe
-
-    return Probe(Path(folder)).example
+    # By this name it has been imported already, by the .pth file of the sandbox.
+    probe: Any = importlib.import_module("tools.proof.probe").Probe(Path(folder))
+    return cast("Callable[[int], AbstractContextManager[None]]", probe.example)
 
 
 def _remember(name: str, source: str) -> None:

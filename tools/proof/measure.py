@@ -22,7 +22,7 @@ from environment import ROOT, Fault, say
 
 from docs._ext import binding, isolation
 from docs._ext.records import Listing
-from proof import clang, lines, probe
+from proof import clang, floor, lines, probe
 from proof.pages import Page, read_pages
 from proof.sandbox import Sandbox
 
@@ -273,6 +273,8 @@ def _measure(run: Measurement, names: list[str] | None) -> None:
         code = binding.code_digest(run.sandbox.tree)
         write(result, code)
         write_examples(pages, measured, code)
+        if not faults:
+            floor.raise_floor(pages)
     count = sum(len(listing["executed"]) for page in result.values() for listing in page["listings"])
     if faults:
         raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
