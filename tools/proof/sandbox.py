@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
