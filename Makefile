@@ -7,13 +7,14 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof livehtml torch build test check lock stress bench clean python
+.PHONY: help html doctest proof mutate livehtml torch build test check lock stress bench clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
 	echo 'make test      run the tests'
 	echo 'make doctest   execute every snippet of the pages'
 	echo 'make proof     measure which displayed lines the examples execute (needs clang)'
+	echo 'make mutate    plant small faults in the displayed lines: how many do the examples notice?'
 	echo 'make livehtml  serve the pages at http://127.0.0.1:8000, rebuild when a source changes'
 	echo 'make torch     install PyTorch alone: the moment to name another index by PIP_INDEX_URL'
 	echo 'make build     build the extension and install it for development'
@@ -24,7 +25,7 @@ help:
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof livehtml torch build test check lock stress bench: python
+html doctest proof mutate livehtml torch build test check lock stress bench: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

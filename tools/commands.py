@@ -80,6 +80,14 @@ def proof(arguments: list[str]) -> None:
     measure.main(arguments)
 
 
+def mutate(arguments: list[str]) -> None:
+    """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
+    _prepare("docs", "test", "mutate")
+    from proof import mutate as mutants
+
+    mutants.main(arguments)
+
+
 def livehtml(arguments: list[str]) -> None:
     """Serves the pages and rebuilds extension and pages when a source changes."""
     _prepare("docs")
@@ -143,5 +151,5 @@ def bench(arguments: list[str]) -> None:
     print("make bench: the figures are in benchmarks/results")
 
 
-_ALL = (html, doctest, proof, livehtml, torch, build, test, check, lock, stress, bench)
+_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, check, lock, stress, bench)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}
