@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -76,6 +77,7 @@ def run_page(
                 start_new_session=True,
             )
             status = _wait(process, seconds)
+            _end_group(process.pid)
             texts = [_read(stdout), _read(stderr)]
         events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     failures = [
@@ -100,9 +102,15 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
         # The process ends itself first, with a traceback of what hangs; the margin is for one that cannot.
         return process.wait(seconds + 5)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _end_group(process.pid)
         process.wait()
         return None
+
+
+def _end_group(leader: int) -> None:
+    """End what an example started and did not wait for: it would run on after its page."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _ending(status: int | None, done: bool, seconds: float, stderr: str) -> str:
