@@ -1,0 +1,410 @@
+"""The mutants of C++ sources, found in the syntax tree that tree-sitter reads.
+
+The operators, and why not more of them. A mutant that dies wherever some other one dies only costs time and flatters
+the count: a condition is made true and made false, and not also negated; ``&&`` and ``||`` lose each of their operands,
+and are not also exchanged, nor made true (``&&``) or false (``||``) as a whole, nor are their operands negated; a
+TORCH_CHECK is removed, and its condition not also negated. What does not compile is found by compiling it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import tree_sitter_cpp
+from tree_sitter import Language, Node, Parser
+
+from proof.mutants import CHOSEN, Insertion, Source
+
+_CHECK = re.compile(r"TORCH_(INTERNAL_)?(CHECK|ASSERT)\w*|AT_ASSERT\w*")
+_MACRO = re.compile(r"[A-Z][A-Z0-9_]+")
+_LOCK = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)\b")
+# Registrations by a macro outside any function, and which of their arguments may be null instead.
+_REGISTRATIONS = {"REGISTER_PRIVATEUSE1_DISPATCH": 1, "REGISTER_ALLOCATOR": 1, "REGISTER_HOST_ALLOCATOR": 1}
+_OPTIONAL_REGISTRATIONS = {"C10_REGISTER_GUARD_IMPL"}
+# What tree-sitter cannot read is hidden from it: macros in front of declarations, the braces of `extern "C"`, and a type
+# in the condition of a for.
+_HIDDEN = re.compile(
+    rb"\bOPENREG_EXPORT\b|\bOR_(?:API|CALL)\b|\bOR_(?=ENUM\b)"
+    rb'|extern "C" \{(?=\n#)|(?<=#ifdef __cplusplus\n)\}(?=\n#endif)'
+    rb"|(?<=; )\w+\* const (?=\w+ = [^;\n]+; )"
+)
+
+_OTHER = {
+    **{"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
+    **{"&": "|", "|": "&", "^": "&", "<<": ">>", ">>": "<<"},
+    **{"<": "<=", "<=": "<", ">": ">=", ">=": ">"},
+    **{"==": "!=", "!=": "=="},
+}
+_NAMES = {"<": "boundary", ">": "boundary", "=": "equality", "!": "equality", "&": "bits", "|": "bits", "^": "bits"}
+_LITERALS = {"true", "false", "null", "nullptr", "number_literal", "string_literal", "char_literal", "this"}
+_SKIPPED = {
+    *("comment", "string_literal", "raw_string_literal", "concatenated_string", "char_literal", "system_lib_string"),
+    *("preproc_include", "preproc_def", "preproc_function_def", "preproc_call", "preproc_directive"),
+    *("template_argument_list", "template_parameter_list", "requires_clause", "concept_definition"),
+    *("static_assert_declaration", "attribute_declaration", "attribute_specifier", "enumerator_list"),
+    *("bitfield_clause", "noexcept", "decltype", "sizeof_expression", "alignof_expression", "type_descriptor"),
+    *("alias_declaration", "type_definition", "optional_parameter_declaration", "abstract_array_declarator", "ERROR"),
+}
+# Code below these nodes runs; outside of them there are declarations.
+_RUNS = {"compound_statement", "field_initializer_list", "field_declaration"}
+_SWAPPED = {"identifier", "field_expression", "call_expression", "pointer_expression", "subscript_expression"}
+
+
+def read(path: str, text: bytes, shown: set[int]) -> Source:
+    """Finds the mutants that lie wholly on the lines ``shown``."""
+    hidden = _HIDDEN.sub(lambda match: b" " * len(match.group()), text).replace(b"ENUM", b"enum")
+    tree = Parser(Language(tree_sitter_cpp.language())).parse(hidden)
+    reader = _Reader(Source(path, text), shown)
+    reader.visit(tree.root_node, inside=False)
+    return reader.source
+
+
+def _text(node: Node | None) -> str:
+    """The text of a node on one line, without its comments."""
+    if node is None or node.text is None:
+        return ""
+    text = node.text
+    for comment in sorted(_comments(node), key=lambda found: found.start_byte, reverse=True):
+        start, end = comment.start_byte - node.start_byte, comment.end_byte - node.start_byte
+        text = text[:start] + text[end:]
+    return " ".join(text.decode().split("\n"))
+
+
+def _comments(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if child.type == "comment":
+            yield child
+        else:
+            yield from _comments(child)
+
+
+def _operator(node: Node) -> str:
+    return _text(node.child_by_field_name("operator"))
+
+
+def _is(node: Node, word: str) -> bool:
+    """Whether a declaration or function is marked by ``constexpr`` or the like."""
+    return any(
+        _text(child) == word for child in node.children if child.type.endswith("qualifier") or not child.is_named
+    )
+
+
+def _is_constant(node: Node) -> bool:
+    return any(_is(node, word) for word in ("constexpr", "consteval", "constinit"))
+
+
+def _arguments(call: Node) -> list[Node]:
+    listed = call.child_by_field_name("arguments")
+    return [child for child in listed.named_children if child.type != "comment"] if listed is not None else []
+
+
+class _Reader:
+    """Walks over a tree. ``inside`` says whether the code of a function is being read, which runs, or a declaration."""
+
+    def __init__(self, source: Source, shown: set[int]) -> None:
+        self.source = source
+        self.shown = shown
+
+    def visit(self, node: Node, *, inside: bool) -> None:
+        if node.type == "ERROR":
+            self.source.unread |= set(range(node.start_point[0] + 1, node.end_point[0] + 2)) & self.shown
+        if node.type in _SKIPPED or _is_constant(node):
+            return
+        handle = getattr(self, f"on_{node.type}", None)
+        if inside and handle is not None:
+            handle(node)
+        elif node.type == "expression_statement":
+            self._registration(node)
+        for child in self._mutable_children(node):
+            self.visit(child, inside=inside or node.type in _RUNS)
+
+    def _mutable_children(self, node: Node) -> Iterable[Node]:
+        if node.type == "call_expression" and _CHECK.fullmatch(_text(node.child_by_field_name("function"))):
+            return _arguments(node)[:1]
+        skipped = {
+            "case_statement": "value",
+            "array_declarator": "size",
+            "new_declarator": "length",
+            "field_declaration": "default_value" if _is(node, "static") else "",
+            "for_statement": "update",
+        }.get(node.type)
+        left_out = node.child_by_field_name(skipped) if skipped else None
+        if node.type == "if_statement" and any(child.type == "constexpr" for child in node.children):
+            left_out = node.child_by_field_name("condition")
+        return [child for child in node.children if left_out is None or child != left_out]
+
+    def _add(self, operator: str, node: Node, after: str, insertions: Iterable[Insertion]) -> None:
+        lines = range(node.start_point[0] + 1, node.end_point[0] + 2)
+        if self.shown.issuperset(lines):
+            self.source.add(operator, node.start_byte, node.end_byte, after, insertions)
+
+    def _choice(self, operator: str, node: Node, alternative: str) -> None:
+        """An expression that becomes another one."""
+        around = (
+            Insertion(node.start_byte, f"({CHOSEN} ? ({alternative}) : ("),
+            Insertion(node.end_byte, "))", closes=True),
+        )
+        self._add(operator, node, alternative, around)
+
+    def _removal(self, operator: str, node: Node) -> None:
+        """A statement that is not executed."""
+        around = (
+            Insertion(node.start_byte, f"{{ if (!{CHOSEN}) {{ "),
+            Insertion(node.end_byte, " } }", closes=True),
+        )
+        self._add(operator, node, "", around)
+
+    # Statements.
+
+    def on_expression_statement(self, node: Node) -> None:
+        if node.named_child_count == 0 or _is_only_statement_of_if(node):
+            return
+        call = node.named_children[0]
+        called = _text(call.child_by_field_name("function")) if call.type == "call_expression" else ""
+        if _CHECK.fullmatch(called):
+            self._removal("check removed", node)
+        elif re.fullmatch(r"m\.(impl|def|fallback)", called):
+            self._removal("registration removed", node)
+        else:
+            self._removal("statement removed", node)
+
+    def on_return_statement(self, node: Node) -> None:
+        values = [child for child in node.named_children if child.type != "comment"]
+        if not values:
+            if not _is_only_statement_of_if(node):
+                self._removal("statement removed", node)
+            return
+        value = values[0]
+        if value.type == "unary_expression" and _operator(value) == "!":
+            return
+        if value.type == "binary_expression":
+            if _operator(value) in {"<", "<=", ">", ">="}:
+                self._choice("condition negated", value, f"!({_text(value)})")
+            return
+        simple = value.type in _LITERALS or value.type in {"conditional_expression", "lambda_expression"}
+        if simple or _text(value) in {"{}", "orSuccess", "*this"}:
+            return
+        around = (
+            Insertion(node.start_byte, f"{{ if ({CHOSEN}) return {{}}; "),
+            Insertion(node.end_byte, " }", closes=True),
+        )
+        self._add("default returned", node, "return {};", around)
+
+    def on_break_statement(self, node: Node) -> None:
+        if not _is_only_statement_of_if(node):
+            self._removal("statement removed", node)
+
+    on_continue_statement = on_break_statement
+
+    def on_throw_statement(self, node: Node) -> None:
+        block = node.parent
+        ends_function = block is not None and block.parent is not None and block.parent.type == "function_definition"
+        if not ends_function or block.named_children[-1] != node:
+            self._removal("statement removed", node)
+
+    def on_declaration(self, node: Node) -> None:
+        """An object that nothing names after its declaration is there for what it does while it lives: a guard."""
+        kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+        if kind is None or declarator is None or kind.type in {"primitive_type", "placeholder_type_specifier"}:
+            return
+        name = declarator
+        if declarator.type in {"init_declarator", "function_declarator"}:
+            name = declarator.child_by_field_name("declarator")
+        if name is None or name.type != "identifier" or _is(node, "static") or _is_used_after(node, _text(name)):
+            return
+        operator = "lock removed" if _LOCK.search(_text(kind)) else "guard removed"
+        wrapped = [
+            Insertion(kind.start_byte, "openreg_mutants::Maybe<"),
+            Insertion(kind.end_byte, ">", closes=True),
+        ]
+        initial = declarator.child_by_field_name("value") or declarator.child_by_field_name("parameters")
+        if initial is None and declarator.type == "identifier":
+            wrapped.append(Insertion(name.end_byte, f"({CHOSEN})", closes=True))
+        elif initial is not None and initial.type in {"argument_list", "parameter_list", "initializer_list"}:
+            comma = ", " if initial.named_child_count else ""
+            wrapped.append(Insertion(initial.start_byte + 1, f"{CHOSEN}{comma}"))
+        else:
+            return
+        self._add(operator, node, "", wrapped)
+
+    def _registration(self, node: Node) -> None:
+        """A registration by a macro outside any function."""
+        call = node.named_children[0] if node.named_child_count else None
+        name = _text(call.child_by_field_name("function")) if call is not None else ""
+        if call is None or name not in {*_REGISTRATIONS, *_OPTIONAL_REGISTRATIONS}:
+            return
+        arguments = _arguments(call)
+        if name in _OPTIONAL_REGISTRATIONS:
+            changed = (
+                Insertion(call.start_byte, "OPENREG_OPTIONAL_"),
+                Insertion(arguments[0].start_byte, f"{CHOSEN}, "),
+            )
+        else:
+            changed = (
+                Insertion(arguments[_REGISTRATIONS[name]].start_byte, f"({CHOSEN} ? nullptr : ("),
+                Insertion(arguments[_REGISTRATIONS[name]].end_byte, "))", closes=True),
+            )
+        self._add("registration removed", call, "", changed)
+
+    # Conditions.
+
+    def on_if_statement(self, node: Node) -> None:
+        if any(child.type == "constexpr" for child in node.children):
+            return
+        clause = node.child_by_field_name("condition")
+        value = clause.child_by_field_name("value") if clause is not None else None
+        if value is None:
+            return
+        if value.type == "declaration":
+            self._declared_condition(value)
+            return
+        alternative = node.child_by_field_name("alternative")
+        removes = alternative is None and _removable(node.child_by_field_name("consequence"))
+        self._constant_condition(value, "guarded statement removed" if removes else "condition false")
+
+    def _constant_condition(self, node: Node, never: str = "condition false") -> None:
+        operator = _logical(node)
+        if operator != "&&":
+            self._choice("condition true", node, "true")
+        if operator != "||":
+            self._choice(never, node, "false")
+
+    def _declared_condition(self, node: Node) -> None:
+        """``if (const Error error = call())``, whose error is ignored."""
+        declarator = node.child_by_field_name("declarator")
+        while declarator is not None and declarator.type != "identifier":
+            declarator = declarator.child_by_field_name("declarator")
+        if declarator is not None:
+            added = Insertion(node.end_byte, f"; !{CHOSEN} && bool({_text(declarator)})", closes=True)
+            self._add("condition false", node, f"{_text(node)}; false", [added])
+
+    def on_while_statement(self, node: Node) -> None:
+        clause = node.child_by_field_name("condition")
+        value = clause.child_by_field_name("value") if clause is not None else None
+        if value is not None and value.type not in {"declaration", *_LITERALS}:
+            self._choice("condition false", value, "false")
+
+    def on_for_statement(self, node: Node) -> None:
+        condition = node.child_by_field_name("condition")
+        # Where a type was hidden, an assignment stands here.
+        if condition is not None and condition.type != "assignment_expression":
+            self._choice("condition false", condition, "false")
+
+    def on_conditional_expression(self, node: Node) -> None:
+        condition = node.child_by_field_name("condition")
+        if condition is not None:
+            self._constant_condition(condition)
+
+    # Expressions.
+
+    def on_binary_expression(self, node: Node) -> None:
+        left, operator, right = node.child_by_field_name("left"), _operator(node), node.child_by_field_name("right")
+        if left is None or right is None:
+            return
+        if _logical(node):
+            # Of a && b && c the left operand is a && b, which loses each of its own.
+            if _logical(left) != _logical(node):
+                self._choice("operand removed", node, f"bool({_text(right)})")
+            self._choice("operand removed", node, f"bool({_text(left)})")
+        elif operator in _OTHER and not (operator in {"==", "!="} and _is_decided(node)) and not _is_output(node):
+            name = _NAMES.get(operator[0], "arithmetic") if operator not in {"<<", ">>"} else "shift"
+            other = _OTHER[operator]
+            self._choice(name, node, f"({_text(left)}) {other} ({_text(right)})")
+
+    def on_unary_expression(self, node: Node) -> None:
+        if _operator(node) in {"!", "-", "~", "not"} and not _is_decided(node):
+            self._choice("negation removed", node, _text(node.child_by_field_name("argument")))
+
+    def on_number_literal(self, node: Node) -> None:
+        if node.parent is not None and node.parent.type == "unary_expression" and _operator(node.parent) == "-":
+            return
+        text = _text(node)
+        self._choice("literal", node, "0" if text == "1" else f"{text} + 1" if text != "0" else "1")
+
+    def on_true(self, node: Node) -> None:
+        if not _is_decided(node):
+            self._choice("literal", node, "false" if node.type == "true" else "true")
+
+    on_false = on_true
+
+    def on_call_expression(self, node: Node) -> None:
+        name = _text(node.child_by_field_name("function"))
+        arguments = _arguments(node)
+        if _MACRO.fullmatch(name) or any(
+            argument.type == "string_literal" and "%" in _text(argument) for argument in arguments
+        ):
+            return
+        for index, (one, other) in enumerate(pairwise(arguments)):
+            if one.type in _SWAPPED and other.type in _SWAPPED and _text(one) != _text(other):
+                swapped = [*arguments[:index], other, one, *arguments[index + 2 :]]
+                self._choice("arguments swapped", node, f"{name}({', '.join(_text(each) for each in swapped)})")
+
+
+def _logical(node: Node) -> str:
+    """``&&`` or ``||`` where a node is of that kind, else nothing."""
+    while node.type == "parenthesized_expression" and node.named_child_count == 1:
+        node = node.named_children[0]
+    operator = _operator(node) if node.type == "binary_expression" else ""
+    return {"&&": "&&", "and": "&&", "||": "||", "or": "||"}.get(operator, "")
+
+
+def _is_decided(node: Node) -> bool:
+    """Whether a node is all of a condition, or an operand of one, so that other mutants decide it both ways."""
+    parent = node.parent
+    while parent is not None and parent.type == "parenthesized_expression":
+        node, parent = parent, parent.parent
+    if parent is None:
+        return False
+    if parent.type in {"condition_clause", "for_statement"} or _logical(parent):
+        return True
+    if parent.type == "conditional_expression":
+        return parent.child_by_field_name("condition") == node
+    call = parent.parent
+    if parent.type != "argument_list" or call is None or call.type != "call_expression":
+        return False
+    return bool(_CHECK.fullmatch(_text(call.child_by_field_name("function")))) and _arguments(call)[0] == node
+
+
+def _is_output(node: Node) -> bool:
+    """Whether a node writes to a stream, and shifts nothing."""
+    kinds = {"string_literal", "char_literal", "raw_string_literal"}
+    return _operator(node) in {"<<", ">>"} and any(
+        child.type in kinds or (child.type == "binary_expression" and _is_output(child)) for child in node.children
+    )
+
+
+def _removable(body: Node | None) -> bool:
+    """Whether the body of an if is one statement whose removal would be the same as a condition that is false."""
+    if body is None:
+        return False
+    statements = (
+        [child for child in body.named_children if child.type != "comment"]
+        if body.type == "compound_statement"
+        else [body]
+    )
+    if len(statements) != 1:
+        return False
+    kind = statements[0].type
+    bare = kind == "return_statement" and statements[0].named_child_count == 0
+    return bare or kind in {"expression_statement", "break_statement", "continue_statement"}
+
+
+def _is_only_statement_of_if(node: Node) -> bool:
+    body = node.parent if node.parent is not None and node.parent.type == "compound_statement" else node
+    parent = body.parent
+    if parent is None or parent.type != "if_statement" or parent.child_by_field_name("alternative") is not None:
+        return False
+    condition = parent.child_by_field_name("condition")
+    value = condition.child_by_field_name("value") if condition is not None else None
+    mutated = value is not None and not any(child.type == "constexpr" for child in parent.children)
+    return mutated and parent.child_by_field_name("consequence") == body and _removable(body)
+
+
+def _is_used_after(declaration: Node, name: str) -> bool:
+    block = declaration.parent
+    if block is None or block.type != "compound_statement" or block.text is None:
+        return True
+    rest = block.text[declaration.end_byte - block.start_byte :].decode()
+    return re.search(rf"\b{re.escape(name)}\b", rest) is not None

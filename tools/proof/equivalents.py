@@ -1,0 +1,61 @@
+"""docs/proof/equivalent.toml: the mutants that no example can tell from the original, each with the reason."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from environment import Fault
+
+from proof.mutants import Mutant
+
+_KEYS = {"path", "line", "operator", "before", "after", "reason"}
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """An excuse for the mutants of one operator that change ``before`` to ``after`` on lines with the text ``line``."""
+
+    path: str
+    line: str
+    operator: str
+    before: str
+    after: str
+    reason: str
+
+    def fits(self, mutant: Mutant, line: str) -> bool:
+        """Whether it excuses a mutant on a line with this text."""
+        mine = self.path, self.line, self.operator, self.before, self.after
+        return mine == (mutant.path, line.strip(), mutant.operator, mutant.before, mutant.after)
+
+
+def read(file: Path) -> list[Equivalent]:
+    """The excuses in a file. Throws: ``Fault`` when one lacks a reason, or is not as it should be."""
+    entries = tomllib.loads(file.read_text(encoding="utf-8")).get("mutant", []) if file.is_file() else []
+    for entry in entries:
+        if set(entry) != _KEYS or not all(isinstance(value, str) for value in entry.values()):
+            raise Fault(f"{file}: an entry has {', '.join(sorted(entry))}; it must have {', '.join(sorted(_KEYS))}")
+        if not entry["reason"].strip():
+            raise Fault(f"{file}: {entry['path']}: {entry['line']}: a mutant is excused without a reason")
+    return [Equivalent(**entry) for entry in entries]
+
+
+def excused(
+    equivalents: Iterable[Equivalent], mutants: Mapping[int, Mutant], texts: Mapping[str, bytes]
+) -> dict[int, str]:
+    """The reasons of the mutants that are excused. Throws: ``Fault`` when an excuse fits no mutant."""
+    reasons: dict[int, str] = {}
+    lines = {path: text.decode().splitlines() for path, text in texts.items()}
+    for one in equivalents:
+        fitting = [
+            number for number, mutant in mutants.items() if one.fits(mutant, lines[mutant.path][mutant.line - 1])
+        ]
+        if not fitting:
+            raise Fault(
+                f"equivalent.toml excuses a mutant that does not exist, or no longer: {one.path}: {one.line}: "
+                f"{one.operator}: {one.before} -> {one.after}"
+            )
+        reasons |= dict.fromkeys(fitting, one.reason)
+    return reasons

@@ -1,0 +1,253 @@
+"""``make mutate``: plants small faults in the displayed lines, and sees which of them the examples notice.
+
+Writes docs/proof/mutants.json. What is not mutated: build files, shell, the tools, and PyTorch's own code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from environment import ROOT, Fault, say
+
+from proof import equivalents, result
+from proof.mutants import Mutant
+from proof.pages import read_pages
+from proof.result import Region
+from proof.schemata import Schemata
+from proof.shown import Place, Shown, read_shown
+from proof.trial import Trial, Verdict, workers
+
+RESULT = Path("docs", "proof", "mutants.json")
+EXCUSES = Path("docs", "proof", "equivalent.toml")
+WORK = Path("docs", "build", "mutate")
+PROGRESS_SECONDS = 20
+
+
+class Run:
+    """One run over the mutants ``chosen`` of what is shown."""
+
+    def __init__(self, shown: Shown, chosen: set[int]) -> None:
+        self.shown = shown
+        mutants = {number: shown.mutants[number] for number in sorted(chosen)}
+        self.sandbox = Schemata(ROOT / "build" / "mutate", shown.texts, mutants)
+        self.verdicts: dict[int, Verdict] = {}
+
+    def prepare(self) -> None:
+        """Builds, and runs the pages without a mutant."""
+        started = time.monotonic()
+        say(f"building with {len(self.sandbox.mutants)} mutants")
+        self.sandbox.make()
+        refused = len(self.sandbox.refused)
+        say(f"built in {time.monotonic() - started:.0f} s; {refused} mutants do not compile")
+        needed = {name for number in self.sandbox.mutants for name in self.shown.pages_of(number)}
+        pages = [page for page in self.shown.pages if page.name in needed]
+        started = time.monotonic()
+        compiler = {"CXX": str(self.sandbox.compiler)}
+        self.trial = Trial(self.sandbox, pages, max(self.shown.mutants, default=0), compiler)
+        self.trial.measure(workers())
+        say(f"{len(pages)} pages pass without a mutant ({time.monotonic() - started:.0f} s)")
+
+    def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
+        """Tries mutants in this order, says how far it is, and tells of each that is done."""
+        started = said = time.monotonic()
+        order = [number for number in order if number in self.sandbox.mutants]
+        with ThreadPoolExecutor(workers()) as pool:
+            running = {
+                pool.submit(self.trial.try_mutant, number, self.shown.pages_of(number)): number for number in order
+            }
+            try:
+                for future in as_completed(running):
+                    number = running[future]
+                    self.verdicts[number] = verdict = future.result()
+                    self._record(number, verdict)
+                    tell(number)
+                    now = time.monotonic()
+                    if now - said > PROGRESS_SECONDS:
+                        said = now
+                        self._progress(len(order), now - started)
+            except BaseException:
+                # Of an interrupted run nothing is left but what it has written.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        self._progress(len(order), time.monotonic() - started)
+
+    def _progress(self, total: int, seconds: float) -> None:
+        done = len(self.verdicts)
+        killed = sum(verdict.killed for verdict in self.verdicts.values())
+        left = seconds / max(done, 1) * (total - done)
+        say(f"{done} of {total} mutants, {killed} killed, {seconds:.0f} s, about {left:.0f} s left")
+
+    def _record(self, number: int, verdict: Verdict) -> None:
+        outcome = f"killed by {verdict.by}" if verdict.killed else "survived" if verdict.reached else "not reached"
+        with (ROOT / WORK / "log").open("a", encoding="utf-8") as log:
+            log.write(f"{told(self.shown.mutants[number])}: {outcome} ({verdict.seconds:.1f} s)\n")
+
+    def entry(self, place: Place, reasons: dict[int, str]) -> Region:
+        """What became of the mutants of a listing, all of which were tried."""
+        tried = [number for number in place.mutants if number in self.verdicts]
+        alive = [number for number in tried if not self.verdicts[number].killed]
+        mutants = self.shown.mutants
+        return Region(
+            path=place.listing.path,
+            region=place.listing.region,
+            first=place.listing.first,
+            last=place.listing.last,
+            pages=place.pages,
+            digest=place.digest,
+            killed=len(tried) - len(alive),
+            survived=[result.described(mutants[number]) for number in alive if number not in reasons],
+            equivalent=[
+                {**result.described(mutants[number]), "reason": reasons[number]}
+                for number in alive
+                if number in reasons
+            ],
+            refused=sum(number in self.sandbox.refused for number in place.mutants),
+            seconds=round(sum(self.verdicts[number].seconds for number in tried), 1),
+        )
+
+
+def told(mutant: Mutant) -> str:
+    """A mutant on one line: what an author needs to know of it."""
+    return f"{mutant.path}:{mutant.line}: {mutant.operator}: {mutant.before} -> {mutant.after or '(nothing)'}"
+
+
+def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str]) -> list[Region]:
+    """Tries all mutants of some listings. Each that is done is kept on disk at once, so that a run can be resumed."""
+    done = list(keep)
+    left = {place.listing: set(place.mutants) - run.sandbox.refused.keys() for place in places}
+
+    def settle(number: int | None) -> None:
+        before = len(done)
+        for place in [place for place in places if place.listing in left]:
+            left[place.listing].discard(number or 0)
+            if not left[place.listing]:
+                del left[place.listing]
+                done.append(run.entry(place, reasons))
+        if len(done) > before:
+            result.write(ROOT / WORK / "progress.json", done)
+
+    settle(None)
+    order = list(dict.fromkeys(number for place in places for number in place.mutants))
+    run.try_all(order, settle)
+    return done
+
+
+def sample(shown: Shown, regions: list[Region], reasons: dict[int, str], count: int, seed: int) -> None:
+    """Tries some of the mutants that the committed result calls killed. Throws: ``Fault`` when one of them survives."""
+    current = [(place, result.kept(place, regions, shown, reasons)) for place in shown.places]
+    alive = {entry["id"] for _, region in current if region for entry in [*region.survived, *region.equivalent]}
+    candidates = {number for place, region in current if region for number in place.mutants}
+    known = sorted(number for number in candidates if shown.mutants[number].identity not in alive)
+    stale = [place.name for place, region in current if region is None]
+    if stale:
+        say(f"{len(stale)} listings have changed since their mutants were tried, and are left out")
+    chosen = random.Random(seed).sample(known, min(count, len(known)))
+    run = Run(shown, set(chosen))
+    run.prepare()
+    run.try_all(chosen)
+    survived = [number for number, verdict in run.verdicts.items() if not verdict.killed]
+    for number in survived:
+        print(told(shown.mutants[number]))
+    if survived:
+        raise Fault(f"make mutate: {len(survived)} of {len(run.verdicts)} mutants survive that {RESULT} calls killed")
+    print(f"make mutate: {len(run.verdicts)} of {len(known)} mutants tried (seed {seed}), all killed as {RESULT} says")
+
+
+def report(regions: list[Region], run: Run, reasons: dict[int, str]) -> None:
+    """Prints what survived, with the pages whose examples should look closer. Throws: ``Fault`` for a wrong excuse."""
+    shown = run.shown
+    for number, verdict in sorted(run.verdicts.items()):
+        if not verdict.killed and number not in reasons:
+            why = "" if verdict.reached else ", whose examples never come there"
+            print(f"{told(shown.mutants[number])} [{', '.join(shown.pages_of(number))}{why}]")
+    wrong = [number for number, verdict in run.verdicts.items() if verdict.killed and number in reasons]
+    for number in wrong:
+        print(f"{told(shown.mutants[number])} [excused, but killed by {run.verdicts[number].by}]")
+    by_page = Counter(page for region in regions for page in region.pages)
+    for page in sorted(by_page):
+        mine = [region for region in regions if page in region.pages]
+        say(f"{page}: {_share(mine)}")
+    if wrong:
+        raise Fault(f"make mutate: {EXCUSES} excuses {len(wrong)} mutants that an example kills")
+
+
+def _share(regions: list[Region]) -> str:
+    killed = sum(region.killed for region in regions)
+    survived, equivalent = (sum(len(getattr(region, key)) for region in regions) for key in ("survived", "equivalent"))
+    share = 100 * killed / (killed + survived) if killed + survived else 100
+    return f"{killed} of {killed + survived} mutants killed ({share:.1f} %), {equivalent} equivalent"
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutate", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--region", nargs="+", metavar="NAME", help="only these regions, or the listings of these paths"
+    )
+    parser.add_argument("--page", nargs="+", metavar="NAME", help="only what these pages show (accelerator/hooks)")
+    parser.add_argument("--changed", action="store_true", help="only what has changed since it was tried: the default")
+    parser.add_argument("--all", action="store_true", help="also what has not changed")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="only N mutants that the result calls killed; no new result"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
+    parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
+    return parser.parse_args(arguments)
+
+
+def _named(shown: Shown, options: argparse.Namespace) -> list[Place]:
+    places = shown.places
+    if options.region:
+        known = {name for place in places for name in (place.listing.region, place.listing.path)}
+        _check_names("region", options.region, known)
+        places = [place for place in places if {place.listing.region, place.listing.path} & set(options.region)]
+    if options.page:
+        _check_names("page", options.page, {page.name for page in shown.pages})
+        places = [place for place in places if set(place.pages) & set(options.page)]
+    return places
+
+
+def _check_names(kind: str, names: list[str], known: set[str]) -> None:
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise Fault(f"make mutate: no {kind} {', '.join(unknown)}; there are {', '.join(sorted(known - {''}))}")
+
+
+def main(arguments: list[str]) -> None:
+    """Tries the mutants of what has changed, or of what is named. Throws: ``Fault``."""
+    options = _options(arguments)
+    started = time.monotonic()
+    (ROOT / WORK).mkdir(parents=True, exist_ok=True)
+    shown = read_shown(ROOT, read_pages(ROOT / WORK / "plan"))
+    reasons = equivalents.excused(equivalents.read(ROOT / EXCUSES), shown.mutants, shown.texts)
+    committed = result.read(ROOT / RESULT)
+    if options.sample:
+        sample(shown, committed, reasons, options.sample, options.seed)
+        return
+    named = _named(shown, options)
+    if options.list:
+        for place in named:
+            print(*(told(shown.mutants[number]) for number in place.mutants), sep="\n")
+        return
+    earlier = [*result.read(ROOT / WORK / "progress.json"), *committed]
+    keep = {place.listing: result.kept(place, earlier, shown, reasons) for place in shown.places}
+    explicit = bool(options.all or options.region)
+    places = [place for place in named if explicit or keep[place.listing] is None]
+    say(f"{len(shown.mutants)} mutants in {len(shown.places)} listings, {shown.left_out} removals of locks left out")
+    again = {place.listing for place in places}
+    held = [region for listing, region in keep.items() if region is not None and listing not in again]
+    run = Run(shown, {number for place in places for number in place.mutants})
+    if places:
+        run.prepare()
+    regions = complete(run, places, held, reasons) if places else held
+    result.write(ROOT / RESULT, regions)
+    report(regions, run, reasons)
+    print(
+        f"make mutate: {len(places)} listings tried: {_share(regions)}; the result is {RESULT} "
+        f"({time.monotonic() - started:.0f} s)"
+    )

@@ -1,0 +1,68 @@
+// What the mutants of C++ sources ask at run time: which of them is the chosen one. Included by force into every source
+// of a build of tools/proof; each library has its own copy, which works from the first static initialisation on.
+#pragma once
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace openreg_mutants {
+
+// OPENREG_MUTANT is the number of the chosen mutant. OPENREG_MUTANT_REACHED names a file that all processes of a page map
+// (see reach.py): in 64-bit words the example that is running, the number of examples, and when each began; then one byte
+// for each mutant and example, set here when the example comes to the mutant.
+struct Choice {
+  int chosen = 0;
+  volatile uint64_t* reached = nullptr;
+
+  Choice() noexcept {
+    if (const char* text = getenv("OPENREG_MUTANT")) chosen = atoi(text);
+    const char* file = getenv("OPENREG_MUTANT_REACHED");
+    const int descriptor = file == nullptr ? -1 : open(file, O_RDWR | O_CLOEXEC);
+    if (descriptor == -1) return;
+    const off_t bytes = lseek(descriptor, 0, SEEK_END);
+    void* const mapped = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (mapped != MAP_FAILED) reached = static_cast<volatile uint64_t*>(mapped);
+    close(descriptor);
+  }
+};
+
+inline const Choice& choice() noexcept {
+  static const Choice instance;
+  return instance;
+}
+
+// Holds an object, or nothing when its removal is chosen.
+template <class T>
+class Maybe {
+ public:
+  template <class... Arguments>
+  explicit Maybe(bool removed, Arguments&&... arguments) {
+    if (!removed) object_.emplace(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  std::optional<T> object_;
+};
+
+}  // namespace openreg_mutants
+
+inline bool openreg_mutant(int number) noexcept {
+  const openreg_mutants::Choice& choice = openreg_mutants::choice();
+  if (choice.reached != nullptr) {
+    const uint64_t place = static_cast<uint64_t>(number) * choice.reached[1] + choice.reached[0];
+    reinterpret_cast<volatile uint8_t*>(choice.reached + 2 + choice.reached[1])[place] = 1;
+  }
+  return choice.chosen == number;
+}
+
+#define OPENREG_OPTIONAL_C10_REGISTER_GUARD_IMPL(removed, kind, Impl) \
+  static const bool openreg_optional_##kind =                        \
+      (removed) || (static_cast<void>(new ::c10::impl::DeviceGuardImplRegistrar(::c10::DeviceType::kind, new Impl())), true);

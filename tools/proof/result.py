@@ -1,0 +1,82 @@
+"""docs/proof/mutants.json: what became of the mutants of each listing, and what they were bound to."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from docs._ext.binding import torch_version
+from proof.mutants import OPERATORS, Mutant
+from proof.shown import Place, Shown
+
+
+@dataclass(frozen=True)
+class Region:
+    """The entry of a listing. ``survived`` and ``equivalent`` name mutants, ``refused`` counts those not compiled."""
+
+    path: str
+    region: str
+    first: int
+    last: int
+    pages: list[str]
+    digest: str
+    killed: int
+    survived: list[dict[str, Any]]
+    equivalent: list[dict[str, Any]]
+    refused: int
+    seconds: float
+
+
+def read(file: Path) -> list[Region]:
+    """The entries of a file; none when it is not there, or was made with other operators."""
+    data = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return [Region(**entry) for entry in data.get("regions", [])] if data.get("operators") == OPERATORS else []
+
+
+def write(file: Path, regions: Iterable[Region]) -> None:
+    """Writes entries, one to a line, so that a change of them can be read."""
+    head = {"date": datetime.date.today().isoformat(), "torch": torch_version(), "operators": OPERATORS}
+    ordered = sorted(regions, key=lambda region: (region.path, region.first, region.region))
+    lines = ",\n".join(json.dumps(asdict(region)) for region in ordered)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    new.write_text(f'{json.dumps(head)[:-1]}, "regions": [\n{lines}\n]}}\n', encoding="utf-8")
+    os.replace(new, file)
+
+
+def described(mutant: Mutant) -> dict[str, Any]:
+    """What an entry says of one mutant."""
+    return {
+        "id": mutant.identity,
+        "line": mutant.line,
+        "operator": mutant.operator,
+        "before": mutant.before,
+        "after": mutant.after,
+    }
+
+
+def kept(place: Place, regions: Iterable[Region], shown: Shown, reasons: Mapping[int, str]) -> Region | None:
+    """The entry of a listing that still holds, as the listing and the excuses are now."""
+    listing = place.listing
+    for region in regions:
+        if (region.path, region.region, region.digest) == (listing.path, listing.region, place.digest):
+            break
+    else:
+        return None
+    alive = {entry["id"] for entry in [*region.survived, *region.equivalent]}
+    numbers = [number for number in place.mutants if shown.mutants[number].identity in alive]
+    return replace(
+        region,
+        first=listing.first,
+        last=listing.last,
+        pages=place.pages,
+        survived=[described(shown.mutants[number]) for number in numbers if number not in reasons],
+        equivalent=[
+            {**described(shown.mutants[number]), "reason": reasons[number]} for number in numbers if number in reasons
+        ],
+    )

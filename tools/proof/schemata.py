@@ -1,0 +1,146 @@
+"""A sandbox whose sources hold all mutants, each chosen at run time: one build serves them all.
+
+A mutant that does not compile is found by the compiler's messages and left out; what is left is compiled again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from environment import Fault, say
+
+from proof.mutants import Mutant, Woven, weave
+from proof.sandbox import Sandbox
+
+_HERE = Path(__file__).parent
+_MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
+# Warnings are of no use here. What compiles with another type than the original's is a mutant as well.
+_OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
+_CXX = (".cpp", ".h")
+
+
+class Schemata(Sandbox):
+    """Weaves ``mutants``, by their numbers, into the sources that ``texts`` gives by their paths."""
+
+    def __init__(self, folder: Path, texts: Mapping[str, bytes], mutants: Mapping[int, Mutant]) -> None:
+        super().__init__(folder)
+        self.texts = texts
+        self.mutants = dict(mutants)
+        self.refused: dict[int, str] = {}
+        self.woven: dict[str, Woven] = {}
+        self._weave(texts)
+
+    def _weave(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            mutants = {number: one for number, one in self.mutants.items() if one.path == path}
+            self.woven[path] = weave(self.texts[path], mutants, lambda number: f"openreg_mutant({number})")
+
+    def restore(self, name: str) -> None:
+        """Makes one file the same as in the working tree, but for its mutants."""
+        if name not in self.woven:
+            super().restore(name)
+            return
+        target, text = self.tree / name, self.woven[name].text
+        if not (target.is_file() and target.read_bytes() == text):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+
+    @property
+    def compiler(self) -> Path:
+        """What examples find in CXX, to compile programs of their own."""
+        return self.folder / "cxx"
+
+    def make(self) -> None:
+        """Builds, until only mutants are left that compile. Throws: ``Fault`` when the sources do not without them."""
+        self.prepare()
+        (self.site_packages / "openreg_mutant.pth").write_text("import openreg_mutant\n", encoding="utf-8")
+        shutil.copy(_HERE / "openreg_mutant.py", self.site_packages)
+        header = self.folder / "openreg_mutant.h"
+        if not header.exists() or header.read_bytes() != (_HERE / header.name).read_bytes():
+            shutil.copy(_HERE / header.name, header)
+        options = f"-include {header} {_OPTIONS}"
+        self._write_compiler(options)
+        while True:
+            try:
+                # Without optimisation: to compile takes longer than all that the examples compute.
+                self.build(f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE=", build_options=["-k", "0"])
+                self._check_examples()
+                return
+            except Fault as fault:
+                self._leave_out(str(fault))
+
+    def _write_compiler(self, options: str) -> None:
+        copies = self.folder / "compiled"
+        copies.mkdir(exist_ok=True)
+        command = [sys.executable, str(_HERE / "cached_compiler.py"), str(copies), "c++", *shlex.split(options), "--"]
+        self.compiler.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
+        self.compiler.chmod(0o755)
+
+    def _check_examples(self) -> None:
+        """Compiles the C++ sources of the examples, which are no part of the build, as the bindings are compiled."""
+        paths = [path for path in self.woven if path.startswith("examples/") and path.endswith(_CXX)]
+        if not paths:
+            return
+        commands = json.loads((self.build_folder / "compile_commands.json").read_text(encoding="utf-8"))
+        like = next(one for one in commands if one["file"].endswith("python/module.cpp"))
+        words = [word for word in shlex.split(like["command"]) if word not in {"-c", like["file"]}]
+        at = words.index("-o")
+        for path in paths:
+            command = [*words[:at], *words[at + 2 :], "-fsyntax-only", str(self.tree / path)]
+            ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if ran.returncode != 0:
+                raise Fault(ran.stderr)
+
+    def _leave_out(self, messages: str) -> None:
+        refused = {
+            number: text
+            for text, places in _errors(messages)
+            for number in self._blame(places)
+            if number in self.mutants
+        }
+        if not refused:
+            raise Fault(f"the sources with their mutants do not compile, and no mutant is to blame:\n{messages}")
+        self.refused |= refused
+        changed = {self.mutants.pop(number).path for number in refused}
+        self._weave(changed)
+        say(f"left out {len(refused)} mutants that do not compile")
+        for path in changed:
+            self.restore(path)
+
+    def _blame(self, places: list[tuple[str, int, int]]) -> set[int]:
+        """The mutants that an error is about: the one at its place, or else those at the places that lead to it."""
+        for index, (path, line, column) in enumerate(places):
+            woven = self.woven.get(path.removeprefix(f"{self.tree}/"))
+            if woven is None:
+                continue
+            found = woven.mutant_at(line, column)
+            if found is not None:
+                return {found}
+            if woven.mutants_on([line]) and index == len(places) - 1:
+                return woven.mutants_on([line])
+        lines = [(path.removeprefix(f"{self.tree}/"), line) for path, line, _ in places]
+        return set().union(*(self.woven[path].mutants_on([line]) for path, line in lines if path in self.woven))
+
+
+def _errors(messages: str) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """The errors of a compiler, each with its place and the places of the notes before and after it."""
+    found: list[tuple[str, list[tuple[str, int, int]]]] = []
+    before: list[tuple[str, int, int]] = []
+    for match in _MESSAGE.finditer(messages):
+        place = match["path"], int(match["line"]), int(match["column"])
+        if match["kind"].strip().endswith("error"):
+            text = messages[match.end() : messages.find("\n", match.end())]
+            found.append((text.strip(": "), [place, *before]))
+            before = []
+        else:
+            before.append(place)
+            if found:
+                found[-1][1].append(place)
+    return found

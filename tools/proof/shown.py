@@ -1,0 +1,88 @@
+"""The listings that pages show of our sources, and the mutants in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from docs._ext.binding import region_digest
+from docs._ext.records import Listing
+from proof import cxx_mutants, python_mutants
+from proof.mutants import Mutant, Source, identified
+from proof.pages import Page
+
+# Build files, shell and the tools are not mutated: what they make is the build, and no example runs them.
+_MUTATED = ("csrc/", "torch_openreg/", "torch_openreg_autoload.py", "examples/")
+# Whether a lock is missed depends on the timing of threads: the sanitizers of `make stress` look for that.
+_LEFT_OUT = {"lock removed"}
+
+
+@dataclass
+class Place:
+    """A listing, the pages that show it, what its mutants are bound to, and their numbers."""
+
+    listing: Listing
+    pages: list[str]
+    digest: str
+    mutants: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        return self.listing.region or f"{self.listing.path}:{self.listing.first}"
+
+
+@dataclass
+class Shown:
+    """All of it; the mutants by their numbers."""
+
+    pages: list[Page]
+    places: list[Place]
+    texts: dict[str, bytes]
+    mutants: dict[int, Mutant]
+    left_out: int = 0
+
+    def pages_of(self, number: int) -> list[str]:
+        """The pages whose examples are to kill a mutant."""
+        return sorted({page for place in self.places if number in place.mutants for page in place.pages})
+
+
+def read_shown(root: Path, pages: list[Page]) -> Shown:
+    """Reads the sources that pages show, and makes their mutants."""
+    places: dict[Listing, Place] = {}
+    showing = {page.name: page.digest for page in pages}
+    for page in pages:
+        for listing in page.listings:
+            if listing.path.startswith(_MUTATED) and listing.path.endswith((".cpp", ".h", ".py")):
+                places.setdefault(listing, Place(listing, [], "")).pages.append(page.name)
+    for place in places.values():
+        place.pages = sorted(set(place.pages))
+        place.digest = region_digest(place.listing, [showing[name] for name in place.pages], root)
+    shown = Shown(pages, sorted(places.values(), key=lambda place: place.listing), {}, {})
+    for path in sorted({listing.path for listing in places}):
+        _add(shown, path, (root / path).read_bytes())
+    return shown
+
+
+def _add(shown: Shown, path: str, text: bytes) -> None:
+    """Adds the mutants of one source to the listings that they lie in."""
+    shown.texts[path] = text
+    places = [place for place in shown.places if place.listing.path == path]
+    lines = {line for place in places for line in range(place.listing.first, place.listing.last + 1)}
+    for mutant in identified(read_source(path, text, lines).mutants, text):
+        if mutant.operator in _LEFT_OUT:
+            shown.left_out += 1
+            continue
+        number = len(shown.mutants) + 1
+        around = [
+            place for place in places if place.listing.first <= mutant.line and mutant.last_line <= place.listing.last
+        ]
+        if around:
+            shown.mutants[number] = mutant
+        for place in around:
+            place.mutants.append(number)
+
+
+def read_source(path: str, text: bytes, lines: set[int]) -> Source:
+    """Finds the mutants on some lines of a source."""
+    return (python_mutants if path.endswith(".py") else cxx_mutants).read(path, text, lines)

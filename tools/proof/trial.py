@@ -1,0 +1,108 @@
+"""Tries mutants: runs the examples that reach them, and sees whether one of them fails."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from environment import Fault
+
+from docs._ext import isolation
+from proof import openreg_mutant, reach
+from proof.pages import Page
+from proof.reach import Example, Reach
+from proof.sandbox import Sandbox
+
+# A run without a mutant may take this long; one with a mutant three times as long as without, and ten seconds more.
+LIMIT = 300.0
+FACTOR, MARGIN = 3.0, 10.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant. ``by`` is the page and line that killed it, empty when it survived."""
+
+    killed: bool
+    by: str
+    seconds: float
+    reached: bool
+
+
+class Trial:
+    """Runs pages in a sandbox whose sources hold the mutants."""
+
+    def __init__(self, sandbox: Sandbox, pages: Iterable[Page], mutants: int, environment: Mapping[str, str]) -> None:
+        self.sandbox = sandbox
+        self.pages = {page.name: page for page in pages}
+        self.mutants = mutants
+        # One thread for each page: several pages run at once.
+        self.environment = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+        self.reaches: dict[str, Reach] = {}
+        self._lock = threading.Lock()
+
+    def _run(self, page: Page, blocks: list[reach.Block], seconds: float, **environment: str) -> isolation.Outcome:
+        return isolation.run_page(
+            self.sandbox.tree,
+            page.file,
+            blocks,
+            seconds,
+            python=self.sandbox.python,
+            environment={**self.environment, **environment},
+            stop=True,
+        )
+
+    def measure(self, workers: int) -> None:
+        """Runs every page without a mutant, twice. Throws: ``Fault`` when an example fails."""
+        with ThreadPoolExecutor(workers) as pool:
+            for found in pool.map(self._measure, self.pages.values()):
+                self.reaches[found.page] = found
+
+    def _measure(self, page: Page) -> Reach:
+        found = Reach(page.name, reach.read_examples(page.blocks))
+        whole = self._watch(page, found, found.examples)
+        if whole.failures:
+            first = whole.failures[0]
+            raise Fault(f"{page.file}:{first.line}: fails without a mutant:\n{first.text}")
+        # The second time in parts, to see whether the parts need one another.
+        parts = [[one for one in found.examples if one.isolated is kind] for kind in (False, True)]
+        found.separable = not any(self._watch(page, found, part).failures for part in parts if part)
+        if not found.separable:
+            again = self._watch(page, found, found.examples)
+            if again.failures:
+                first = again.failures[0]
+                raise Fault(f"{page.file}:{first.line}: failed once in two runs without a mutant:\n{first.text}")
+        return found
+
+    def _watch(self, page: Page, found: Reach, examples: list[Example]) -> isolation.Outcome:
+        file = self.sandbox.folder / f"reached-{page.name.replace('/', '-')}"
+        reach.new_record(file, len(found.examples), self.mutants)
+        blocks = reach.watched(examples, len(found.examples))
+        outcome = self._run(page, blocks, LIMIT, **{openreg_mutant.REACHED: str(file)})
+        reach.read_record(file, found)
+        file.unlink()
+        return outcome
+
+    def try_mutant(self, number: int, pages: Iterable[str]) -> Verdict:
+        """Runs what reaches a mutant, until something fails."""
+        started = time.monotonic()
+        reached = False
+        for name in pages:
+            for job in self.reaches[name].jobs(number):
+                reached = True
+                page = self.pages[name]
+                seconds = FACTOR * sum(one.seconds for one in job) + MARGIN
+                outcome = self._run(page, [one.block for one in job], seconds, **{openreg_mutant.CHOSEN: str(number)})
+                if outcome.failures:
+                    first = outcome.failures[0]
+                    by = f"{page.file}:{first.line}: {first.text.splitlines()[0]}"
+                    return Verdict(True, by, time.monotonic() - started, True)
+        return Verdict(False, "", time.monotonic() - started, reached)
+
+
+def workers() -> int:
+    """How many pages run at once: one for each processor."""
+    return len(os.sched_getaffinity(0))
