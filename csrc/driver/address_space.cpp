@@ -10,7 +10,19 @@
 #include "error.h"
 
 namespace openreg::driver {
+namespace {
 
+// A forked child may not use the device, so it needs neither the pages nor the time to share them; and a core dump
+// would otherwise hold all of device memory.
+orError_t keep_to_this_process(void* backing, size_t bytes) {
+  if (madvise(backing, bytes, MADV_DONTFORK) == 0 && madvise(backing, bytes, MADV_DONTDUMP) == 0) return orSuccess;
+  return fail(orErrorInitialization, "device memory could not be kept out of forked children and core dumps (%s)",
+              std::strerror(errno));
+}
+
+}  // namespace
+
+// LITERALINCLUDE START: memory-reserve
 orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
   // A power of two, so that the device of a pointer is a shift away. At least a segment of it stays free: a kernel
   // that runs past the end of one device faults instead of writing into the next.
@@ -24,13 +36,9 @@ orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
                 (2 * all_devices) >> 30, devices, memory_per_device >> 20, std::strerror(errno));
   }
   void* const backing = static_cast<std::byte*>(start) + all_devices;
-  // A forked child may not use the device, so it needs neither the pages nor the time to share them; and a core dump
-  // would otherwise hold all of device memory.
-  if (madvise(backing, all_devices, MADV_DONTFORK) != 0 || madvise(backing, all_devices, MADV_DONTDUMP) != 0) {
-    const int reason = errno;
-    munmap(start, 2 * all_devices);
-    return fail(orErrorInitialization, "device memory could not be kept out of forked children and core dumps (%s)",
-                std::strerror(reason));
+  if (const orError_t error = keep_to_this_process(backing, all_devices)) {
+    munmap(start, 2 * all_devices);  // NOT PROVEN: the host refuses such advice only when it has no memory left
+    return error;                    // NOT PROVEN: the same
   }
   // Huge pages make the first touch several times cheaper. A kernel without them refuses, which costs speed only.
   (void)madvise(backing, all_devices, MADV_HUGEPAGE);
@@ -40,5 +48,6 @@ orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
   memory_per_device_ = memory_per_device;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-reserve
 
 }  // namespace openreg::driver

@@ -17,6 +17,7 @@ constexpr uint64_t kMinMemory = uint64_t{32} << 20;
 constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
 constexpr uint64_t kMemoryGranularity = uint64_t{2} << 20;
 
+// LITERALINCLUDE START: config-number
 // The number of a decimal text that may end in one of the suffixes; 0 when it is not one, or does not fit.
 uint64_t parse_number(std::string_view text, std::string_view suffixes) {
   uint64_t number = 0;
@@ -29,7 +30,9 @@ uint64_t parse_number(std::string_view text, std::string_view suffixes) {
   const auto shift = static_cast<unsigned>(10 * (suffix + 1));
   return number <= (UINT64_MAX >> shift) ? number << shift : 0;
 }
+// LITERALINCLUDE END: config-number
 
+// LITERALINCLUDE START: config-count
 orError_t read_device_count(int* count) {
   const char* text = std::getenv("OPENREG_DEVICE_COUNT");
   if (text == nullptr) return orSuccess;
@@ -40,7 +43,9 @@ orError_t read_device_count(int* count) {
   *count = static_cast<int>(number);
   return orSuccess;
 }
+// LITERALINCLUDE END: config-count
 
+// LITERALINCLUDE START: config-memory
 orError_t read_device_memory(size_t* memory) {
   const char* text = std::getenv("OPENREG_DEVICE_MEMORY");
   if (text == nullptr) return orSuccess;
@@ -54,7 +59,9 @@ orError_t read_device_memory(size_t* memory) {
   *memory = (number + kMemoryGranularity - 1) / kMemoryGranularity * kMemoryGranularity;
   return orSuccess;
 }
+// LITERALINCLUDE END: config-memory
 
+// LITERALINCLUDE START: config-launch
 orError_t read_launch_mode(LaunchMode* launch) {
   const char* text = std::getenv("OPENREG_LAUNCH");
   if (text == nullptr) return orSuccess;
@@ -78,5 +85,6 @@ orError_t read_config(Config* config) {
   if (const orError_t error = read_device_memory(&config->device_memory)) return error;
   return read_launch_mode(&config->launch);
 }
+// LITERALINCLUDE END: config-launch
 
 }  // namespace openreg::driver

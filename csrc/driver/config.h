@@ -7,6 +7,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: config-shape
 enum class LaunchMode { kAuto, kAsync, kInline };
 
 struct Config {
@@ -17,5 +18,6 @@ struct Config {
 
 // Reads the environment. A variable that is not set keeps its default.
 orError_t read_config(Config* config);
+// LITERALINCLUDE END: config-shape
 
 }  // namespace openreg::driver

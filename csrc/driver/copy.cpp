@@ -16,6 +16,7 @@ namespace {
 // waits, because a second copy of it would cost more than the wait gains.
 constexpr size_t kStagingBytes = size_t{1} << 20;
 
+// LITERALINCLUDE START: copy-side
 // One side of a copy.
 struct Side {
   Device* device = nullptr;  // null for host memory
@@ -24,7 +25,9 @@ struct Side {
 
   [[nodiscard]] bool pageable() const { return device == nullptr && !pinned; }
 };
+// LITERALINCLUDE END: copy-side
 
+// LITERALINCLUDE START: copy-work
 struct CopyWork {
   std::byte* dst;
   const std::byte* src;
@@ -42,6 +45,7 @@ struct StagedCopyWork {
   void run(Device&) { std::memcpy(dst, staged, bytes); }
   void release() { std::free(staged); }
 };
+// LITERALINCLUDE END: copy-work
 
 struct FillWork {
   std::byte* dst;
@@ -52,6 +56,7 @@ struct FillWork {
   void release() {}
 };
 
+// LITERALINCLUDE START: copy-look-up
 orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t bytes, Side* side) {
   if (pointer == nullptr) return fail(orErrorInvalidValue, "%s is null", name);
   if (const auto location = driver.space.locate(pointer)) {
@@ -72,7 +77,9 @@ orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t 
   }
   return orSuccess;
 }
+// LITERALINCLUDE END: copy-look-up
 
+// LITERALINCLUDE START: copy-kind
 orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
   constexpr const char* kNames[] = {"orMemcpyHostToHost", "orMemcpyHostToDevice", "orMemcpyDeviceToHost",
                                     "orMemcpyDeviceToDevice"};
@@ -84,7 +91,9 @@ orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
   return fail(orErrorInvalidMemcpyKind, "kind is %s, but src is %s memory and dst is %s memory; pass %s", kNames[kind],
               src.device != nullptr ? "device" : "host", dst.device != nullptr ? "device" : "host", kNames[actual]);
 }
+// LITERALINCLUDE END: copy-kind
 
+// LITERALINCLUDE START: copy-look-up-both
 orError_t look_up_both(Driver& driver, void* dst, const void* src, size_t bytes, orMemcpyKind kind, Side* dst_side,
                        Side* src_side) {
   if (const orError_t error = look_up(driver, "dst", dst, bytes, dst_side)) return error;
@@ -97,7 +106,9 @@ orError_t look_up_device(Driver& driver, const void* pointer, size_t bytes, Side
   if (side->device == nullptr) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
   return orSuccess;
 }
+// LITERALINCLUDE END: copy-look-up-both
 
+// LITERALINCLUDE START: copy-and-wait
 // Runs the work on the default stream of the device and waits for it.
 template <class Work>
 orError_t run_and_wait(Device& device, const Work& work) {
@@ -109,7 +120,9 @@ orError_t run_and_wait(Device& device, const Work& work) {
   }
   return device.synchronize(stream, sequence);
 }
+// LITERALINCLUDE END: copy-and-wait
 
+// LITERALINCLUDE START: copy-staged
 // Whether a copy from pageable memory is to be queued from a staging buffer. With an idle stream it is not: the
 // caller has to read the source anyway, and can as well write it to where it belongs.
 bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
@@ -119,15 +132,15 @@ bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
 
 orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {
   void* const staged = std::malloc(copy.bytes);
-  if (staged == nullptr) {
-    return fail(orErrorMemoryAllocation, "the host has no memory for a staging buffer of %zu bytes", copy.bytes);
-  }
+  if (staged == nullptr) return fail(orErrorMemoryAllocation, "no host memory to stage %zu bytes in", copy.bytes);
   std::memcpy(staged, copy.src, copy.bytes);
   uint64_t sequence = 0;
   return ref.stream->submit(ref.generation, Task(StagedCopyWork{copy.dst, staged, copy.bytes}), Placement::kQueue,
                             &sequence);
 }
+// LITERALINCLUDE END: copy-staged
 
+// LITERALINCLUDE START: copy-queue
 orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, size_t bytes) {
   Device& device = ref.stream->device();
   const CopyWork copy{dst.bytes, src.bytes, bytes};
@@ -144,9 +157,11 @@ orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, siz
   if (wait) ref.stream->wait(sequence);
   return orSuccess;
 }
+// LITERALINCLUDE END: copy-queue
 
 }  // namespace
 
+// LITERALINCLUDE START: copy-waiting
 orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) {
   const Call call("orMemcpy");
   Driver* driver = nullptr;
@@ -167,7 +182,9 @@ orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) 
   }
   return run_and_wait(*device, copy);
 }
+// LITERALINCLUDE END: copy-waiting
 
+// LITERALINCLUDE START: copy-queued
 orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
   const Call call("orMemcpyAsync");
   Driver* driver = nullptr;
@@ -181,7 +198,9 @@ orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind k
   if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
   return queue_copy(ref, dst_side, src_side, bytes);
 }
+// LITERALINCLUDE END: copy-queued
 
+// LITERALINCLUDE START: copy-fill
 orError_t orMemset(void* pointer, int value, size_t bytes) {
   const Call call("orMemset");
   Driver* driver = nullptr;
@@ -207,3 +226,4 @@ orError_t orMemsetAsync(void* pointer, int value, size_t bytes, orStream_t strea
   return ref.stream->submit(ref.generation, Task(FillWork{side.bytes, value, bytes}), device.placement(bytes),
                             &sequence);
 }
+// LITERALINCLUDE END: copy-fill

@@ -20,6 +20,7 @@ bool Device::begin() {
   return true;
 }
 
+// LITERALINCLUDE START: memory-device-wait
 template <class Wait>
 orError_t Device::synchronize_with(Wait wait) {
   if (const orError_t error = failure.refuse()) return error;
@@ -42,7 +43,9 @@ orError_t Device::synchronize() {
 orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
   return synchronize_with([&] { stream.wait(sequence); });
 }
+// LITERALINCLUDE END: memory-device-wait
 
+// LITERALINCLUDE START: memory-device-reset
 orError_t Device::reset() {
   const std::lock_guard lock(reset_mutex_);
   resetting_.store(true);
@@ -64,6 +67,7 @@ orError_t Device::reset() {
   resetting_.store(false);
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-device-reset
 
 Placement Device::placement(size_t bytes) const noexcept {
   return bytes <= kSmallWork             ? placement_when_waited_for()

@@ -27,6 +27,7 @@ class Device {
   // orDeviceReset.
   orError_t reset();
 
+// LITERALINCLUDE START: memory-device-parts
   // Whether work runs; otherwise it is dropped.
   [[nodiscard]] bool runs_work() const noexcept { return !stopping() && !failure.present(); }
   // Whether work that is running or waiting must end now.
@@ -36,6 +37,7 @@ class Device {
   orError_t synchronize();
   // The same for the work of one stream up to a sequence.
   orError_t synchronize(Stream& stream, uint64_t sequence);
+// LITERALINCLUDE END: memory-device-parts
 
   // Where a copy or kernel that touches `bytes` runs, and one that its caller waits for.
   [[nodiscard]] Placement placement(size_t bytes) const noexcept;

@@ -28,6 +28,7 @@ DeviceMemory::DeviceMemory(int device, const AddressSpace& space)
   free_blocks_.emplace(capacity_, 0);
 }
 
+// LITERALINCLUDE START: memory-allocate
 orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   const std::lock_guard lock(mutex_);
   const size_t needed = bytes <= capacity_ ? round_up(bytes, kAlignment) : bytes;
@@ -41,20 +42,8 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   const size_t start = fit->second;
   if (const orError_t error = commit(start + needed)) return error;
   const auto block = blocks_.find(start);
-  const size_t rest = block->second.bytes - needed;
-  try {
-    if (rest > 0) {
-      const auto remainder = blocks_.emplace(start + needed, Block{rest, 0}).first;
-      try {
-        free_blocks_.emplace(rest, start + needed);
-      } catch (const std::bad_alloc&) {
-        blocks_.erase(remainder);
-        throw;
-      }
-    }
-  } catch (const std::bad_alloc&) {
-    return fail(orErrorMemoryAllocation, "the host has no memory for the record of an allocation on openreg:%d",
-                device_);
+  if (const size_t rest = block->second.bytes - needed; rest > 0) {
+    if (const orError_t error = add_free_block(start + needed, rest)) return error;
   }
   free_blocks_.erase(fit);
   block->second = Block{needed, bytes};
@@ -62,6 +51,7 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   *offset = start;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-allocate
 
 orError_t DeviceMemory::check_start(size_t offset) const {
   const std::lock_guard lock(mutex_);
@@ -69,6 +59,7 @@ orError_t DeviceMemory::check_start(size_t offset) const {
   return find_start_locked(offset, &found);
 }
 
+// LITERALINCLUDE START: memory-free
 orError_t DeviceMemory::free(size_t offset) {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
@@ -79,7 +70,9 @@ orError_t DeviceMemory::free(size_t offset) {
   join_with_free_neighbours(blocks_.find(offset));
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-free
 
+// LITERALINCLUDE START: memory-check-range
 orError_t DeviceMemory::find(size_t offset, Allocation* allocation) const {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
@@ -103,7 +96,9 @@ orError_t DeviceMemory::check_range(size_t offset, size_t bytes) const {
   }
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-check-range
 
+// LITERALINCLUDE START: memory-clear
 void DeviceMemory::clear() {
   const std::lock_guard lock(mutex_);
   give_back_pages(0, committed_);
@@ -113,12 +108,14 @@ void DeviceMemory::clear() {
   free_blocks_.emplace(capacity_, 0);
   free_bytes_ = capacity_;
 }
+// LITERALINCLUDE END: memory-clear
 
 size_t DeviceMemory::free_bytes() const {
   const std::lock_guard lock(mutex_);
   return free_bytes_;
 }
 
+// LITERALINCLUDE START: memory-find
 orError_t DeviceMemory::find_locked(size_t offset, Blocks::const_iterator* found) const {
   const auto block = std::prev(blocks_.upper_bound(offset));
   if (block->second.requested == 0) {
@@ -139,7 +136,25 @@ orError_t DeviceMemory::find_start_locked(size_t offset, Blocks::const_iterator*
   }
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-find
 
+orError_t DeviceMemory::add_free_block(size_t start, size_t bytes) {
+  try {
+    const auto block = blocks_.emplace(start, Block{bytes, 0}).first;
+    try {
+      free_blocks_.emplace(bytes, start);
+    } catch (const std::bad_alloc&) {
+      blocks_.erase(block);
+      throw;
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(orErrorMemoryAllocation, "the host has no memory for the record of an allocation on openreg:%d",
+                device_);
+  }
+  return orSuccess;
+}
+
+// LITERALINCLUDE START: memory-commit
 orError_t DeviceMemory::commit(size_t end) {
   if (end <= committed_) return orSuccess;
   const size_t wanted = std::min(round_up(end, AddressSpace::kSegment), capacity_);
@@ -150,7 +165,9 @@ orError_t DeviceMemory::commit(size_t end) {
   committed_ = wanted;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-commit
 
+// LITERALINCLUDE START: memory-join
 void DeviceMemory::join_with_free_neighbours(Blocks::iterator block) {
   if (const auto next = std::next(block); next != blocks_.end() && next->second.requested == 0) {
     free_blocks_.erase({next->second.bytes, next->first});
@@ -168,7 +185,10 @@ void DeviceMemory::join_with_free_neighbours(Blocks::iterator block) {
   block->second.requested = 0;
   free_blocks_.emplace(block->second.bytes, block->first);
 }
+// LITERALINCLUDE END: memory-join
 
+// LITERALINCLUDE START: memory-give-back
+// Only whole pages: a page at an edge holds bytes of the neighbour, too.
 void DeviceMemory::give_back_pages(size_t begin, size_t end) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t first = round_up(begin, page);
@@ -176,5 +196,6 @@ void DeviceMemory::give_back_pages(size_t begin, size_t end) const {
   // The host may refuse (locked memory, for example): then the pages stay, which costs memory only.
   if (first < last) (void)madvise(space_.backing({device_, first}), last - first, MADV_DONTNEED);
 }
+// LITERALINCLUDE END: memory-give-back
 
 }  // namespace openreg::driver

@@ -17,6 +17,7 @@ class DeviceMemory {
  public:
   static constexpr size_t kAlignment = 512;
 
+// LITERALINCLUDE START: memory-device-contract
   struct Allocation {
     size_t offset = 0;
     size_t bytes = 0;  // as requested
@@ -39,8 +40,10 @@ class DeviceMemory {
 
   [[nodiscard]] size_t free_bytes() const;
   [[nodiscard]] size_t total_bytes() const { return capacity_; }
+// LITERALINCLUDE END: memory-device-contract
 
  private:
+// LITERALINCLUDE START: memory-blocks
   struct Block {
     size_t bytes;      // a multiple of kAlignment
     size_t requested;  // 0 for a free block
@@ -51,6 +54,7 @@ class DeviceMemory {
   // All below: Requires: mutex_ is held.
   orError_t find_locked(size_t offset, Blocks::const_iterator* found) const;
   orError_t find_start_locked(size_t offset, Blocks::const_iterator* found) const;
+  orError_t add_free_block(size_t start, size_t bytes);
   orError_t commit(size_t end);
   void join_with_free_neighbours(Blocks::iterator block);
   void give_back_pages(size_t begin, size_t end) const;
@@ -63,6 +67,7 @@ class DeviceMemory {
   std::set<std::pair<size_t, size_t>> free_blocks_;  // (bytes, offset): the first that is large enough fits best
   size_t free_bytes_;
   size_t committed_ = 0;  // bytes from the start that kernels can access; never shrinks
+// LITERALINCLUDE END: memory-blocks
 };
 
 }  // namespace openreg::driver

@@ -21,6 +21,7 @@ std::atomic<Driver*> g_driver{nullptr};
 std::atomic<bool> g_forked{false};
 thread_local int t_device = 0;
 
+// LITERALINCLUDE START: memory-driver-start
 orError_t start_driver(Driver** driver) {
   const std::lock_guard lock(start_mutex());
   *driver = g_driver.load();
@@ -41,9 +42,11 @@ orError_t start_driver(Driver** driver) {
   g_driver.store(*driver);
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-driver-start
 
 }  // namespace
 
+// LITERALINCLUDE START: memory-driver-get
 orError_t get_driver(Driver** driver) {
   if (inside_kernel()) {
     return fail(orErrorNotSupported,
@@ -64,9 +67,11 @@ orError_t get_driver_in_kernel(Driver** driver) {
   }
   return start_driver(driver);
 }
+// LITERALINCLUDE END: memory-driver-get
 
 Driver* started_driver() noexcept { return g_driver.load(); }
 
+// LITERALINCLUDE START: memory-find-device
 void cut_off_driver() noexcept {
   if (g_driver.exchange(nullptr) != nullptr) g_forked.store(true);
 }
@@ -80,6 +85,7 @@ orError_t Driver::find_device(int index, Device** device) {
 }
 
 Device& Driver::current_device() { return devices[static_cast<size_t>(t_device)]; }
+// LITERALINCLUDE END: memory-find-device
 
 orError_t Driver::find_stream(orStream_t handle, StreamRef* ref) {
   if (handle == nullptr) {
@@ -115,6 +121,7 @@ orError_t Driver::find_event(orEvent_t handle, EventRef* ref) {
 
 using namespace openreg::driver;
 
+// LITERALINCLUDE START: memory-devices-count
 orError_t orDriverGetVersion(int* version) {
   const Call call("orDriverGetVersion");
   if (version == nullptr) return fail(orErrorInvalidValue, "version is null");
@@ -130,7 +137,9 @@ orError_t orGetDeviceCount(int* count) {
   *count = static_cast<int>(driver->devices.size());
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-devices-count
 
+// LITERALINCLUDE START: memory-devices-current
 orError_t orGetDevice(int* device) {
   const Call call("orGetDevice");
   if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
@@ -147,7 +156,9 @@ orError_t orSetDevice(int device) {
   t_device = found->index;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-devices-current
 
+// LITERALINCLUDE START: memory-devices-properties
 orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
   const Call call("orGetDeviceProperties");
   if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
@@ -159,3 +170,4 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
                              kMajor, kMinor};
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-devices-properties

@@ -25,6 +25,7 @@ struct EventRef {
   uint64_t generation = 0;
 };
 
+// LITERALINCLUDE START: memory-driver-parts
 struct Driver {
   AddressSpace space;
   std::deque<Device> devices;
@@ -44,6 +45,7 @@ struct Driver {
     }
   }
 };
+// LITERALINCLUDE END: memory-driver-parts
 
 // The driver, started on the first call. Refuses in a forked child of a process that had started it, and inside a
 // kernel, where waiting for the device could mean waiting for itself.

@@ -14,6 +14,7 @@ struct ErrorText {
   const char* sentence;
 };
 
+// LITERALINCLUDE START: memory-error-texts
 constexpr std::array<ErrorText, 16> kErrorTexts = {{
     {"orSuccess", "no error"},
     {"orErrorInvalidValue", "an argument is null or outside its range"},
@@ -39,7 +40,9 @@ const ErrorText& error_text(orError_t error) {
   const auto index = static_cast<size_t>(error);
   return index < kErrorTexts.size() ? kErrorTexts[index] : kUnknownError;
 }
+// LITERALINCLUDE END: memory-error-texts
 
+// LITERALINCLUDE START: memory-error-thread
 struct ThreadErrors {
   const char* function = "";
   orError_t last = orSuccess;  // cleared by orGetLastError
@@ -55,9 +58,11 @@ struct ThreadErrors {
 };
 
 thread_local ThreadErrors t_errors;
+// LITERALINCLUDE END: memory-error-thread
 
 }  // namespace
 
+// LITERALINCLUDE START: memory-error-fail
 Call::Call(const char* function) noexcept : previous_(t_errors.function) { t_errors.function = function; }
 
 Call::~Call() { t_errors.function = previous_; }
@@ -72,7 +77,9 @@ orError_t fail(orError_t error, const char* format, ...) noexcept {
   errors.last = error;
   return error;
 }
+// LITERALINCLUDE END: memory-error-fail
 
+// LITERALINCLUDE START: memory-error-staying
 orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,
                            uint64_t seen) noexcept {
   (void)fail(error, "%s", text);
@@ -83,12 +90,14 @@ orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<
   errors.resets_seen = seen;
   return error;
 }
+// LITERALINCLUDE END: memory-error-staying
 
 }  // namespace openreg::driver
 
 using openreg::driver::error_text;
 using openreg::driver::t_errors;
 
+// LITERALINCLUDE START: memory-error-last
 const char* orGetErrorName(orError_t error) { return error_text(error).name; }
 
 const char* orGetErrorString(orError_t error) { return error_text(error).sentence; }
@@ -102,3 +111,4 @@ orError_t orGetLastError() {
 }
 
 const char* orGetErrorDetail() { return t_errors.detail; }
+// LITERALINCLUDE END: memory-error-last

@@ -9,6 +9,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: memory-error-call
 // Names the function that the thread is in, for the texts of `fail`. One stands at the top of every function of the
 // interface. They nest, because a kernel that runs on the calling thread may call the driver again.
 class Call {
@@ -21,6 +22,7 @@ class Call {
  private:
   const char* previous_;
 };
+// LITERALINCLUDE END: memory-error-call
 
 // Keeps the error and its text, and returns the error.
 [[gnu::format(printf, 2, 3)]] orError_t fail(orError_t error, const char* format, ...) noexcept;

@@ -5,6 +5,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: memory-failure-states
 void Failure::store(const std::string& text) {
   const std::lock_guard lock(mutex_);
   if (present()) return;
@@ -25,7 +26,9 @@ void Failure::clear() {
   lost_.store(false);
   state_.store(State::kNone);
 }
+// LITERALINCLUDE END: memory-failure-states
 
+// LITERALINCLUDE START: memory-failure-report
 orError_t Failure::report() {
   if (!present()) return orSuccess;
   {
@@ -40,5 +43,6 @@ orError_t Failure::raise() const {
   if (!present()) return orSuccess;  // another thread has reset the device meanwhile
   return fail_until_reset(lost() ? orErrorDeviceLost : orErrorLaunchFailure, text_.c_str(), resets_, resets());
 }
+// LITERALINCLUDE END: memory-failure-report
 
 }  // namespace openreg::driver

@@ -14,6 +14,7 @@ namespace openreg::driver {
 // function that synchronises; from then on every function that touches the device refuses, until the reset.
 class Failure {
  public:
+// LITERALINCLUDE START: memory-failure-contract
   // Whether the device has failed: then it drops its work.
   [[nodiscard]] bool present() const noexcept { return state_.load() != State::kNone; }
   [[nodiscard]] bool lost() const noexcept { return lost_.load(); }
@@ -30,6 +31,7 @@ class Failure {
   [[nodiscard]] orError_t refuse() const { return state_.load() == State::kReported ? raise() : orSuccess; }
   // For functions that synchronise: the failure, which counts as reported from now on.
   [[nodiscard]] orError_t report();
+// LITERALINCLUDE END: memory-failure-contract
 
  private:
   enum class State { kNone, kStored, kReported };

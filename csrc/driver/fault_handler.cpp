@@ -21,6 +21,7 @@ namespace {
 const AddressSpace* g_space = nullptr;  // set before the handler is installed, never changed afterwards
 struct sigaction g_previous;
 
+// LITERALINCLUDE START: memory-fault-line
 // A line of text, built without the C library's formatted output.
 class Line {
  public:
@@ -47,7 +48,9 @@ class Line {
   char text_[256];
   size_t used_ = 0;
 };
+// LITERALINCLUDE END: memory-fault-line
 
+// LITERALINCLUDE START: memory-fault-address
 // The address whose access failed. A handler that was installed later, as Python's faulthandler may be, sees the fault
 // first, puts this one back and raises the signal anew; such a signal brings no address, but the thread's context
 // still has that of its last fault.
@@ -60,7 +63,9 @@ const void* fault_address(const siginfo_t& info, const void* context) {
   return reinterpret_cast<const void*>(machine.fault_address);
 #endif
 }
+// LITERALINCLUDE END: memory-fault-address
 
+// LITERALINCLUDE START: memory-fault-chain
 // Hands the fault to the handler that was there before. Without one, the default action is restored: the access is
 // repeated on return from this handler, and ends the process with the usual signal and core dump.
 void chain(int signal_number, siginfo_t* info, void* context) {
@@ -72,6 +77,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
     signal(signal_number, SIG_DFL);
   }
 }
+// LITERALINCLUDE END: memory-fault-chain
 
 // LITERALINCLUDE START: driver-fault-message
 void handle_fault(int signal_number, siginfo_t* info, void* context) {
@@ -92,17 +98,17 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
 
 }  // namespace
 
+// LITERALINCLUDE START: memory-fault-handler
 orError_t explain_device_faults(const AddressSpace& space) {
   g_space = &space;
   struct sigaction action = {};
   action.sa_sigaction = handle_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGSEGV, &action, &g_previous) != 0) {
-    return fail(orErrorInitialization, "the handler that explains accesses to device memory was refused (%s)",
-                std::strerror(errno));
-  }
+  const int refused = sigaction(SIGSEGV, &action, &g_previous);
+  if (refused != 0) return fail(orErrorInitialization, "SIGSEGV cannot be handled (%s)", std::strerror(errno));
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-fault-handler
 
 }  // namespace openreg::driver

@@ -7,6 +7,7 @@ using namespace openreg::driver;
 
 namespace {
 
+// LITERALINCLUDE START: memory-locate-for-free
 // The device memory that a pointer given to orFree lies in.
 orError_t locate_for_free(const Driver& driver, const void* pointer, Location* location) {
   if (const auto found = driver.space.locate(pointer)) {
@@ -16,9 +17,11 @@ orError_t locate_for_free(const Driver& driver, const void* pointer, Location* l
   if (find_pinned(pointer)) return fail(orErrorInvalidPointer, "%p is pinned memory; free it with orFreeHost", pointer);
   return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
 }
+// LITERALINCLUDE END: memory-locate-for-free
 
 }  // namespace
 
+// LITERALINCLUDE START: memory-malloc
 orError_t orMalloc(void** pointer, size_t bytes) {
   const Call call("orMalloc");
   if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
@@ -36,7 +39,9 @@ orError_t orMalloc(void** pointer, size_t bytes) {
   *pointer = driver->space.device_pointer({device.index, offset});
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-malloc
 
+// LITERALINCLUDE START: memory-release
 orError_t orFree(void* pointer) {
   const Call call("orFree");
   Driver* driver = nullptr;
@@ -50,7 +55,9 @@ orError_t orFree(void* pointer) {
   if (const orError_t error = device.synchronize()) return error;
   return device.memory.free(location.offset);
 }
+// LITERALINCLUDE END: memory-release
 
+// LITERALINCLUDE START: memory-room-left
 orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   const Call call("orMemGetInfo");
   if (free_bytes == nullptr || total_bytes == nullptr) {
@@ -64,7 +71,9 @@ orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *total_bytes = device.memory.total_bytes();
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-room-left
 
+// LITERALINCLUDE START: memory-attributes
 orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer) {
   const Call call("orPointerGetAttributes");
   if (attributes == nullptr) return fail(orErrorInvalidValue, "attributes is null");
@@ -83,3 +92,4 @@ orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* po
   }
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-attributes

@@ -20,13 +20,19 @@ namespace {
 
 class PinnedBlocks {
  public:
-  // Throws std::bad_alloc when the host has no memory for the record.
-  void add(void* base, size_t bytes) {
+  // False when the host has no memory for the record.
+  bool add(void* base, size_t bytes) {
     const std::lock_guard lock(mutex_);
-    blocks_.emplace(static_cast<std::byte*>(base), bytes);
+    try {
+      blocks_.emplace(static_cast<std::byte*>(base), bytes);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     count_.store(blocks_.size());
+    return true;
   }
 
+// LITERALINCLUDE START: memory-pinned-find
   std::optional<PinnedBlock> find(const void* pointer) const {
     if (count_.load() == 0) return std::nullopt;
     const std::lock_guard lock(mutex_);
@@ -46,6 +52,7 @@ class PinnedBlocks {
     count_.store(blocks_.size());
     return true;
   }
+// LITERALINCLUDE END: memory-pinned-find
 
  private:
   mutable std::mutex mutex_;
@@ -58,6 +65,7 @@ PinnedBlocks& pinned_blocks() {
   return blocks;
 }
 
+// LITERALINCLUDE START: memory-pinned-start
 // Checks that a block starts at the pointer.
 orError_t check_pinned_start(const Driver& driver, const void* pointer, PinnedBlock* block) {
   const auto found = find_pinned(pointer);
@@ -77,6 +85,13 @@ orError_t check_pinned_start(const Driver& driver, const void* pointer, PinnedBl
   *block = *found;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-pinned-start
+
+orError_t unmap(const PinnedBlock& block) {
+  if (munmap(block.base, block.bytes) == 0) return orSuccess;
+  return fail(orErrorInvalidPointer, "the host could not unmap %zu bytes of pinned memory at %p (%s)", block.bytes,
+              block.base, std::strerror(errno));
+}
 
 }  // namespace
 
@@ -86,6 +101,7 @@ std::optional<PinnedBlock> find_pinned(const void* pointer) { return pinned_bloc
 
 using namespace openreg::driver;
 
+// LITERALINCLUDE START: memory-pinned-malloc
 orError_t orMallocHost(void** pointer, size_t bytes) {
   const Call call("orMallocHost");
   if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
@@ -98,16 +114,16 @@ orError_t orMallocHost(void** pointer, size_t bytes) {
     return fail(orErrorMemoryAllocation, "the host has no room for %zu bytes of pinned memory (%s)", bytes,
                 std::strerror(errno));
   }
-  try {
-    pinned_blocks().add(base, bytes);
-  } catch (const std::bad_alloc&) {
-    munmap(base, bytes);
-    return fail(orErrorMemoryAllocation, "the host has no memory for the record of a pinned block");
+  if (!pinned_blocks().add(base, bytes)) {
+    munmap(base, bytes);  // NOT PROVEN: the host would have to run out of memory between two lines
+    return fail(orErrorMemoryAllocation, "no memory for the record of a pinned block");  // NOT PROVEN: the same
   }
   *pointer = base;
   return orSuccess;
 }
+// LITERALINCLUDE END: memory-pinned-malloc
 
+// LITERALINCLUDE START: memory-pinned-free
 orError_t orFreeHost(void* pointer) {
   const Call call("orFreeHost");
   Driver* driver = nullptr;
@@ -119,9 +135,6 @@ orError_t orFreeHost(void* pointer) {
   if (!pinned_blocks().remove(pointer)) {
     return fail(orErrorInvalidPointer, "%p was freed by another thread meanwhile", pointer);
   }
-  if (munmap(block.base, block.bytes) != 0) {
-    return fail(orErrorInvalidPointer, "the host could not unmap %zu bytes of pinned memory at %p (%s)", block.bytes,
-                block.base, std::strerror(errno));
-  }
-  return orSuccess;
+  return unmap(block);
 }
+// LITERALINCLUDE END: memory-pinned-free

@@ -17,6 +17,7 @@ namespace {
 
 std::atomic<bool> g_ending{false};
 
+// LITERALINCLUDE START: memory-process-fork
 void before_fork() { start_mutex().lock(); }
 
 void after_fork_in_parent() { start_mutex().unlock(); }
@@ -30,7 +31,9 @@ void after_fork_in_child() {
 [[gnu::constructor]] void watch_forks() {
   if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) std::abort();
 }
+// LITERALINCLUDE END: memory-process-fork
 
+// LITERALINCLUDE START: memory-process-end
 void end_workers() {
   Driver* const driver = started_driver();
   if (driver == nullptr) return;  // a forked child has no workers
@@ -49,5 +52,6 @@ std::mutex& start_mutex() {
 bool process_is_ending() noexcept { return g_ending.load(); }
 
 bool watch_process_end() noexcept { return std::atexit(end_workers) == 0; }
+// LITERALINCLUDE END: memory-process-end
 
 }  // namespace openreg::driver
