@@ -114,14 +114,14 @@ def build(_arguments: list[str]) -> None:
 
 def test(arguments: list[str]) -> None:
     """Runs the tests; pytest's summary is the last line."""
-    _prepare("test", "docs")
+    _prepare("test", "docs", "mutate")
     sys.exit(_run([sys.executable, "-m", "pytest", *arguments]))
 
 
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
     started = time.monotonic()
-    _prepare("docs", "test", "check")
+    _prepare("docs", "test", "check", "mutate")
     failed = checks.run_all()
     if failed:
         raise Fault(f"make check: {', '.join(failed)} failed; see above")

@@ -1,5 +1,6 @@
-"""A compiler for examples that compile programs: what was compiled before is copied. The mutants are all in one text,
-so that each mutant finds the same program.
+"""A compiler for examples that compile programs of their own: what was compiled before is copied.
+
+All mutants are in one text, so each of them finds the same program.
 
 Arguments: the folder of the copies, the compiler and its options; then what the example gives to its compiler.
 """

@@ -23,8 +23,8 @@ _LOCK = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)\b")
 # Registrations by a macro outside any function, and which of their arguments may be null instead.
 _REGISTRATIONS = {"REGISTER_PRIVATEUSE1_DISPATCH": 1, "REGISTER_ALLOCATOR": 1, "REGISTER_HOST_ALLOCATOR": 1}
 _OPTIONAL_REGISTRATIONS = {"C10_REGISTER_GUARD_IMPL"}
-# What tree-sitter cannot read is hidden from it: macros in front of declarations, the braces of `extern "C"`, and a type
-# in the condition of a for.
+# What tree-sitter cannot read is hidden from it: macros in front of declarations, the braces of `extern "C"`, and a
+# type in the condition of a for.
 _HIDDEN = re.compile(
     rb"\bOPENREG_EXPORT\b|\bOR_(?:API|CALL)\b|\bOR_(?=ENUM\b)"
     rb'|extern "C" \{(?=\n#)|(?<=#ifdef __cplusplus\n)\}(?=\n#endif)'
@@ -69,7 +69,7 @@ def _text(node: Node | None) -> str:
     for comment in sorted(_comments(node), key=lambda found: found.start_byte, reverse=True):
         start, end = comment.start_byte - node.start_byte, comment.end_byte - node.start_byte
         text = text[:start] + text[end:]
-    return " ".join(text.decode().split("\n"))
+    return " ".join(line.strip() for line in text.decode().split("\n"))
 
 
 def _comments(node: Node) -> Iterator[Node]:
@@ -200,8 +200,10 @@ class _Reader:
 
     def on_throw_statement(self, node: Node) -> None:
         block = node.parent
-        ends_function = block is not None and block.parent is not None and block.parent.type == "function_definition"
-        if not ends_function or block.named_children[-1] != node:
+        function = block.parent if block is not None else None
+        # At the end of a function nothing would be returned.
+        last = block is not None and block.named_children[-1] == node
+        if not (last and function is not None and function.type == "function_definition"):
             self._removal("statement removed", node)
 
     def on_declaration(self, node: Node) -> None:
@@ -209,9 +211,8 @@ class _Reader:
         kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
         if kind is None or declarator is None or kind.type in {"primitive_type", "placeholder_type_specifier"}:
             return
-        name = declarator
-        if declarator.type in {"init_declarator", "function_declarator"}:
-            name = declarator.child_by_field_name("declarator")
+        initialised = declarator.type in {"init_declarator", "function_declarator"}
+        name = declarator.child_by_field_name("declarator") if initialised else declarator
         if name is None or name.type != "identifier" or _is(node, "static") or _is_used_after(node, _text(name)):
             return
         operator = "lock removed" if _LOCK.search(_text(kind)) else "guard removed"

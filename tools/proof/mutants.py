@@ -68,7 +68,7 @@ class Source:
 
 
 def identified(mutants: Iterable[Mutant], text: bytes) -> list[Mutant]:
-    """The mutants with their identities: of equal ones on equal lines of a file, the first has another than the second."""
+    """The mutants with their identities. Equal ones on equal lines of a file are told apart by their order."""
     lines = text.decode().splitlines()
     seen: dict[str, int] = {}
     found = []

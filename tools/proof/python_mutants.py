@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 from proof.mutants import CHOSEN, Insertion, Source
 
@@ -89,12 +89,6 @@ class _Reader:
         )
         self._add(operator, node, alternative, around)
 
-    def _changed(self, operator: str, node: ast.expr, change: Callable[[Any], object]) -> None:
-        """An expression that becomes what ``change`` makes of a copy of it."""
-        other = copy.deepcopy(node)
-        change(other)
-        self._choice(operator, node, ast.unparse(other))
-
     def _removal(self, operator: str, node: ast.stmt) -> None:
         """A statement that is not executed."""
         start = self._span(node)[0]
@@ -159,11 +153,14 @@ class _Reader:
             decided = node in self.decided and len(node.ops) == 1 and isinstance(operator, _EQUALITIES)
             if type(operator) in _OTHER and not decided:
                 name, other = _OTHER[type(operator)]
-                self._changed(name, node, lambda changed, at=index, to=other: changed.ops.__setitem__(at, to()))
+                changed = copy.copy(node)
+                changed.ops = [*node.ops[:index], cast("ast.cmpop", other()), *node.ops[index + 1 :]]
+                self._choice(name, node, ast.unparse(changed))
 
     def on_boolop(self, node: ast.BoolOp) -> None:
         for index in range(len(node.values)):
-            self._changed("operand removed", node, lambda changed, at=index: changed.values.pop(at))
+            changed = ast.BoolOp(node.op, [*node.values[:index], *node.values[index + 1 :]])
+            self._choice("operand removed", node, ast.unparse(changed))
 
     def on_binop(self, node: ast.BinOp) -> None:
         text = any(
@@ -171,7 +168,8 @@ class _Reader:
         )
         if type(node.op) in _OTHER and not text:
             name, other = _OTHER[type(node.op)]
-            self._changed(name, node, lambda changed: setattr(changed, "op", other()))
+            changed = ast.BinOp(node.left, cast("ast.operator", other()), node.right)
+            self._choice(name, node, ast.unparse(changed))
 
     def on_unaryop(self, node: ast.UnaryOp) -> None:
         if not isinstance(node.op, ast.UAdd) and node not in self.decided:
@@ -187,11 +185,8 @@ class _Reader:
         for index in range(len(node.args) - 1):
             one, other = node.args[index : index + 2]
             if isinstance(one, _NAMES) and isinstance(other, _NAMES) and ast.dump(one) != ast.dump(other):
-                self._changed("arguments swapped", node, lambda changed, at=index: _swap(changed.args, at))
-
-
-def _swap(arguments: list[ast.expr], at: int) -> None:
-    arguments[at : at + 2] = reversed(arguments[at : at + 2])
+                arguments = [*node.args[:index], other, one, *node.args[index + 2 :]]
+                self._choice("arguments swapped", node, ast.unparse(ast.Call(node.func, arguments, node.keywords)))
 
 
 def _is_number(node: ast.expr) -> bool:

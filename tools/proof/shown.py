@@ -85,4 +85,6 @@ def _add(shown: Shown, path: str, text: bytes) -> None:
 
 def read_source(path: str, text: bytes, lines: set[int]) -> Source:
     """Finds the mutants on some lines of a source."""
-    return (python_mutants if path.endswith(".py") else cxx_mutants).read(path, text, lines)
+    if path.endswith(".py"):
+        return python_mutants.read(path, text, lines)
+    return cxx_mutants.read(path, text, lines)

@@ -1,0 +1,291 @@
+"""``make mutate`` on a small repository with planted faults, from the pages to the written result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from environment import Fault
+from proof import mutate, pages, sandbox, trial
+
+from tests.docs.conftest import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CMAKE = """\
+cmake_minimum_required(VERSION 3.25)
+project(toy LANGUAGES CXX)
+add_library(toy SHARED csrc/toy.cpp)
+install(TARGETS toy LIBRARY DESTINATION torch_openreg/lib)
+"""
+PROJECT = """\
+[project]
+name = "toy"
+version = "1.0"
+[project.entry-points."toy"]
+toy = "toy"
+"""
+REGIONS = {
+    # Every mutant of it is killed: one that never ends, and one that crashes, too.
+    "toy-count": """\
+extern "C" int count_down(int n) {
+  int steps = 0;
+  while (n > 0) {
+    --n;
+    ++steps;
+  }
+  return steps;
+}
+""",
+    # The example runs it and does not look.
+    "toy-unseen": 'extern "C" int unseen(int n) { return n + 7; }\n',
+    # No example runs it.
+    "toy-unreached": 'extern "C" int unreached(int n) { return n + 7; }\n',
+    # The boundary makes no difference.
+    "toy-limit": """\
+extern "C" int limited(int value, int limit) {
+  if (value > limit) {
+    value = limit;
+  }
+  return value;
+}
+""",
+    # Swapped, the arguments of `at` do not compile.
+    "toy-index": """\
+static int at(const int* numbers, int index) { return numbers[index]; }
+extern "C" int third(const int* numbers) {
+  const int index = 2;
+  return at(numbers, index);
+}
+""",
+    "toy-guard": """\
+static int depth = 5;
+struct Deeper {
+  Deeper() { ++depth; }
+  ~Deeper() { --depth; }
+};
+extern "C" int deep() {
+  const Deeper deeper;
+  return depth;
+}
+""",
+}
+PYTHON = """\
+def is_small(n: int) -> bool:
+    return n < 10
+
+
+def named(n: int) -> str:
+    return str(n)
+"""
+EXAMPLES = """\
+```{doctest}
+>>> import ctypes, torch_openreg
+>>> toy = ctypes.CDLL("torch_openreg/lib/libtoy.so")
+>>> [toy.count_down(n) for n in (0, 3)]
+[0, 3]
+>>> _ = toy.unseen(1)
+>>> [toy.limited(n, 5) for n in (1, 8)]
+[1, 5]
+>>> toy.third((ctypes.c_int * 4)(4, 5, 6, 7))
+6
+>>> [toy.deep(), toy.deep()]
+[6, 6]
+```
+"""
+ISOLATED = """\
+```{console-run}
+$ python -c "from torch_openreg import is_small, named; print(is_small(9), named(2))"
+True 2
+```
+"""
+EXCUSE = {
+    "path": "csrc/toy.cpp",
+    "line": "if (value > limit) {",
+    "operator": "boundary",
+    "before": "value > limit",
+    "after": "(value) >= (limit)",
+    "reason": "At the limit both give the limit.",
+}
+
+
+def excuse(**changed: str) -> str:
+    return "[[mutant]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in (EXCUSE | changed).items())
+
+
+def show(path: str, region: str) -> str:
+    markers = "".join(f':{option}: "LITERALINCLUDE {end}: {region}"\n' for option, end in MARKERS)
+    return f"```{{literalinclude}} /{path}\n{markers}```\n\n"
+
+
+MARKERS = (("start-after", "START"), ("end-before", "END"))
+
+
+def marked(region: str, code: str, comment: str) -> str:
+    return f"{comment} LITERALINCLUDE START: {region}\n{code}{comment} LITERALINCLUDE END: {region}\n\n"
+
+
+class Toy(Repository):
+    """A repository whose library has a region for each kind of end that a mutant can come to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        (root / "csrc" / "hooks.cpp").unlink()
+        self.write("CMakeLists.txt", CMAKE)
+        self.write("pyproject.toml", PROJECT)
+        self.write(".gitignore", "/build/\n/docs/build/\n__pycache__/\n")
+        self.write("csrc/toy.cpp", "".join(marked(name, code, "//") for name, code in REGIONS.items()))
+        self.write("torch_openreg/__init__.py", marked("toy-small", PYTHON, "#"))
+        self.write("docs/proof/equivalent.toml", excuse())
+        shown = "".join(show("csrc/toy.cpp", name) for name in REGIONS)
+        self.page("# Toy\n\n" + shown + show("torch_openreg/__init__.py", "toy-small") + EXAMPLES + ISOLATED)
+        subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+
+    def regions(self) -> dict[str, dict[str, Any]]:
+        data = json.loads((self.root / "docs/proof/mutants.json").read_text(encoding="utf-8"))
+        return {entry["region"]: entry for entry in data["regions"]}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
+    """A repository whose mutants were all tried once."""
+    repository = Toy(tmp_path_factory.mktemp("toy"))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (mutate, pages, sandbox):
+            patch.setattr(module, "ROOT", repository.root)
+        patch.setattr(trial, "MARGIN", 1.0)
+        patch.chdir(repository.root)
+        mutate.main([])
+        yield repository
+
+
+def log(toy: Toy, start: str) -> list[str]:
+    lines = (toy.root / "docs/build/mutate/log").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if start in line]
+
+
+def test_mutants_are_killed(toy: Toy) -> None:
+    count = toy.regions()["toy-count"]
+    assert (count["killed"], count["survived"], count["pages"]) == (7, [], ["index"])
+    (endless,) = log(toy, "--n; -> (nothing)")
+    assert "killed by docs/source/index.md" in endless
+    assert "still running after" in endless
+    assert toy.regions()["toy-guard"]["survived"] == []
+    assert [line for line in log(toy, "guard removed") if "killed" in line]
+
+
+def test_a_mutant_at_which_no_example_looks_survives(toy: Toy) -> None:
+    unseen = toy.regions()["toy-unseen"]
+    assert unseen["killed"] == 0
+    assert [(one["operator"], one["before"], one["after"]) for one in unseen["survived"]] == [
+        ("arithmetic", "n + 7", "(n) - (7)"),
+        ("literal", "7", "7 + 1"),
+    ]
+    assert len({one["id"] for one in unseen["survived"]}) == 2
+    assert {one["line"] for one in unseen["survived"]} == {unseen["first"]}
+    lines = log(toy, f"csrc/toy.cpp:{unseen['first']}:")
+    assert [": survived (" in line for line in lines] == [True, True]
+
+
+def test_what_no_example_reaches_survives_without_a_run(toy: Toy) -> None:
+    assert len(toy.regions()["toy-unreached"]["survived"]) == 2
+    assert len(log(toy, ": not reached (0.0 s)")) == 2
+
+
+def test_an_equivalent_mutant_is_told_apart(toy: Toy) -> None:
+    limit = toy.regions()["toy-limit"]
+    assert limit["survived"] == []
+    assert [(one["operator"], one["reason"]) for one in limit["equivalent"]] == [("boundary", EXCUSE["reason"])]
+
+
+def test_what_does_not_compile_counts_for_nothing(toy: Toy) -> None:
+    index = toy.regions()["toy-index"]
+    assert (index["refused"], index["survived"]) == (1, [])
+
+
+def test_a_mutant_of_python_is_killed_in_a_process_of_its_own(toy: Toy) -> None:
+    small = toy.regions()["toy-small"]
+    assert small["killed"] == 1
+    assert [one["operator"] for one in small["survived"]] == ["boundary", "literal"]
+
+
+def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    before = toy.regions()
+    source = (toy.root / "csrc/toy.cpp").read_text(encoding="utf-8")
+    toy.write("csrc/toy.cpp", "\n" + source)
+    mutate.main([])
+    assert "0 listings tried" in capsys.readouterr().out
+    after = toy.regions()["toy-unseen"]
+    assert after["first"] == before["toy-unseen"]["first"] + 1
+    assert {one["line"] for one in after["survived"]} == {after["first"]}
+    toy.write("csrc/toy.cpp", source)
+
+
+def test_a_new_excuse_needs_no_run(toy: Toy) -> None:
+    result = (toy.root / "docs/proof/mutants.json").read_text(encoding="utf-8")
+    change = {
+        "line": PYTHON.splitlines()[1].strip(),
+        "before": "n < 10",
+        "after": "n <= 10",
+        "path": "torch_openreg/__init__.py",
+    }
+    toy.write("docs/proof/equivalent.toml", excuse() + excuse(**change))
+    mutate.main([])
+    small = toy.regions()["toy-small"]
+    assert [one["operator"] for one in small["survived"]] == ["literal"]
+    assert [one["operator"] for one in small["equivalent"]] == ["boundary"]
+    toy.write("docs/proof/equivalent.toml", excuse())
+    toy.write("docs/proof/mutants.json", result)
+
+
+def test_excuses_must_hold(toy: Toy) -> None:
+    for change, message in (
+        ({"line": "if (value < limit) {"}, "does not exist"),
+        ({"reason": " "}, "without a reason"),
+    ):
+        toy.write("docs/proof/equivalent.toml", excuse(**change))
+        with pytest.raises(Fault, match=message):
+            mutate.main([])
+    killed = excuse(line="--n;", operator="statement removed", before="--n;", after="")
+    toy.write("docs/proof/equivalent.toml", excuse() + killed)
+    with pytest.raises(Fault, match="excuses 1 mutants that an example kills"):
+        mutate.main(["--region", "toy-count"])
+    toy.write("docs/proof/equivalent.toml", excuse())
+
+
+def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    result = toy.root / "docs/proof/mutants.json"
+    text = result.read_text(encoding="utf-8")
+    mutate.main(["--sample", "2", "--seed", "1"])
+    assert "2 of 19 mutants tried (seed 1), all killed" in capsys.readouterr().out
+    data = json.loads(text)
+    for entry in data["regions"]:
+        if entry["region"] == "toy-unseen":
+            entry.update(survived=[], killed=2)
+    result.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(Fault, match=r"2 of .* mutants survive"):
+        mutate.main(["--sample", "100"])
+    assert "csrc/toy.cpp" in capsys.readouterr().out
+    result.write_text(text, encoding="utf-8")
+
+
+def test_a_page_that_fails_without_a_mutant_ends_the_run(toy: Toy) -> None:
+    page = toy.root / "docs/source/index.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("[0, 3]", "[0, 4]"), encoding="utf-8")
+    before = toy.regions()
+    with pytest.raises(Fault, match=r"index.md:.*fails without a mutant"):
+        mutate.main(["--region", "toy-small"])
+    assert toy.regions() == before
+    page.write_text(text, encoding="utf-8")
+
+
+def test_unknown_names_are_refused(toy: Toy) -> None:
+    with pytest.raises(Fault, match=r"no region nowhere; there are csrc/toy.cpp, .*toy-count"):
+        mutate.main(["--region", "nowhere"])
+    with pytest.raises(Fault, match="no page nowhere; there are index"):
+        mutate.main(["--page", "nowhere"])
