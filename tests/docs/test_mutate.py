@@ -132,6 +132,8 @@ def marked(region: str, code: str, comment: str) -> str:
 class Toy(Repository):
     """A repository whose library has a region for each kind of end that a mutant can come to."""
 
+    log: list[str]
+
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         (root / "csrc" / "hooks.cpp").unlink()
@@ -160,12 +162,12 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
         patch.setattr(trial, "MARGIN", 1.0)
         patch.chdir(repository.root)
         mutate.main([])
+        repository.log = (repository.root / "docs/build/mutate/log").read_text(encoding="utf-8").splitlines()
         yield repository
 
 
-def log(toy: Toy, start: str) -> list[str]:
-    lines = (toy.root / "docs/build/mutate/log").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if start in line]
+def log(toy: Toy, part: str) -> list[str]:
+    return [line for line in toy.log if part in line]
 
 
 def test_mutants_are_killed(toy: Toy) -> None:

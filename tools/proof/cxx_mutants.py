@@ -19,6 +19,7 @@ from proof.mutants import CHOSEN, Insertion, Source
 
 _CHECK = re.compile(r"TORCH_(INTERNAL_)?(CHECK|ASSERT)\w*|AT_ASSERT\w*")
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]+")
+_REGISTER = re.compile(r"m\.(impl|def|fallback)")
 _LOCK = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)\b")
 # Registrations by a macro outside any function, and which of their arguments may be null instead.
 _REGISTRATIONS = {"REGISTER_PRIVATEUSE1_DISPATCH": 1, "REGISTER_ALLOCATOR": 1, "REGISTER_HOST_ALLOCATOR": 1}
@@ -165,7 +166,7 @@ class _Reader:
         called = _text(call.child_by_field_name("function")) if call.type == "call_expression" else ""
         if _CHECK.fullmatch(called):
             self._removal("check removed", node)
-        elif re.fullmatch(r"m\.(impl|def|fallback)", called):
+        elif _REGISTER.fullmatch(called):
             self._removal("registration removed", node)
         else:
             self._removal("statement removed", node)
@@ -333,9 +334,8 @@ class _Reader:
     def on_call_expression(self, node: Node) -> None:
         name = _text(node.child_by_field_name("function"))
         arguments = _arguments(node)
-        if _MACRO.fullmatch(name) or any(
-            argument.type == "string_literal" and "%" in _text(argument) for argument in arguments
-        ):
+        printed = any(argument.type == "string_literal" and "%" in _text(argument) for argument in arguments)
+        if printed or _MACRO.fullmatch(name) or _REGISTER.fullmatch(name):
             return
         for index, (one, other) in enumerate(pairwise(arguments)):
             if one.type in _SWAPPED and other.type in _SWAPPED and _text(one) != _text(other):

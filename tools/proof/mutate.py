@@ -37,10 +37,12 @@ class Run:
         mutants = {number: shown.mutants[number] for number in sorted(chosen)}
         self.sandbox = Schemata(ROOT / "build" / "mutate", shown.texts, mutants)
         self.verdicts: dict[int, Verdict] = {}
+        self.log = ROOT / WORK / "log"
 
     def prepare(self) -> None:
         """Builds, and runs the pages without a mutant."""
         started = time.monotonic()
+        self.log.unlink(missing_ok=True)
         say(f"building with {len(self.sandbox.mutants)} mutants")
         self.sandbox.make()
         refused = len(self.sandbox.refused)
@@ -85,7 +87,7 @@ class Run:
 
     def _record(self, number: int, verdict: Verdict) -> None:
         outcome = f"killed by {verdict.by}" if verdict.killed else "survived" if verdict.reached else "not reached"
-        with (ROOT / WORK / "log").open("a", encoding="utf-8") as log:
+        with self.log.open("a", encoding="utf-8") as log:
             log.write(f"{told(self.shown.mutants[number])}: {outcome} ({verdict.seconds:.1f} s)\n")
 
     def entry(self, place: Place, reasons: dict[int, str]) -> Region:
@@ -248,6 +250,6 @@ def main(arguments: list[str]) -> None:
     result.write(ROOT / RESULT, regions)
     report(regions, run, reasons)
     print(
-        f"make mutate: {len(places)} listings tried: {_share(regions)}; the result is {RESULT} "
-        f"({time.monotonic() - started:.0f} s)"
+        f"make mutate: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "
+        f"of {len(regions)} listings in {RESULT}, {_share(regions)}"
     )

@@ -15,9 +15,9 @@
 
 namespace openreg_mutants {
 
-// OPENREG_MUTANT is the number of the chosen mutant. OPENREG_MUTANT_REACHED names a file that all processes of a page map
-// (see reach.py): in 64-bit words the example that is running, the number of examples, and when each began; then one byte
-// for each mutant and example, set here when the example comes to the mutant.
+// OPENREG_MUTANT is the number of the chosen mutant. OPENREG_MUTANT_REACHED names a file that all processes of a page
+// map (see reach.py): in 64-bit words the example that is running, the number of examples, and when each began; then
+// one byte for each mutant and example, set here when the example comes to the mutant.
 struct Choice {
   int chosen = 0;
   volatile uint64_t* reached = nullptr;
@@ -64,5 +64,6 @@ inline bool openreg_mutant(int number) noexcept {
 }
 
 #define OPENREG_OPTIONAL_C10_REGISTER_GUARD_IMPL(removed, kind, Impl) \
-  static const bool openreg_optional_##kind =                        \
-      (removed) || (static_cast<void>(new ::c10::impl::DeviceGuardImplRegistrar(::c10::DeviceType::kind, new Impl())), true);
+  static const bool openreg_optional_##kind =                         \
+      (removed) ||                                                    \
+      (static_cast<void>(new ::c10::impl::DeviceGuardImplRegistrar(::c10::DeviceType::kind, new Impl())), true);
