@@ -24,7 +24,7 @@ class AddressSpace {
   // Reserves addresses for the devices; no memory is used yet.
   orError_t reserve(int devices, size_t memory_per_device);
 
-// LITERALINCLUDE START: driver-locate
+// LITERALINCLUDE START: memory-locate
   // Where a device pointer lies; nothing for any other pointer. Lock-free and async-signal-safe.
   [[nodiscard]] std::optional<Location> locate(const void* pointer) const noexcept {
     const uintptr_t from_start = reinterpret_cast<uintptr_t>(pointer) - start_;
@@ -42,7 +42,7 @@ class AddressSpace {
   [[nodiscard]] std::byte* backing(Location location) const noexcept {
     return static_cast<std::byte*>(device_pointer(location)) + distance_;
   }
-// LITERALINCLUDE END: driver-locate
+// LITERALINCLUDE END: memory-locate
 
   [[nodiscard]] size_t memory_per_device() const noexcept { return memory_per_device_; }
 

@@ -93,7 +93,7 @@ orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
 }
 // LITERALINCLUDE END: copy-kind
 
-// LITERALINCLUDE START: copy-look-up-both
+// LITERALINCLUDE START: copy-both-sides
 orError_t look_up_both(Driver& driver, void* dst, const void* src, size_t bytes, orMemcpyKind kind, Side* dst_side,
                        Side* src_side) {
   if (const orError_t error = look_up(driver, "dst", dst, bytes, dst_side)) return error;
@@ -106,7 +106,7 @@ orError_t look_up_device(Driver& driver, const void* pointer, size_t bytes, Side
   if (side->device == nullptr) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
   return orSuccess;
 }
-// LITERALINCLUDE END: copy-look-up-both
+// LITERALINCLUDE END: copy-both-sides
 
 // LITERALINCLUDE START: copy-and-wait
 // Runs the work on the default stream of the device and waits for it.
@@ -184,7 +184,7 @@ orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) 
 }
 // LITERALINCLUDE END: copy-waiting
 
-// LITERALINCLUDE START: copy-queued
+// LITERALINCLUDE START: copy-asynchronous
 orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
   const Call call("orMemcpyAsync");
   Driver* driver = nullptr;
@@ -198,7 +198,7 @@ orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind k
   if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
   return queue_copy(ref, dst_side, src_side, bytes);
 }
-// LITERALINCLUDE END: copy-queued
+// LITERALINCLUDE END: copy-asynchronous
 
 // LITERALINCLUDE START: copy-fill
 orError_t orMemset(void* pointer, int value, size_t bytes) {

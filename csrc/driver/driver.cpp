@@ -71,7 +71,7 @@ orError_t get_driver_in_kernel(Driver** driver) {
 
 Driver* started_driver() noexcept { return g_driver.load(); }
 
-// LITERALINCLUDE START: memory-find-device
+// LITERALINCLUDE START: memory-device-by-number
 void cut_off_driver() noexcept {
   if (g_driver.exchange(nullptr) != nullptr) g_forked.store(true);
 }
@@ -85,7 +85,7 @@ orError_t Driver::find_device(int index, Device** device) {
 }
 
 Device& Driver::current_device() { return devices[static_cast<size_t>(t_device)]; }
-// LITERALINCLUDE END: memory-find-device
+// LITERALINCLUDE END: memory-device-by-number
 
 orError_t Driver::find_stream(orStream_t handle, StreamRef* ref) {
   if (handle == nullptr) {

@@ -79,7 +79,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
 }
 // LITERALINCLUDE END: memory-fault-chain
 
-// LITERALINCLUDE START: driver-fault-message
+// LITERALINCLUDE START: memory-fault-message
 void handle_fault(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   const void* const address = fault_address(*info, context);
@@ -94,7 +94,7 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
   errno = saved_errno;
   chain(signal_number, info, context);
 }
-// LITERALINCLUDE END: driver-fault-message
+// LITERALINCLUDE END: memory-fault-message
 
 }  // namespace
 

@@ -7,7 +7,7 @@ using namespace openreg::driver;
 
 namespace {
 
-// LITERALINCLUDE START: memory-locate-for-free
+// LITERALINCLUDE START: memory-not-from-malloc
 // The device memory that a pointer given to orFree lies in.
 orError_t locate_for_free(const Driver& driver, const void* pointer, Location* location) {
   if (const auto found = driver.space.locate(pointer)) {
@@ -17,7 +17,7 @@ orError_t locate_for_free(const Driver& driver, const void* pointer, Location* l
   if (find_pinned(pointer)) return fail(orErrorInvalidPointer, "%p is pinned memory; free it with orFreeHost", pointer);
   return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
 }
-// LITERALINCLUDE END: memory-locate-for-free
+// LITERALINCLUDE END: memory-not-from-malloc
 
 }  // namespace
 

@@ -1,0 +1,54 @@
+"""What the driver says when the host has too little for it: one limit of this process, named by the argument."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from driver_memory import call, mapping, new, room  # type: ignore[import-not-found]  # beside this script
+
+
+@contextmanager
+def limited(limit: int, value: int) -> Iterator[None]:
+    """Sets a limit of the process for a while."""
+    before = resource.getrlimit(limit)
+    resource.setrlimit(limit, (value, before[1]))
+    yield
+    resource.setrlimit(limit, before)
+
+
+# LITERALINCLUDE START: driver-limits-cases
+def addresses() -> None:
+    """Too little address space to start. Nothing is left half started: with more of it, the next call succeeds."""
+    with limited(resource.RLIMIT_AS, 2 << 30):
+        call("orDeviceSynchronize")
+    call("orDeviceSynchronize")
+    print("started:", room())
+
+
+def pages() -> None:
+    """Too little memory for another segment."""
+    pointer = new("orMalloc", 1000)
+    with limited(resource.RLIMIT_DATA, 1 << 20):
+        new("orMalloc", 40 << 20)
+    alias = new("orGetHostAlias", pointer, 1)
+    print("writable:", mapping(alias), "free:", room()[0])
+    new("orMalloc", 40 << 20)
+    print("writable:", mapping(alias), "free:", room()[0])
+
+
+def threads() -> None:
+    """No room for the stack of a stream's thread."""
+    pointer = new("orMalloc", 8)
+    with limited(resource.RLIMIT_AS, 1 << 20):
+        call("orMemset", pointer, 7, 8)
+    call("orMemset", pointer, 7, 8)
+
+
+# LITERALINCLUDE END: driver-limits-cases
+
+
+if __name__ == "__main__":
+    {"addresses": addresses, "pages": pages, "threads": threads}[sys.argv[1]]()
