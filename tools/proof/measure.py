@@ -252,7 +252,7 @@ def main(arguments: list[str]) -> None:
 
 def _measure(run: Measurement, names: list[str] | None) -> None:
     started = time.monotonic()
-    pages = read_pages(ROOT / WORK / "plan")
+    pages = read_pages(ROOT / WORK / "plan", strict=not names)
     unknown = set(names or ()) - {page.name for page in pages}
     if unknown:
         raise Fault(f"no page {', '.join(sorted(unknown))}; pages: {', '.join(page.name for page in pages)}")

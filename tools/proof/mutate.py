@@ -225,7 +225,7 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     started = time.monotonic()
     (ROOT / WORK).mkdir(parents=True, exist_ok=True)
-    shown = read_shown(ROOT, read_pages(ROOT / WORK / "plan"))
+    shown = read_shown(ROOT, read_pages(ROOT / WORK / "plan", strict=not (options.page or options.region)))
     reasons = equivalents.excused(equivalents.read(ROOT / EXCUSES), shown.mutants, shown.texts)
     committed = result.read(ROOT / RESULT)
     if options.sample:

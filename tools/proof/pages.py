@@ -29,9 +29,14 @@ class Page:
     blocks: list[dict[str, Any]]
 
 
-def read_pages(output: Path) -> list[Page]:
-    """Reads every page that shows or runs anything; ``output`` is a folder for Sphinx. Throws: ``Fault``."""
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--builder", "plan", *STRICT, "docs/source", str(output)]
+def read_pages(output: Path, *, strict: bool = True) -> list[Page]:
+    """Reads every page that shows or runs anything; ``output`` is a folder for Sphinx.
+
+    Pages with faults are read as far as they can be, unless ``strict``: who works on one page may not have the others
+    in order yet. Throws: ``Fault``.
+    """
+    options = [*STRICT, "--quiet"] if strict else ["--fresh-env", "--silent"]
+    command = [sys.executable, "-m", "sphinx", "--builder", "plan", *options, "docs/source", str(output)]
     if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     plan = json.loads((output / PLAN).read_text(encoding="utf-8"))["pages"]
