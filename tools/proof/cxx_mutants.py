@@ -27,7 +27,7 @@ _OPTIONAL_REGISTRATIONS = {"C10_REGISTER_GUARD_IMPL"}
 # What tree-sitter cannot read is hidden from it: macros in front of declarations, the braces of `extern "C"`, and a
 # type in the condition of a for.
 _HIDDEN = re.compile(
-    rb"\bOPENREG_EXPORT\b|\bOR_(?:API|CALL)\b|\bOR_(?=ENUM\b)"
+    rb"(?<!define )(?:\bOPENREG_EXPORT\b|\bOR_(?:API|CALL)\b|\bOR_(?=ENUM\b))"
     rb'|extern "C" \{(?=\n#)|(?<=#ifdef __cplusplus\n)\}(?=\n#endif)'
     rb"|(?<=; )\w+\* const (?=\w+ = [^;\n]+; )"
 )
@@ -45,6 +45,7 @@ _SKIPPED = {
     *("preproc_include", "preproc_def", "preproc_function_def", "preproc_call", "preproc_directive"),
     *("template_argument_list", "template_parameter_list", "requires_clause", "concept_definition"),
     *("static_assert_declaration", "attribute_declaration", "attribute_specifier", "enumerator_list"),
+    *("alignas_qualifier", "alignas_specifier"),
     *("bitfield_clause", "noexcept", "decltype", "sizeof_expression", "alignof_expression", "type_descriptor"),
     *("alias_declaration", "type_definition", "optional_parameter_declaration", "abstract_array_declarator", "ERROR"),
 }
@@ -55,7 +56,7 @@ _SWAPPED = {"identifier", "field_expression", "call_expression", "pointer_expres
 
 def read(path: str, text: bytes, shown: set[int]) -> Source:
     """Finds the mutants that lie wholly on the lines ``shown``."""
-    hidden = _HIDDEN.sub(lambda match: b" " * len(match.group()), text).replace(b"ENUM", b"enum")
+    hidden = _HIDDEN.sub(lambda match: b" " * len(match.group()), text).replace(b"   ENUM", b"   enum")
     tree = Parser(Language(tree_sitter_cpp.language())).parse(hidden)
     reader = _Reader(Source(path, text), shown)
     reader.visit(tree.root_node, inside=False)
@@ -267,11 +268,17 @@ class _Reader:
         self._constant_condition(value, "guarded statement removed" if removes else "condition false")
 
     def _constant_condition(self, node: Node, never: str = "condition false") -> None:
-        operator = _logical(node)
-        if operator != "&&":
-            self._choice("condition true", node, "true")
-        if operator != "||":
-            self._choice(never, node, "false")
+        decided = []
+        if _logical(node) != "&&":
+            decided.append(("condition true", "true"))
+        if _logical(node) != "||":
+            decided.append((never, "false"))
+        for operator, value in decided:
+            around = (
+                Insertion(node.start_byte, f"({CHOSEN} ? {value} : bool("),
+                Insertion(node.end_byte, "))", closes=True),
+            )
+            self._add(operator, node, value, around)
 
     def _declared_condition(self, node: Node) -> None:
         """``if (const Error error = call())``, whose error is ignored."""
@@ -310,7 +317,7 @@ class _Reader:
             if _logical(left) != _logical(node):
                 self._choice("operand removed", node, f"bool({_text(right)})")
             self._choice("operand removed", node, f"bool({_text(left)})")
-        elif operator in _OTHER and not (operator in {"==", "!="} and _is_decided(node)) and not _is_output(node):
+        elif operator in _OTHER and not (operator in {"==", "!="} and _is_decided(node)) and not _makes_text(node):
             name = _NAMES.get(operator[0], "arithmetic") if operator not in {"<<", ">>"} else "shift"
             other = _OTHER[operator]
             self._choice(name, node, f"({_text(left)}) {other} ({_text(right)})")
@@ -368,11 +375,11 @@ def _is_decided(node: Node) -> bool:
     return bool(_CHECK.fullmatch(_text(call.child_by_field_name("function")))) and _arguments(call)[0] == node
 
 
-def _is_output(node: Node) -> bool:
-    """Whether a node writes to a stream, and shifts nothing."""
+def _makes_text(node: Node) -> bool:
+    """Whether a node writes to a stream or joins texts, and so neither shifts nor adds."""
     kinds = {"string_literal", "char_literal", "raw_string_literal"}
-    return _operator(node) in {"<<", ">>"} and any(
-        child.type in kinds or (child.type == "binary_expression" and _is_output(child)) for child in node.children
+    return _operator(node) in {"<<", ">>", "+"} and any(
+        child.type in kinds or (child.type == "binary_expression" and _makes_text(child)) for child in node.children
     )
 
 

@@ -241,6 +241,8 @@ def main(arguments: list[str]) -> None:
     explicit = bool(options.all or options.region)
     places = [place for place in named if explicit or keep[place.listing] is None]
     say(f"{len(shown.mutants)} mutants in {len(shown.places)} listings, {shown.left_out} removals of locks left out")
+    if shown.unread:
+        say(f"not mutated, because tree-sitter cannot read it: {', '.join(shown.unread)}")
     again = {place.listing for place in places}
     held = [region for listing, region in keep.items() if region is not None and listing not in again]
     run = Run(shown, {number for place in places for number in place.mutants})

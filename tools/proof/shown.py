@@ -41,6 +41,7 @@ class Shown:
     texts: dict[str, bytes]
     mutants: dict[int, Mutant]
     left_out: int = 0
+    unread: list[str] = field(default_factory=list)
 
     def pages_of(self, number: int) -> list[str]:
         """The pages whose examples are to kill a mutant."""
@@ -69,7 +70,9 @@ def _add(shown: Shown, path: str, text: bytes) -> None:
     shown.texts[path] = text
     places = [place for place in shown.places if place.listing.path == path]
     lines = {line for place in places for line in range(place.listing.first, place.listing.last + 1)}
-    for mutant in identified(read_source(path, text, lines).mutants, text):
+    source = read_source(path, text, lines)
+    shown.unread += [f"{path}:{line}" for line in sorted(source.unread)]
+    for mutant in identified(source.mutants, text):
         if mutant.operator in _LEFT_OUT:
             shown.left_out += 1
             continue
