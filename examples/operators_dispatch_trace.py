@@ -5,4 +5,4 @@ from __future__ import annotations
 import torch
 
 x = torch.tensor([1.0, -2.0], device="openreg")
-print((1 - x.abs()).tolist())
+print((1 - x).abs().tolist())

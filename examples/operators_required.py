@@ -21,9 +21,10 @@ def counting(*shape: int) -> torch.Tensor:
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape).to("openreg")
 
 
-def shares_memory(source: torch.Tensor) -> bool:
-    """Makes an empty tensor another name for the source's memory."""
-    return bool(torch.ops.aten.set_.source_Tensor(source.new_empty(0), source).data_ptr() == source.data_ptr())
+def zeroed_through_another_name(tensor: torch.Tensor) -> torch.Tensor:
+    """Makes a second tensor another name for the memory of the first, and writes through it."""
+    torch.ops.aten.set_.source_Tensor(tensor.new_empty(()), tensor).zero_()
+    return tensor
 
 
 CALLS: dict[str, Callable[[], object]] = {
@@ -34,10 +35,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "_reshape_alias": lambda: counting(2, 3, 4)[:, 0].reshape(2, 2, 2).tolist(),
     "resize_": lambda: counting(4).resize_(2, 2).tolist(),
     "_copy_from": lambda: counting(3).cpu().tolist(),
-    "_copy_from_and_resize": lambda: torch.ops.aten._copy_from_and_resize(counting(3), torch.empty(0)).tolist(),
+    "_copy_from_and_resize": lambda: torch.ops.aten._copy_from_and_resize(counting(3), torch.empty(())).tolist(),
     "_local_scalar_dense": lambda: counting(3)[2].item(),
-    "set_.source_Tensor": lambda: shares_memory(counting(3)),
-    "set_.source_Storage": lambda: torch.empty(0, device="openreg").set_(counting(3).untyped_storage()).tolist(),
+    "set_.source_Tensor": lambda: zeroed_through_another_name(counting(3)).tolist(),
+    "set_.source_Storage": lambda: torch.empty((), device="openreg").set_(counting(3).untyped_storage()).tolist(),
     "set_.source_Storage_storage_offset": lambda: copy.deepcopy(counting(3)).tolist(),
     "fallback": lambda: (1 - counting(3)).tolist(),
 }

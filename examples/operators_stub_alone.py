@@ -36,10 +36,13 @@ if __name__ == "__main__":
     source = Path(__file__).with_suffix(".cpp")
     with tempfile.TemporaryDirectory() as folder:
         torch.ops.load_library(compiled(source, Path(folder)))
-    x = torch.tensor([1.0, -2.0], device="openreg")
+    x = torch.tensor([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], device="openreg")
     print("the stub alone:", torch.neg(x).tolist(), torch.openreg.fallback_stats())
     torch.ops.stub_alone.register_neg_out()
-    try:
-        torch.neg(x)
-    except RuntimeError as error:
-        print("with the operator:", str(error).splitlines()[0])
+    for matrix in (x, x.t()):
+        out = torch.empty(0, device="openreg")
+        try:
+            torch.neg(matrix, out=out)
+        except RuntimeError as error:
+            message = str(error).splitlines()[0]
+            print("with the operator:", message, "for an output of", list(out.shape), "with strides", out.stride())

@@ -7,7 +7,6 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -84,30 +83,26 @@ class FallbackCall {
   }
 
   // LITERALINCLUDE START: fallback-find-device
-  // Results belong on the device of the arguments: the first device tensor, or else the device that was asked for.
-  // Not on that of the first argument: in `1 - x` it is a CPU scalar.
+  // Results belong on the device that was asked for, or else on that of the tensors. Not on that of the first argument:
+  // in `1 - x` it is a CPU scalar.
   void find_device() {
     for_each_tensor([this](const c10::Argument& argument, const at::Tensor& tensor) {
-      if (tensor.defined() && tensor.is_privateuseone()) {
+      if (tensor.is_privateuseone()) {
         TORCH_CHECK(!device_ || *device_ == tensor.device(), "openreg: all tensors of ", op_.operator_name(),
                     " must be on one device, but argument '", argument.name(), "' is on ", tensor.device(),
                     " and an earlier one on ", *device_);
         device_ = tensor.device();
       }
     });
-    const bool has_tensor = device_.has_value();
     for (const c10::IValue& value : torch::jit::last(*stack_, op_.schema().arguments().size())) {
-      if (!has_tensor && value.isDevice() && value.toDevice().is_privateuseone()) {
+      if (value.isDevice() && value.toDevice().is_privateuseone()) {
         const c10::DeviceGuard guard(value.toDevice());  // Refuses an index out of range, and resolves "openreg".
         device_ = guard.current_device();
       }
     }
     TORCH_CHECK(device_.has_value(), "openreg: ", op_.operator_name(),
                 " was called without a tensor or device of openreg");
-    if (has_tensor) {
-      for_each_tensor(
-          [this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
-    }
+    for_each_tensor([this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
   }
   // LITERALINCLUDE END: fallback-find-device
 
@@ -172,9 +167,7 @@ class FallbackCall {
   void check_overlap() const {
     for (const c10::TensorImpl* written : written_) {
       for (const auto& [impl, copy] : copies_) {
-        if (impl != written) {
-          at::assert_no_partial_overlap(copies_.at(written).device, copy.device);
-        }
+        at::assert_no_partial_overlap(copies_.at(written).device, copy.device);
       }
     }
   }
@@ -187,7 +180,7 @@ class FallbackCall {
   // LITERALINCLUDE START: fallback-copy-to-host
   // A tensor that is passed twice is copied once, so that the CPU kernel sees one tensor too.
   at::Tensor to_host(const c10::Argument& argument, const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.is_privateuseone()) {
+    if (!tensor.is_privateuseone()) {
       return tensor;
     }
     if (is_written(argument)) {
@@ -197,9 +190,6 @@ class FallbackCall {
     const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());
     if (is_new) {
       found->second = {tensor, tensor.to(c10::kCPU)};
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-        found->second.host.unsafeGetTensorImpl()->set_wrapped_number(true);  // It takes no part in type promotion.
-      }
     }
     return found->second.host;
   }
@@ -214,7 +204,7 @@ class FallbackCall {
       if (copy.device.sizes() != copy.host.sizes()) {
         // The operator gave its output another shape, and perhaps other strides.
         copy.device.resize_(copy.host.sizes());
-        if (copy.host.is_non_overlapping_and_dense() && copy.device.storage_offset() == 0) {
+        if (copy.host.is_non_overlapping_and_dense()) {
           copy.device.as_strided_(copy.host.sizes(), copy.host.strides());
         }
       }
@@ -244,18 +234,14 @@ class FallbackCall {
   // strides.
   at::Tensor to_device(const at::Tensor& host) const {
     if (!host.defined()) {
-      return host;
+      return {};
     }
     for (const auto& [impl, copy] : copies_) {
       if (copy.host.is_same(host)) {
         return copy.device;
       }
     }
-    if (!host.is_non_overlapping_and_dense()) {
-      return host.to(*device_);
-    }
-    at::Tensor result = at::empty_strided(host.sizes(), host.strides(), host.options().device(*device_));
-    return result.copy_(host);
+    return host.to(*device_);
   }
   // LITERALINCLUDE END: fallback-result-to-device
 

@@ -62,6 +62,24 @@ def test_out_arguments() -> None:
     torch.testing.assert_close(indices_out.cpu(), x.sort(dim=1, descending=True).indices)
 
 
+def test_an_output_that_grows_gets_the_strides_of_the_cpu() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    for start in (0, 4):
+        expected = torch.exp(x.t(), out=torch.zeros(4)[start:start])
+        out = torch.zeros(4, device="openreg")[start:start]
+        torch.exp(x.to("openreg").t(), out=out)
+        assert (out.stride(), out.storage_offset()) == (expected.stride(), start)
+        torch.testing.assert_close(out.cpu(), expected)
+
+
+def test_a_device_that_is_asked_for_is_preferred_to_that_of_the_tensors() -> None:
+    library = torch.library.Library("openreg_test_place", "DEF")
+    library.define("place(Tensor x, Device device) -> Tensor")
+    library.impl("place", lambda x, device: (x + 1).to(device), "CPU")
+    x = torch.ones(2, device="openreg:0")
+    assert torch.ops.openreg_test_place.place(x, "openreg:1").device == torch.device("openreg:1")
+
+
 def test_lists_and_optional_tensors() -> None:
     a, b = values((2, 3), torch.float32), values((4, 3), torch.float32)
     check(lambda *t: torch.cat(t), a, b)
