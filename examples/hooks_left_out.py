@@ -10,6 +10,7 @@ missing without compiling anything. Of the hooks, Python can override these thre
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from typing import Any
 
@@ -77,6 +78,8 @@ CALLS = [
 
 def main() -> None:
     """Registers, makes each call, and prints what came of it."""
+    # One of the calls is a backward on the device, and the backend, which would wait for its threads, is not here.
+    runpy.run_path("torch_openreg/_exit.py")["settle_autograd_at_exit"]()
     guard, hooks = registration._DummyDeviceGuard(), Hooks()
     if "--unregistered" in sys.argv:
         registration.rename_privateuse1_backend("openreg")
