@@ -44,7 +44,7 @@ def run(
     other_torch: str | None = None,
     flags: tuple[str, ...] = (),
 ) -> None:
-    """Runs code and prints output and last message; ``other_torch`` is the version.py of another torch to run beside."""
+    """Runs code, prints output and last message; ``other_torch`` is the version.py of another torch to run beside."""
     with tempfile.TemporaryDirectory() as folder:
         if other_torch is not None:
             package = Path(folder, "torch")
