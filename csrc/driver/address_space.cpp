@@ -12,12 +12,20 @@
 namespace openreg::driver {
 namespace {
 
-// A forked child may not use the device, so it needs neither the pages nor the time to share them; and a core dump
-// would otherwise hold all of device memory.
-orError_t keep_to_this_process(void* backing, size_t bytes) {
-  if (madvise(backing, bytes, MADV_DONTFORK) == 0 && madvise(backing, bytes, MADV_DONTDUMP) == 0) return orSuccess;
-  return fail(orErrorInitialization, "device memory could not be kept out of forked children and core dumps (%s)",
-              std::strerror(errno));
+// Of the addresses from `start` on, advises the host about the upper half, the backing. A forked child may not use the
+// device, so it needs neither the pages nor the time to share them; and a core dump would otherwise hold all of device
+// memory. Huge pages make the first touch several times cheaper; a kernel without them refuses, which costs speed only.
+// False, with errno set and nothing mapped any more, when the host refuses the rest.
+bool advise(void* start, size_t all_devices) {
+  void* const backing = static_cast<std::byte*>(start) + all_devices;
+  (void)madvise(backing, all_devices, MADV_HUGEPAGE);
+  if (madvise(backing, all_devices, MADV_DONTFORK) == 0 && madvise(backing, all_devices, MADV_DONTDUMP) == 0) {
+    return true;
+  }
+  const int reason = errno;
+  munmap(start, 2 * all_devices);
+  errno = reason;
+  return false;
 }
 
 }  // namespace
@@ -29,19 +37,12 @@ orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
   const size_t stride = std::bit_ceil(memory_per_device + kSegment);
   const size_t all_devices = stride * static_cast<size_t>(devices);
   void* const start = mmap(nullptr, 2 * all_devices, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (start == MAP_FAILED) {
+  if (start == MAP_FAILED || !advise(start, all_devices)) {
     return fail(orErrorInitialization,
                 "%zu GiB of address space for %d devices of %zu MiB could not be reserved (%s); lower "
                 "OPENREG_DEVICE_COUNT or OPENREG_DEVICE_MEMORY, or raise the limit (ulimit -v)",
                 (2 * all_devices) >> 30, devices, memory_per_device >> 20, std::strerror(errno));
   }
-  void* const backing = static_cast<std::byte*>(start) + all_devices;
-  if (const orError_t error = keep_to_this_process(backing, all_devices)) {
-    munmap(start, 2 * all_devices);  // NOT PROVEN: the host refuses such advice only when it has no memory left
-    return error;                    // NOT PROVEN: the same
-  }
-  // Huge pages make the first touch several times cheaper. A kernel without them refuses, which costs speed only.
-  (void)madvise(backing, all_devices, MADV_HUGEPAGE);
   start_ = reinterpret_cast<uintptr_t>(start);
   distance_ = all_devices;
   stride_bits_ = static_cast<unsigned>(std::countr_zero(stride));

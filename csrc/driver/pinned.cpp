@@ -87,6 +87,14 @@ orError_t check_pinned_start(const Driver& driver, const void* pointer, PinnedBl
 }
 // LITERALINCLUDE END: memory-pinned-start
 
+// Adds a block to the list. One that cannot be added is unmapped; then errno says why.
+bool record(void* base, size_t bytes) {
+  if (pinned_blocks().add(base, bytes)) return true;
+  munmap(base, bytes);
+  errno = ENOMEM;
+  return false;
+}
+
 orError_t unmap(const PinnedBlock& block) {
   if (munmap(block.base, block.bytes) == 0) return orSuccess;
   return fail(orErrorInvalidPointer, "the host could not unmap %zu bytes of pinned memory at %p (%s)", block.bytes,
@@ -110,13 +118,9 @@ orError_t orMallocHost(void** pointer, size_t bytes) {
   *pointer = nullptr;
   if (bytes == 0) return orSuccess;
   void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) {
+  if (base == MAP_FAILED || !record(base, bytes)) {
     return fail(orErrorMemoryAllocation, "the host has no room for %zu bytes of pinned memory (%s)", bytes,
                 std::strerror(errno));
-  }
-  if (!pinned_blocks().add(base, bytes)) {
-    munmap(base, bytes);  // NOT PROVEN: the host would have to run out of memory between two lines
-    return fail(orErrorMemoryAllocation, "no memory for the record of a pinned block");  // NOT PROVEN: the same
   }
   *pointer = base;
   return orSuccess;
