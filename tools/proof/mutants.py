@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 # Counts up when the operators change: results of other mutants say nothing about these.
-OPERATORS = 1
+OPERATORS = 2
 # Stands in added text for the question whether the mutant is the chosen one.
 CHOSEN = "\0"
 

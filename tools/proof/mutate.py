@@ -15,7 +15,7 @@ from pathlib import Path
 
 from environment import ROOT, Fault, say
 
-from proof import equivalents, result
+from proof import equivalents, reach, result
 from proof.mutants import Mutant
 from proof.pages import read_pages
 from proof.result import Region
@@ -72,18 +72,18 @@ class Run:
                     now = time.monotonic()
                     if now - said > PROGRESS_SECONDS:
                         said = now
-                        self._progress(len(order), now - started)
+                        self._progress(order, now - started)
             except BaseException:
                 # Of an interrupted run nothing is left but what it has written.
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        self._progress(len(order), time.monotonic() - started)
+        self._progress(order, time.monotonic() - started)
 
-    def _progress(self, total: int, seconds: float) -> None:
-        done = len(self.verdicts)
-        killed = sum(verdict.killed for verdict in self.verdicts.values())
-        left = seconds / max(done, 1) * (total - done)
-        say(f"{done} of {total} mutants, {killed} killed, {seconds:.0f} s, about {left:.0f} s left")
+    def _progress(self, order: list[int], seconds: float) -> None:
+        done = [self.verdicts[number] for number in order if number in self.verdicts]
+        killed = sum(verdict.killed for verdict in done)
+        left = seconds / max(len(done), 1) * (len(order) - len(done))
+        say(f"{len(done)} of {len(order)} mutants, {killed} killed, {seconds:.0f} s, about {left:.0f} s left")
 
     def _record(self, number: int, verdict: Verdict) -> None:
         outcome = f"killed by {verdict.by}" if verdict.killed else "survived" if verdict.reached else "not reached"
@@ -111,6 +111,8 @@ class Run:
             ],
             refused=sum(number in self.sandbox.refused for number in place.mutants),
             seconds=round(sum(self.verdicts[number].seconds for number in tried), 1),
+            text=place.text,
+            kills={mutants[number].identity: self.verdicts[number].example for number in tried if number not in alive},
         )
 
 
@@ -119,10 +121,28 @@ def told(mutant: Mutant) -> str:
     return f"{mutant.path}:{mutant.line}: {mutant.operator}: {mutant.before} -> {mutant.after or '(nothing)'}"
 
 
+def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dict[int, Verdict]:
+    """The mutants that need not be tried again: an example killed them that is still there, as is what is listed."""
+    examples = {
+        page.name: {reach.step_digest(step) for block in page.blocks for step in block["steps"]} for page in shown.pages
+    }
+    found: dict[int, Verdict] = {}
+    for place in places:
+        present = set().union(*(examples[name] for name in place.pages))
+        for region in earlier:
+            if (region.path, region.region, region.text) == (place.listing.path, place.listing.region, place.text):
+                for number in place.mutants:
+                    example = region.kills.get(shown.mutants[number].identity, "")
+                    if example in present:
+                        found[number] = Verdict(True, "an earlier run", 0.0, True, example)
+    return found
+
+
 def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str]) -> list[Region]:
     """Tries all mutants of some listings. Each that is done is kept on disk at once, so that a run can be resumed."""
     done = list(keep)
-    left = {place.listing: set(place.mutants) - run.sandbox.refused.keys() for place in places}
+    over = run.sandbox.refused.keys() | run.verdicts.keys()
+    left = {place.listing: set(place.mutants) - over for place in places}
 
     def settle(number: int | None) -> None:
         before = len(done)
@@ -135,7 +155,7 @@ def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[in
             result.write(ROOT / WORK / "progress.json", done)
 
     settle(None)
-    order = list(dict.fromkeys(number for place in places for number in place.mutants))
+    order = list(dict.fromkeys(number for place in places for number in place.mutants if number not in over))
     run.try_all(order, settle)
     return done
 
@@ -151,8 +171,9 @@ def sample(shown: Shown, regions: list[Region], reasons: dict[int, str], count: 
         say(f"{len(stale)} listings have changed since their mutants were tried, and are left out")
     chosen = random.Random(seed).sample(known, min(count, len(known)))
     run = Run(shown, set(chosen))
-    run.prepare()
-    run.try_all(chosen)
+    with run.sandbox.lock():
+        run.prepare()
+        run.try_all(chosen)
     survived = [number for number, verdict in run.verdicts.items() if not verdict.killed]
     for number in survived:
         print(told(shown.mutants[number]))
@@ -245,10 +266,15 @@ def main(arguments: list[str]) -> None:
         say(f"not mutated, because tree-sitter cannot read it: {', '.join(shown.unread)}")
     again = {place.listing for place in places}
     held = [region for listing, region in keep.items() if region is not None and listing not in again]
-    run = Run(shown, {number for place in places for number in place.mutants})
-    if places:
-        run.prepare()
-    regions = complete(run, places, held, reasons) if places else held
+    known = {} if explicit else known_kills(shown, places, earlier)
+    run = Run(shown, {number for place in places for number in place.mutants} - known.keys())
+    run.verdicts |= known
+    if known:
+        say(f"{len(known)} mutants were killed by examples that are still there")
+    with run.sandbox.lock():
+        if run.sandbox.mutants:
+            run.prepare()
+        regions = complete(run, places, held, reasons) if places else held
     result.write(ROOT / RESULT, regions)
     report(regions, run, reasons)
     print(

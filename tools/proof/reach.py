@@ -8,6 +8,7 @@ by one, those in the process of the page all together, because they build upon e
 from __future__ import annotations
 
 import ast
+import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,6 +29,16 @@ class Example:
     block: Block
     isolated: bool
     seconds: float = 0.0
+
+    @property
+    def digest(self) -> str:
+        """What it is known by, wherever on the page it stands."""
+        return step_digest(self.block["steps"][0])
+
+
+def step_digest(step: dict[str, Any]) -> str:
+    """The digest of what a step runs and of what it wants."""
+    return hashlib.sha256(f"{step['source']}\0{step['want']}".encode()).hexdigest()[:8]
 
 
 @dataclass

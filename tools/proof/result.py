@@ -17,7 +17,10 @@ from proof.shown import Place, Shown
 
 @dataclass(frozen=True)
 class Region:
-    """The entry of a listing. ``survived`` and ``equivalent`` name mutants, ``refused`` counts those not compiled."""
+    """The entry of a listing. ``survived`` and ``equivalent`` name mutants, ``refused`` counts those not compiled.
+
+    ``kills`` says by which example (its digest) each other mutant was killed; ``text`` is the digest of what is listed.
+    """
 
     path: str
     region: str
@@ -30,6 +33,8 @@ class Region:
     equivalent: list[dict[str, Any]]
     refused: int
     seconds: float
+    text: str
+    kills: dict[str, str]
 
 
 def read(file: Path) -> list[Region]:

@@ -19,11 +19,12 @@ _LEFT_OUT = {"lock removed"}
 
 @dataclass
 class Place:
-    """A listing, the pages that show it, what its mutants are bound to, and their numbers."""
+    """A listing, the pages that show it, what its mutants are bound to, the digest of its text, and their numbers."""
 
     listing: Listing
     pages: list[str]
     digest: str
+    text: str = ""
     mutants: list[int] = field(default_factory=list)
 
     @property
@@ -59,6 +60,7 @@ def read_shown(root: Path, pages: list[Page]) -> Shown:
     for place in places.values():
         place.pages = sorted(set(place.pages))
         place.digest = region_digest(place.listing, [showing[name] for name in place.pages], root)
+        place.text = region_digest(place.listing, [], root)
     shown = Shown(pages, sorted(places.values(), key=lambda place: place.listing), {}, {})
     for path in sorted({listing.path for listing in places}):
         _add(shown, path, (root / path).read_bytes())

@@ -24,12 +24,16 @@ FACTOR, MARGIN = 3.0, 10.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant. ``by`` is the page and line that killed it, empty when it survived."""
+    """What became of a mutant. ``by`` is the page and line that killed it, empty when it survived.
+
+    ``example`` is the digest of the example at that line.
+    """
 
     killed: bool
     by: str
     seconds: float
     reached: bool
+    example: str = ""
 
 
 class Trial:
@@ -99,7 +103,8 @@ class Trial:
                 if outcome.failures:
                     first = outcome.failures[0]
                     by = f"{page.file}:{first.line}: {first.text.splitlines()[0]}"
-                    return Verdict(True, by, time.monotonic() - started, True)
+                    at = [one.digest for one in job if one.block["steps"][0]["line"] == first.line]
+                    return Verdict(True, by, time.monotonic() - started, True, *at[:1])
         return Verdict(False, "", time.monotonic() - started, reached)
 
 
