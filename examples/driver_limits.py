@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from driver_memory import call, mapping, new, room  # type: ignore[import-not-found]  # beside this script
+from driver_memory import DEFAULT, call, mapping, new, room  # type: ignore[import-not-found]  # beside this script
 
 
 @contextmanager
@@ -41,9 +41,10 @@ def pages() -> None:
 
 def threads() -> None:
     """No room for the stack of a stream's thread."""
-    pointer = new("orMalloc", 8)
+    pointer, pinned = new("orMalloc", 8), new("orMallocHost", 8)
     with limited(resource.RLIMIT_AS, 1 << 20):
         call("orMemset", pointer, 7, 8)
+        call("orMemcpyAsync", pinned, pointer, 8, DEFAULT, None)
     call("orMemset", pointer, 7, 8)
 
 

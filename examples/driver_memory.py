@@ -30,16 +30,22 @@ driver.orGetErrorDetail.restype = ctypes.c_char_p
 names: dict[int, str] = {}  # what to print in the place of an address, which is another one in every run
 
 
-def succeeds(function: str, *arguments: Any) -> bool:
-    """Makes a call; of one that fails, prints the error and the driver's text. Integers are passed as 64 bits."""
+def error_code(function: str, *arguments: Any) -> int:
+    """Makes a call and returns what it returned. Integers are passed as 64 bits."""
     passed = [ctypes.c_uint64(each) if isinstance(each, int) else each for each in arguments]
-    code: int = getattr(driver, function)(*passed)
-    if code != 0:
-        print(driver.orGetErrorName(code).decode())
-    if code not in {0, NOT_READY}:
+    returned: int = getattr(driver, function)(*passed)
+    return returned
+
+
+def succeeds(function: str, *arguments: Any) -> bool:
+    """Makes a call; of one that fails, prints the error and the driver's text."""
+    error = error_code(function, *arguments)
+    if error != 0:
+        print(driver.orGetErrorName(error).decode())
+    if error not in {0, NOT_READY}:
         text = driver.orGetErrorDetail().decode()
         print("  ", re.sub(r"0x[0-9a-f]+", lambda found: names.get(int(found[0], 16), found[0]), text))
-    return code == 0
+    return error == 0
 
 
 def call(function: str, *arguments: Any) -> None:

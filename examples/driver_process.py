@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from driver_memory import call, driver, new, read, sleep, write  # type: ignore[import-not-found]  # beside this script
+from driver_memory import call, driver, error_code, new, read, sleep, write  # type: ignore[import-not-found]  # beside this script
+
+FORKED = 13  # orErrorForked
 
 
 # LITERALINCLUDE START: driver-process-fork
@@ -45,8 +47,26 @@ def fork_after() -> None:
 
     def child() -> None:
         call("orFree", pointer)
-        call("orMemGetInfo", ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
-        print("last error:", driver.orGetLastError(), "version:", new("orDriverGetVersion", kind=ctypes.c_int))
+        host = ctypes.create_string_buffer(64)
+        bytes_at = (ctypes.byref(host), pointer, 5)
+        for function, arguments in {
+            "orGetDeviceCount": (host,),
+            "orGetDeviceProperties": (ctypes.create_string_buffer(128), 0),
+            "orSetDevice": (0,),
+            "orDeviceSynchronize": (),
+            "orDeviceReset": (),
+            "orMalloc": (host, 5),
+            "orMallocHost": (host, 5),
+            "orFreeHost": (None,),
+            "orMemGetInfo": (host, host),
+            "orPointerGetAttributes": (host, pointer),
+            "orMemcpy": (*bytes_at, 4),
+            "orMemcpyAsync": (*bytes_at, 4, None),
+            "orMemset": (pointer, 0, 5),
+            "orMemsetAsync": (pointer, 0, 5, None),
+        }.items():
+            assert error_code(function, *arguments) == driver.orGetLastError() == FORKED, function
+        print("version:", new("orDriverGetVersion", kind=ctypes.c_int), "last error:", driver.orGetLastError())
         in_child(use)
 
     in_child(child)
