@@ -25,9 +25,14 @@ LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
 
 def _prepare(*extras: str) -> None:
     """Torch first, then the named extras, then the extension."""
+    _prepare_sandbox(*extras)
+    ensure_extension()
+
+
+def _prepare_sandbox(*extras: str) -> None:
+    """The same for commands that build the extension in a sandbox of their own, and leave the installed one alone."""
     ensure_torch()
     ensure_requirements("build", *extras)
-    ensure_extension()
 
 
 def _run(command: list[str]) -> int:
@@ -74,7 +79,7 @@ def doctest(arguments: list[str]) -> None:
 
 def proof(arguments: list[str]) -> None:
     """Measures which displayed lines the examples of the pages execute."""
-    _prepare("docs", "test")
+    _prepare_sandbox("docs", "test")
     from proof import measure
 
     measure.main(arguments)
@@ -82,7 +87,7 @@ def proof(arguments: list[str]) -> None:
 
 def mutate(arguments: list[str]) -> None:
     """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
-    _prepare("docs", "test", "mutate")
+    _prepare_sandbox("docs", "test", "mutate")
     from proof import mutate as mutants
 
     mutants.main(arguments)
