@@ -227,6 +227,22 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
     toy.write("csrc/toy.cpp", source)
 
 
+def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    page, result = toy.root / "docs/source/index.md", toy.root / "docs/proof/mutants.json"
+    text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")
+    # One example looks now where none did, and one is gone; the others stand where they stood.
+    changed = text.replace(">>> _ = toy.unseen(1)\n", ">>> toy.unseen(1)\n8\n")
+    page.write_text(changed.replace(">>> [toy.deep(), toy.deep()]\n[6, 6]\n", ""), encoding="utf-8")
+    mutate.main([])
+    assert "-- 14 mutants were killed by examples that are still there" in capsys.readouterr().out
+    after = toy.regions()
+    assert after["toy-unseen"]["survived"] == []
+    assert after["toy-guard"]["killed"] == 0
+    assert after["toy-count"]["killed"] == 7
+    page.write_text(text, encoding="utf-8")
+    result.write_text(before, encoding="utf-8")
+
+
 def test_a_new_excuse_needs_no_run(toy: Toy) -> None:
     result = (toy.root / "docs/proof/mutants.json").read_text(encoding="utf-8")
     change = {
