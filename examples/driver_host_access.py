@@ -1,4 +1,7 @@
-"""Reads device memory as if it were the host's, in processes that had another handler for that, or none."""
+"""Reads device memory as if it were the host's, in processes that had another handler for that, or none.
+
+Run it with OPENREG_DEVICE_COUNT=16: the device is the last but three.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def access(handler: str) -> None:
         ctypes.CDLL(None).sigaction(signal.SIGSEGV, ctypes.byref(REPORTER), None)
     if handler == "faulthandler, earlier":
         faulthandler.enable()
-    call("orSetDevice", 1)
+    call("orSetDevice", 12)
     if handler == "faulthandler, later":
         faulthandler.enable()
     address = 8 if handler == "none, another address" else new("orMalloc", 4096) + 0x2A8
