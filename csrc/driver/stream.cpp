@@ -48,6 +48,22 @@ void release(Task& task) {
   task.release();
 }
 
+// Releases a task when it goes out of scope, unless somebody else has taken that over.
+class ReleasedUnlessKept {
+ public:
+  explicit ReleasedUnlessKept(Task& task) noexcept : task_(&task) {}
+  ~ReleasedUnlessKept() {
+    if (task_ != nullptr) release(*task_);
+  }
+  ReleasedUnlessKept(const ReleasedUnlessKept&) = delete;
+  ReleasedUnlessKept& operator=(const ReleasedUnlessKept&) = delete;
+
+  void keep() noexcept { task_ = nullptr; }
+
+ private:
+  Task* task_;
+};
+
 }  // namespace
 
 bool inside_kernel() noexcept { return t_inside_kernel; }
@@ -64,7 +80,7 @@ uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
 
 orError_t Stream::end(uint64_t expected_generation) {
   const std::lock_guard lock(submit_);
-  if (generation.load() != expected_generation) return fail(orErrorInvalidHandle, "the stream no longer exists");
+  if (const orError_t error = expect(expected_generation)) return error;
   wait(queued());
   generation.fetch_add(1);
   stop_worker();
@@ -74,37 +90,21 @@ orError_t Stream::end(uint64_t expected_generation) {
 
 // LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
-  std::unique_lock lock(submit_);
-  const uint64_t last = queued();
-  *sequence = last;
-  if (generation.load() != expected_generation) {
-    lock.unlock();
-    release(task);
-    return fail(orErrorInvalidHandle, "the stream no longer exists");
-  }
-  if (placement == Placement::kCaller) wait(last);
-  if (placement == Placement::kCaller || (placement == Placement::kCallerIfIdle && passed(last))) {
+  ReleasedUnlessKept pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
+  const std::lock_guard lock(submit_);
+  *sequence = queued();
+  if (const orError_t error = expect(expected_generation)) return error;
+  if (placement == Placement::kCaller) wait(*sequence);
+  if (placement != Placement::kQueue && idle()) {
     run(task);
-    lock.unlock();  // releasing may take locks of the task's owner
-    release(task);
     return orSuccess;
   }
-  if (!served_ && !start_worker()) {
-    lock.unlock();
-    release(task);
-    if (process_is_ending()) return orSuccess;
-    return fail(orErrorMemoryAllocation, "the host has no thread or no memory to serve stream %u of openreg:%d", index_,
-                device_->index);
-  }
-  if (last >= kSlots) wait(last + 1 - kSlots);  // the ring is full: wait for the slot
-  if (process_is_ending()) {
-    lock.unlock();
-    release(task);
-    return orSuccess;
-  }
-  ring_[last % kSlots] = task;
-  queued_.advance(last + 1);
-  *sequence = last + 1;
+  if (!served_ && !start_worker()) return unserved();
+  if (*sequence >= kSlots) wait(*sequence + 1 - kSlots);  // the ring is full: wait for the slot
+  if (process_is_ending()) return orSuccess;
+  ring_[*sequence % kSlots] = task;
+  pending.keep();
+  queued_.advance(++*sequence);
   return orSuccess;
 }
 // LITERALINCLUDE END: driver-submit
@@ -125,6 +125,17 @@ void Stream::wake_all() noexcept {
 void Stream::drain() {
   const std::lock_guard lock(submit_);
   wait(queued());
+}
+
+orError_t Stream::expect(uint64_t expected_generation) const {
+  if (generation.load() == expected_generation) return orSuccess;
+  return fail(orErrorInvalidHandle, "the stream no longer exists");
+}
+
+orError_t Stream::unserved() const {
+  if (process_is_ending()) return orSuccess;
+  return fail(orErrorMemoryAllocation, "the host has no thread or no memory to serve stream %u of openreg:%d", index_,
+              device_->index);
 }
 
 bool Stream::start_worker() {

@@ -60,7 +60,11 @@ class Stream {
  private:
   static constexpr size_t kSlots = 1024;
 
+  // Whether the object is still the stream that a handle means.
+  [[nodiscard]] orError_t expect(uint64_t expected_generation) const;
   bool start_worker();
+  // What work without a thread comes to: an error, or nothing when the process is ending.
+  [[nodiscard]] orError_t unserved() const;
   void serve();
   void run(Task& task);
 
