@@ -36,7 +36,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "resize_": lambda: counting(4).resize_(2, 2).tolist(),
     "_copy_from": lambda: counting(3).cpu().tolist(),
     "_copy_from_and_resize": lambda: torch.ops.aten._copy_from_and_resize(counting(3), torch.empty(())).tolist(),
-    "_local_scalar_dense": lambda: counting(3)[2].item(),
+    "_local_scalar_dense": lambda: counting(3)[-1].item(),
     "set_.source_Tensor": lambda: zeroed_through_another_name(counting(3)).tolist(),
     "set_.source_Storage": lambda: torch.empty((), device="openreg").set_(counting(3).untyped_storage()).tolist(),
     "set_.source_Storage_storage_offset": lambda: copy.deepcopy(counting(3)).tolist(),

@@ -11,7 +11,10 @@ namespace {
 
 // LITERALINCLUDE START: stub-alone
 // Nobody can miss a call of this loop.
-void conspicuous_loop(at::TensorIteratorBase&) { TORCH_CHECK(false, "the loop in neg_stub was called"); }
+void conspicuous_loop(at::TensorIteratorBase& iter) {
+  const at::TensorBase& out = iter.output();
+  TORCH_CHECK(false, "the loop in neg_stub was called for an output of ", out.sizes(), " with strides ", out.strides());
+}
 
 }  // namespace
 

@@ -40,9 +40,7 @@ if __name__ == "__main__":
     print("the stub alone:", torch.neg(x).tolist(), torch.openreg.fallback_stats())
     torch.ops.stub_alone.register_neg_out()
     for matrix in (x, x.t()):
-        out = torch.empty(0, device="openreg")
         try:
-            torch.neg(matrix, out=out)
+            torch.neg(matrix, out=torch.empty(0, device="openreg"))
         except RuntimeError as error:
-            message = str(error).splitlines()[0]
-            print("with the operator:", message, "for an output of", list(out.shape), "with strides", out.stride())
+            print("with the operator:", str(error).splitlines()[0])
