@@ -5,11 +5,9 @@ A mutant that does not compile is found by the compiler's messages and left out;
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,7 +21,6 @@ _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
 # Warnings are of no use here. What compiles with another type than the original's is a mutant as well.
 _OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
-_CXX = (".cpp", ".h")
 
 
 class Schemata(Sandbox):
@@ -71,7 +68,6 @@ class Schemata(Sandbox):
             try:
                 # Without optimisation: to compile takes longer than all that the examples compute.
                 self.build(f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE=", build_options=["-k", "0"])
-                self._check_examples()
                 return
             except Fault as fault:
                 self._leave_out(str(fault))
@@ -82,21 +78,6 @@ class Schemata(Sandbox):
         command = [sys.executable, str(_HERE / "cached_compiler.py"), str(copies), "c++", *shlex.split(options), "--"]
         self.compiler.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
         self.compiler.chmod(0o755)
-
-    def _check_examples(self) -> None:
-        """Compiles the C++ sources of the examples, which are no part of the build, as the bindings are compiled."""
-        paths = [path for path in self.woven if path.startswith("examples/") and path.endswith(_CXX)]
-        if not paths:
-            return
-        commands = json.loads((self.build_folder / "compile_commands.json").read_text(encoding="utf-8"))
-        like = next(one for one in commands if one["file"].endswith("python/module.cpp"))
-        words = [word for word in shlex.split(like["command"]) if word not in {"-c", like["file"]}]
-        at = words.index("-o")
-        for path in paths:
-            command = [*words[:at], *words[at + 2 :], "-fsyntax-only", str(self.tree / path)]
-            ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            if ran.returncode != 0:
-                raise Fault(ran.stderr)
 
     def _leave_out(self, messages: str) -> None:
         refused = {
