@@ -102,7 +102,8 @@ class FallbackCall {
     }
     TORCH_CHECK(device_.has_value(), "openreg: ", op_.operator_name(),
                 " was called without a tensor or device of openreg");
-    for_each_tensor([this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
+    for_each_tensor(
+        [this](const c10::Argument& argument, const at::Tensor& tensor) { check_device(argument, tensor); });
   }
   // LITERALINCLUDE END: fallback-find-device
 
