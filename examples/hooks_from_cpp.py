@@ -1,6 +1,6 @@
-"""Compiles a C++ program against PyTorch and the installed backend, and runs it.
+"""Compiles a C++ program against PyTorch and the installed backend, and runs it with several numbers of devices.
 
-python examples/hooks_from_cpp.py examples/hooks_from_cpp.cpp
+python examples/hooks_from_cpp.py examples/hooks_from_cpp.cpp 2 1 none
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ def main() -> None:
     # The program calls nothing of libtorch_openreg, which registers itself when it is loaded: --no-as-needed keeps it.
     link = [f"-{flag}{folder}" for folder in libraries for flag in ("L", "Wl,-rpath,", "Wl,-rpath-link,")]
     link += ["-Wl,--no-as-needed", "-ltorch_openreg", "-ltorch_cpu", "-lc10"]
+    source, *counts = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, "program"))
         compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-isystem", str(torch_folder / "include")]
-        subprocess.run([*compiler, sys.argv[1], "-o", program, *link], check=True)
-        subprocess.run([program], check=True)
+        subprocess.run([*compiler, source, "-o", program, *link], check=True)
+        for count in counts:
+            print(f"with OPENREG_DEVICE_COUNT={count}", flush=True)
+            subprocess.run([program], env={**os.environ, "OPENREG_DEVICE_COUNT": count}, check=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from collections.abc import Callable
 from typing import Any
 
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -21,23 +22,22 @@ from torch.utils import backend_registration as registration
 
 
 # LITERALINCLUDE START: hooks-left-out-overrides
+def telling(hook: str) -> Callable[..., bool]:
+    """A hook that prints when it is called."""
+
+    def call(hooks: Hooks, *arguments: int) -> bool:
+        print(f"    {hook}({', '.join(map(str, arguments))}) is called")
+        return True
+
+    return call
+
+
 class Hooks(torch._C._acc.PrivateUse1Hooks):
     """The hooks that Python can override."""
 
-    def is_built(self) -> bool:
-        """Whether the backend was built with its device."""
-        print("    isBuilt() is called")
-        return True
-
-    def is_available(self) -> bool:
-        """Whether there is a device."""
-        print("    isAvailable() is called")
-        return True
-
-    def has_primary_context(self, device_index: int) -> bool:
-        """Whether work may be pending on the device."""
-        print(f"    hasPrimaryContext({device_index}) is called")
-        return True
+    is_built = telling("isBuilt")
+    is_available = telling("isAvailable")
+    has_primary_context = telling("hasPrimaryContext")
 
 
 # LITERALINCLUDE END: hooks-left-out-overrides

@@ -39,6 +39,10 @@ FallbackPolicy policy_from_name(const std::string& name) {
   throw py::value_error("openreg: a fallback policy is 'all', 'listed' or 'error', got '" + name + "'");
 }
 
+void set_named_policy(const std::string& policy, const std::vector<std::string>& operators) {
+  set_fallback_policy(policy_from_name(policy), operators);
+}
+
 }  // namespace
 
 // LITERALINCLUDE START: bridge-method-table
@@ -54,12 +58,7 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("_get_default_generator", &get_default_generator, py::arg("device"));
 
-  m.def(
-      "_set_fallback_policy",
-      [](const std::string& policy, const std::vector<std::string>& operators) {
-        set_fallback_policy(policy_from_name(policy), operators);
-      },
-      py::arg("policy"), py::arg("operators"));
+  m.def("_set_fallback_policy", &set_named_policy, py::arg("policy"), py::arg("operators"));
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
 }

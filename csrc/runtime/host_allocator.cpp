@@ -23,17 +23,7 @@ class PinnedAllocator final : public at::HostAllocator {
     initialize();
     void* pointer = nullptr;
     check(orMallocHost(&pointer, bytes));
-    if (pointer != nullptr) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      sizes_.emplace(pointer, bytes);
-      ++stats_.num_host_alloc;
-      for (at::Stat* count : {&stats_.active_requests, &stats_.allocations}) {
-        count->increase(1);
-      }
-      for (at::Stat* sum : {&stats_.active_bytes, &stats_.allocated_bytes}) {
-        sum->increase(bytes);
-      }
-    }
+    remember(pointer, bytes);
     return {pointer, pointer, &PinnedAllocator::free, c10::kCPU};
   }
   // LITERALINCLUDE END: pinned-allocate
@@ -77,6 +67,21 @@ class PinnedAllocator final : public at::HostAllocator {
     }
   }
 
+  void remember(void* pointer, size_t bytes) {
+    if (pointer == nullptr) {
+      return;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sizes_.emplace(pointer, bytes);
+    ++stats_.num_host_alloc;
+    for (at::Stat* count : {&stats_.active_requests, &stats_.allocations}) {
+      count->increase(1);
+    }
+    for (at::Stat* sum : {&stats_.active_bytes, &stats_.allocated_bytes}) {
+      sum->increase(bytes);
+    }
+  }
+
   void forget(void* pointer) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = sizes_.find(pointer);
@@ -111,7 +116,7 @@ at::HostAllocator& host_allocator() {
 
 // LITERALINCLUDE START: pinned-query
 bool is_pinned(const void* pointer) {
-  if (pointer == nullptr || !is_initialized()) {
+  if (!is_initialized()) {
     return false;  // Nothing was pinned by this process, and asking the driver would start it.
   }
   orPointerAttributes attributes{};

@@ -1,0 +1,40 @@
+"""Starts the devices: with a driver that cannot start, again when it can, and in a child that was forked afterwards."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import torch  # noqa: F401 - for the calls below
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+
+
+def tell(call: str) -> None:
+    """Makes a call and prints what came of it."""
+    try:
+        print(f"{call}\n    returns {eval(call)}", flush=True)
+    except RuntimeError as error:
+        print(f"{call}\n    {error}", flush=True)
+
+
+def main() -> None:
+    """Makes all calls."""
+    os.environ["OPENREG_DEVICE_COUNT"] = "none"
+    tell("torch.openreg.init()")
+    os.environ["OPENREG_DEVICE_COUNT"] = "3"
+    print("from here on, OPENREG_DEVICE_COUNT is 3")
+    tell("torch.accelerator.device_count()")
+    tell("len(torch.accelerator.memory_stats())")
+    tell("torch.openreg.init()")
+    tell("len(torch.accelerator.memory_stats()) > 0")
+    child = os.fork()
+    if child == 0:
+        print("in a forked child")
+        tell("torch.openreg.init()")
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()
