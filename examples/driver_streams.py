@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -62,8 +63,7 @@ def main() -> None:
     ran.clear()
     destroyed.clear()
     gate = threading.Event()
-    opener = threading.Timer(0.3, gate.set)
-    opener.start()
+    threading.Thread(target=open_when_the_host_waits, args=(gate,)).start()
     launch("0", stream, lambda: gate.wait(60), size=1 << 30)
     for number in range(1, 3000):
         launch(f"{number}", stream)
@@ -77,6 +77,15 @@ def main() -> None:
 
 
 # LITERALINCLUDE END: streams-in-order
+
+
+def open_when_the_host_waits(gate: threading.Event) -> None:
+    """Opens the gate when nothing has been launched for a while."""
+    launched = -1
+    while launched != len(kept):
+        launched = len(kept)
+        time.sleep(0.2)
+    gate.set()
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ class _Reader:
                 self._choice("condition negated", value, f"!({_text(value)})")
             return
         simple = value.type in _LITERALS or value.type in {"conditional_expression", "lambda_expression"}
-        if simple or _text(value) in {"{}", "orSuccess", "*this"}:
+        if simple or _text(value) in {"{}", "orSuccess", "std::nullopt", "*this"}:
             return
         around = (
             Insertion(node.start_byte, f"{{ if ({CHOSEN}) return {{}}; "),
