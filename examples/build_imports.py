@@ -55,9 +55,10 @@ def run(
         environment |= {"PYTHONPATH": folder, **(variables or {})}
         ran = subprocess.run([sys.executable, *flags, "-c", code], env=environment, capture_output=True, text=True)
     print(f"{title}: {code}")
-    messages = [line for line in ran.stderr.splitlines() if not line.startswith(" ")]
-    for line in ran.stdout.splitlines() + messages[-1:]:
-        print(f"   {re.sub(r'^/.*:[0-9]+: ', '', line)}")  # a warning begins with the file that gave it
+    # The last message; after a warning, which begins with the place that it is about, comes the line of that place.
+    message = re.search(r"^(?:/.*:[0-9]+: )?(\S.*\n(?: .*\n)*)\Z", ran.stderr, re.MULTILINE)
+    for line in (ran.stdout + (message.group(1) if message else "")).splitlines():
+        print(f"   {line}")
 
 
 if __name__ == "__main__":

@@ -20,12 +20,15 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 # the name below is known, PyTorch expects to find them.
 import torch_openreg._C  # noqa: F401 - imported for its registrations
 from torch_openreg import openreg
-from torch_openreg._exit import settle_autograd_at_exit
-from torch_openreg._storage import refuse_host_access
 
 rename_privateuse1_backend("openreg")
 torch._register_device_module("openreg", openreg)  # type: ignore[no-untyped-call]
 generate_methods_for_privateuse1_backend(for_storage=True)
+# LITERALINCLUDE END: package-registration
+
+# No registrations, but what a backend needs so that the process does not end in a crash.
+from torch_openreg._exit import settle_autograd_at_exit
+from torch_openreg._storage import refuse_host_access
+
 refuse_host_access()
 settle_autograd_at_exit()
-# LITERALINCLUDE END: package-registration
