@@ -13,7 +13,6 @@
 
 namespace openreg::driver {
 
-// LITERALINCLUDE START: stream-references
 // A handle that was looked up. Whoever changes the object compares the generation again under the object's lock.
 struct StreamRef {
   Stream* stream = nullptr;
@@ -25,7 +24,6 @@ struct EventRef {
   uint32_t index = 0;
   uint64_t generation = 0;
 };
-// LITERALINCLUDE END: stream-references
 
 // LITERALINCLUDE START: memory-driver-parts
 struct Driver {

@@ -9,7 +9,6 @@
 
 namespace openreg::driver {
 
-// LITERALINCLUDE START: kernel-fault-counters
 // Thread: safe and lock-free.
 class Faults {
  public:
@@ -35,6 +34,5 @@ class Faults {
 
   std::array<std::atomic<unsigned>, 3> counters_{};  // orFaultAllocation, orFaultKernel, orFaultHang
 };
-// LITERALINCLUDE END: kernel-fault-counters
 
 }  // namespace openreg::driver
