@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from build_imports import run
+from build_imports import run  # type: ignore[import-not-found]  # beside this script
 
 # LITERALINCLUDE START: build-finds-torch
 NONE = "import sys; sys.modules['torch'] = None"  # as in an environment without it

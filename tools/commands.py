@@ -88,9 +88,11 @@ def proof(arguments: list[str]) -> None:
 def mutate(arguments: list[str]) -> None:
     """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
     _prepare_sandbox("docs", "test", "mutate")
+    from proof import floor
     from proof import mutate as mutants
 
     mutants.main(arguments)
+    floor.raise_floor()
 
 
 def livehtml(arguments: list[str]) -> None:

@@ -13,13 +13,9 @@ extern intptr_t __llvm_profile_counter_bias;
 
 namespace {
 
-char* counters() {
-  return __llvm_profile_begin_counters() + __llvm_profile_counter_bias;
-}
+char* counters() { return __llvm_profile_begin_counters() + __llvm_profile_counter_bias; }
 
-intptr_t size() {
-  return __llvm_profile_end_counters() - __llvm_profile_begin_counters();
-}
+intptr_t size() { return __llvm_profile_end_counters() - __llvm_profile_begin_counters(); }
 
 }  // namespace
 
@@ -31,7 +27,5 @@ __attribute__((visibility("default"))) int orCountersAny() {
 }
 
 /// Clears the counters.
-__attribute__((visibility("default"))) void orCountersClear() {
-  std::fill_n(counters(), size(), '\0');
-}
+__attribute__((visibility("default"))) void orCountersClear() { std::fill_n(counters(), size(), '\0'); }
 }
