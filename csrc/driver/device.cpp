@@ -69,6 +69,7 @@ orError_t Device::reset() {
 }
 // LITERALINCLUDE END: memory-device-reset
 
+// LITERALINCLUDE START: kernel-placement
 Placement Device::placement(size_t bytes) const noexcept {
   return bytes <= kSmallWork             ? placement_when_waited_for()
          : launch == LaunchMode::kInline ? Placement::kCaller
@@ -92,6 +93,7 @@ void Device::list_served(Stream& stream, Stream** next) noexcept {
   while (!served_.compare_exchange_weak(*next, &stream)) {
   }
 }
+// LITERALINCLUDE END: kernel-placement
 
 }  // namespace openreg::driver
 

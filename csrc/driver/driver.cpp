@@ -87,6 +87,7 @@ orError_t Driver::find_device(int index, Device** device) {
 Device& Driver::current_device() { return devices[static_cast<size_t>(t_device)]; }
 // LITERALINCLUDE END: memory-device-by-number
 
+// LITERALINCLUDE START: stream-lookup
 orError_t Driver::find_stream(orStream_t handle, StreamRef* ref) {
   if (handle == nullptr) {
     ref->stream = current_device().streams.at(0);
@@ -116,6 +117,7 @@ orError_t Driver::find_event(orEvent_t handle, EventRef* ref) {
   }
   return fail(orErrorInvalidHandle, "%p is not an event, or no longer", static_cast<void*>(handle));
 }
+// LITERALINCLUDE END: stream-lookup
 
 }  // namespace openreg::driver
 

@@ -13,6 +13,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: stream-references
 // A handle that was looked up. Whoever changes the object compares the generation again under the object's lock.
 struct StreamRef {
   Stream* stream = nullptr;
@@ -24,6 +25,7 @@ struct EventRef {
   uint32_t index = 0;
   uint64_t generation = 0;
 };
+// LITERALINCLUDE END: stream-references
 
 // LITERALINCLUDE START: memory-driver-parts
 struct Driver {

@@ -7,6 +7,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: event-begin-and-end
 struct Event::TimeStamp {
   Event* event;
   uint64_t record;
@@ -28,7 +29,9 @@ bool Event::end(uint64_t expected_generation) {
   const std::lock_guard lock(mutex_);
   return generation.compare_exchange_strong(expected_generation, expected_generation + 1);
 }
+// LITERALINCLUDE END: event-begin-and-end
 
+// LITERALINCLUDE START: event-recording
 orError_t Event::record(const StreamRef& ref) {
   const uint64_t record = records_.fetch_add(1) + 1;
   Stream& stream = *ref.stream;
@@ -67,6 +70,7 @@ void Event::set_time(uint64_t record) {
   time_record_ = record;
   time_ = Clock::now();
 }
+// LITERALINCLUDE END: event-recording
 
 }  // namespace openreg::driver
 
@@ -74,6 +78,7 @@ using namespace openreg::driver;
 
 namespace {
 
+// LITERALINCLUDE START: event-lookup
 // The last record of an event whose device still works, for the functions that wait for it or ask about it.
 orError_t find_last(Driver& driver, orEvent_t handle, EventRef* ref, Event::Point* point) {
   if (const orError_t error = driver.find_event(handle, ref)) return error;
@@ -94,7 +99,9 @@ orError_t find_time(Driver& driver, orEvent_t handle, const char* which, EventRe
   if (const orError_t error = ref->device->failure.report()) return error;  // the record may have been dropped
   return orErrorNotReady;
 }
+// LITERALINCLUDE END: event-lookup
 
+// LITERALINCLUDE START: event-object
 orError_t create_event(orEvent_t* event, unsigned flags) {
   if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
   if ((flags & ~unsigned{orEventDisableTiming}) != 0) {
@@ -115,9 +122,11 @@ orError_t create_event(orEvent_t* event, unsigned flags) {
   *event = reinterpret_cast<orEvent_t>(handle.pack());
   return orSuccess;
 }
+// LITERALINCLUDE END: event-object
 
 }  // namespace
 
+// LITERALINCLUDE START: event-life
 orError_t orEventCreate(orEvent_t* event) {
   const Call call("orEventCreate");
   return create_event(event, orEventDefault);
@@ -139,7 +148,9 @@ orError_t orEventDestroy(orEvent_t event) {
   ref.device->events.give_back(ref.index);
   return orSuccess;
 }
+// LITERALINCLUDE END: event-life
 
+// LITERALINCLUDE START: event-on-stream
 orError_t orEventRecord(orEvent_t event, orStream_t stream) {
   const Call call("orEventRecord");
   Driver* driver = nullptr;
@@ -156,7 +167,9 @@ orError_t orEventRecord(orEvent_t event, orStream_t stream) {
   if (const orError_t error = event_ref.device->failure.refuse()) return error;
   return event_ref.event->record(stream_ref);
 }
+// LITERALINCLUDE END: event-on-stream
 
+// LITERALINCLUDE START: event-progress
 orError_t orEventSynchronize(orEvent_t event) {
   const Call call("orEventSynchronize");
   Driver* driver = nullptr;
@@ -179,7 +192,9 @@ orError_t orEventQuery(orEvent_t event) {
   if (const orError_t error = ref.device->failure.report()) return error;
   return passed ? orSuccess : orErrorNotReady;
 }
+// LITERALINCLUDE END: event-progress
 
+// LITERALINCLUDE START: event-elapsed-time
 orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t end) {
   const Call call("orEventElapsedTime");
   if (milliseconds == nullptr) return fail(orErrorInvalidValue, "milliseconds is null");
@@ -198,7 +213,9 @@ orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t en
   *milliseconds = std::chrono::duration<double, std::milli>(end_time - start_time).count();
   return orSuccess;
 }
+// LITERALINCLUDE END: event-elapsed-time
 
+// LITERALINCLUDE START: event-stream-wait
 orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   const Call call("orStreamWaitEvent");
   Driver* driver = nullptr;
@@ -222,3 +239,4 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   return stream_ref.stream->submit(stream_ref.generation, Task(WaitFor{point.stream, point.sequence}),
                                    Placement::kQueue, &sequence);
 }
+// LITERALINCLUDE END: event-stream-wait

@@ -13,6 +13,7 @@ namespace openreg::driver {
 class Stream;
 struct StreamRef;
 
+// LITERALINCLUDE START: event-contract
 // Thread: safe. Recording again moves the event: whoever asked before keeps the point that was last at that time.
 class Event {
  public:
@@ -51,5 +52,6 @@ class Event {
   Clock::time_point time_;
   uint64_t time_record_ = 0;  // the record that time_ belongs to
 };
+// LITERALINCLUDE END: event-contract
 
 }  // namespace openreg::driver

@@ -8,6 +8,7 @@
 
 using namespace std::string_literals;
 
+// LITERALINCLUDE START: kernel-fault-order
 orError_t orInjectFault(orFault_t fault, int device, unsigned count) {
   using namespace openreg::driver;
   const Call call("orInjectFault");
@@ -28,3 +29,4 @@ orError_t orInjectFault(orFault_t fault, int device, unsigned count) {
   }
   return fail(orErrorInvalidValue, "fault %d does not exist; valid are 0 to 3", static_cast<int>(fault));
 }
+// LITERALINCLUDE END: kernel-fault-order

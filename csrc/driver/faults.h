@@ -9,6 +9,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: kernel-fault-counters
 // Thread: safe and lock-free.
 class Faults {
  public:
@@ -34,5 +35,6 @@ class Faults {
 
   std::array<std::atomic<unsigned>, 3> counters_{};  // orFaultAllocation, orFaultKernel, orFaultHang
 };
+// LITERALINCLUDE END: kernel-fault-counters
 
 }  // namespace openreg::driver

@@ -13,6 +13,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: stream-handle
 enum class HandleKind : uint64_t { kStream = 1, kEvent = 2, kKernel = 3 };
 
 struct Handle {
@@ -29,12 +30,14 @@ struct Handle {
                   static_cast<uint32_t>(bits >> 8 & 0xfffff), bits >> 28};
   }
 };
+// LITERALINCLUDE END: stream-handle
 
 // Objects that are reused but never destroyed, so that a thread that still holds a dead one reads valid memory. Each
 // has `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner moves on at birth and death.
 template <class T>
 class HandleTable {
  public:
+// LITERALINCLUDE START: stream-table-use
   static constexpr size_t kCapacity = size_t{1} << 17;
 
   // An object that is not alive, or null when all are, or when the host has no memory.
@@ -57,7 +60,9 @@ class HandleTable {
     T* const chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
     return chunk == nullptr ? nullptr : chunk + index % kChunk;
   }
+// LITERALINCLUDE END: stream-table-use
 
+// LITERALINCLUDE START: stream-table-alive
   // Calls function(object, index, generation) for every object that is alive.
   template <class Function>
   void for_each_alive(Function function) const {
@@ -66,8 +71,10 @@ class HandleTable {
       if (generation % 2 == 1) function(*object, index, generation);
     }
   }
+// LITERALINCLUDE END: stream-table-alive
 
  private:
+// LITERALINCLUDE START: stream-table-grow
   static constexpr size_t kChunk = 64;
 
   // Requires: mutex_ is held.
@@ -81,6 +88,7 @@ class HandleTable {
     size_ += kChunk;
     return true;
   }
+// LITERALINCLUDE END: stream-table-grow
 
   std::array<std::atomic<T*>, kCapacity / kChunk> chunks_{};
   std::mutex mutex_;

@@ -9,6 +9,7 @@ using namespace openreg::driver;
 
 namespace {
 
+// LITERALINCLUDE START: kernel-host-work
 struct HostKernelWork {
   int (*function)(void* closure, char* message, size_t message_bytes);
   void (*destroy)(void* closure);
@@ -33,9 +34,11 @@ orError_t find_target(const HostKernelWork& work, orStream_t stream, StreamRef* 
   if (work.name == nullptr || work.function == nullptr) return fail(orErrorInvalidValue, "name or run is null");
   return driver->find_stream(stream, ref);
 }
+// LITERALINCLUDE END: kernel-host-work
 
 }  // namespace
 
+// LITERALINCLUDE START: kernel-host-launch
 orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream) {
   const Call call("orLaunchHostKernel");
   if (kernel == nullptr) return fail(orErrorInvalidValue, "kernel is null");
@@ -47,7 +50,9 @@ orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream) {
   }
   return launch(ref, work, ref.stream->device().placement(kernel->work_bytes));
 }
+// LITERALINCLUDE END: kernel-host-launch
 
+// LITERALINCLUDE START: kernel-host-alias
 orError_t orGetHostAlias(void** alias, const void* device_pointer, size_t bytes) {
   const Call call("orGetHostAlias");
   if (alias == nullptr) return fail(orErrorInvalidValue, "alias is null");
@@ -62,3 +67,4 @@ orError_t orGetHostAlias(void** alias, const void* device_pointer, size_t bytes)
   *alias = driver->space.backing(*location);
   return orSuccess;
 }
+// LITERALINCLUDE END: kernel-host-alias

@@ -15,6 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// LITERALINCLUDE START: kernel-sleep
 constexpr const char* kSleepName = "sleep";
 constexpr uint32_t kSleepIndex = 0;
 
@@ -37,20 +38,24 @@ struct SleepWork {
   }
   void release() {}
 };
+// LITERALINCLUDE END: kernel-sleep
 
 }  // namespace
 
+// LITERALINCLUDE START: kernel-hang-and-fail
 void hang(Device& device) { sleep_until(device, Clock::time_point::max()); }
 
 void fail_kernel(Device& device, const char* name, const char* message) {
   device.failure.store("kernel '" + std::string(name) + "' failed on openreg:" + std::to_string(device.index) + ": " +
                        message + "; the device runs nothing more until orDeviceReset");
 }
+// LITERALINCLUDE END: kernel-hang-and-fail
 
 }  // namespace openreg::driver
 
 using namespace openreg::driver;
 
+// LITERALINCLUDE START: kernel-interface
 orError_t orGetKernel(orKernel_t* kernel, const char* name) {
   const Call call("orGetKernel");
   if (kernel == nullptr || name == nullptr) return fail(orErrorInvalidValue, "kernel or name is null");
@@ -79,3 +84,4 @@ orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argume
   const bool on_caller = ref.stream->device().launch == LaunchMode::kInline;
   return launch(ref, work, on_caller ? Placement::kCaller : Placement::kQueue);
 }
+// LITERALINCLUDE END: kernel-interface

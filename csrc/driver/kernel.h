@@ -15,6 +15,7 @@ void hang(Device& device);
 // Stores that the kernel has failed.
 void fail_kernel(Device& device, const char* name, const char* message);
 
+// LITERALINCLUDE START: kernel-launch
 // Wraps a kernel's work, whose `name` is its name, so that it fails instead of running.
 template <class Work>
 struct Failing {
@@ -54,5 +55,6 @@ orError_t launch(const StreamRef& ref, Work work, Placement placement) {
   if (error != orSuccess || device.launch != LaunchMode::kInline) return error;
   return device.failure.report();
 }
+// LITERALINCLUDE END: kernel-launch
 
 }  // namespace openreg::driver

@@ -15,6 +15,7 @@
 namespace openreg::driver {
 namespace {
 
+// LITERALINCLUDE START: stream-inside-kernel
 thread_local bool t_inside_kernel = false;
 
 class InsideKernel {
@@ -24,7 +25,9 @@ class InsideKernel {
   InsideKernel(const InsideKernel&) = delete;
   InsideKernel& operator=(const InsideKernel&) = delete;
 };
+// LITERALINCLUDE END: stream-inside-kernel
 
+// LITERALINCLUDE START: stream-signals
 // Blocks, for a thread that is about to start, the signals that are meant for the process: its own threads handle
 // those. Signals that report a fault of the thread itself stay, or a fault would end the process without a word.
 class SignalsBlocked {
@@ -42,7 +45,9 @@ class SignalsBlocked {
  private:
   sigset_t previous_;
 };
+// LITERALINCLUDE END: stream-signals
 
+// LITERALINCLUDE START: stream-release
 void release(Task& task) {
   const InsideKernel inside;
   task.release();
@@ -63,11 +68,13 @@ class ReleasedUnlessKept {
  private:
   Task* task_;
 };
+// LITERALINCLUDE END: stream-release
 
 }  // namespace
 
 bool inside_kernel() noexcept { return t_inside_kernel; }
 
+// LITERALINCLUDE START: stream-begin-and-end
 uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
   const std::lock_guard lock(submit_);
   if (device_ == nullptr) {  // once: a thread with a dead handle may be reading them when the object is reused
@@ -87,6 +94,7 @@ orError_t Stream::end(uint64_t expected_generation) {
   served_ = false;
   return orSuccess;
 }
+// LITERALINCLUDE END: stream-begin-and-end
 
 // LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
@@ -109,6 +117,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
 }
 // LITERALINCLUDE END: driver-submit
 
+// LITERALINCLUDE START: stream-waiting
 void Stream::wait(uint64_t sequence) noexcept {
   finished_.wait(sequence, [] { return process_is_ending(); });
 }
@@ -126,7 +135,9 @@ void Stream::drain() {
   const std::lock_guard lock(submit_);
   wait(queued());
 }
+// LITERALINCLUDE END: stream-waiting
 
+// LITERALINCLUDE START: stream-refusals
 orError_t Stream::expect(uint64_t expected_generation) const {
   if (generation.load() == expected_generation) return orSuccess;
   return fail(orErrorInvalidHandle, "the stream no longer exists");
@@ -137,7 +148,9 @@ orError_t Stream::unserved() const {
   return fail(orErrorMemoryAllocation, "the host has no thread or no memory to serve stream %u of openreg:%d", index_,
               device_->index);
 }
+// LITERALINCLUDE END: stream-refusals
 
+// LITERALINCLUDE START: stream-worker-start
 bool Stream::start_worker() {
   const std::lock_guard lock(worker_mutex_);
   if (ring_ == nullptr) ring_.reset(new (std::nothrow) Task[kSlots]);
@@ -157,7 +170,9 @@ bool Stream::start_worker() {
   served_ = true;
   return true;
 }
+// LITERALINCLUDE END: stream-worker-start
 
+// LITERALINCLUDE START: stream-worker-loop
 void Stream::stop_worker() {
   const std::lock_guard lock(worker_mutex_);
   if (!worker_.joinable()) return;
@@ -185,5 +200,6 @@ void Stream::run(Task& task) {
   const InsideKernel inside;
   if (device_->runs_work()) task.run(*device_);
 }
+// LITERALINCLUDE END: stream-worker-loop
 
 }  // namespace openreg::driver

@@ -27,6 +27,7 @@ enum class Placement {
 // was finished before anybody could ask.
 class Stream {
  public:
+// LITERALINCLUDE START: stream-interface
   std::atomic<uint64_t> generation{0};  // see HandleTable
 
   // Makes the object a new stream and returns its generation. Device and index are the same whenever it is reused.
@@ -56,6 +57,7 @@ class Stream {
   void stop_worker();
   // The next stream in the device's list of those that ever had a thread.
   [[nodiscard]] Stream* next_served() const noexcept { return next_served_; }
+// LITERALINCLUDE END: stream-interface
 
  private:
   static constexpr size_t kSlots = 1024;
@@ -68,6 +70,7 @@ class Stream {
   void serve();
   void run(Task& task);
 
+// LITERALINCLUDE START: stream-members
   std::mutex submit_;  // held by whoever adds work or runs it on the caller
   Device* device_ = nullptr;
   uint32_t index_ = 0;
@@ -81,6 +84,7 @@ class Stream {
   std::atomic<bool> stop_{false};
   bool listed_ = false;  // whether the stream is in the device's list; guarded by worker_mutex_
   Stream* next_served_ = nullptr;
+// LITERALINCLUDE END: stream-members
 };
 
 // Whether the calling thread is inside a kernel, where waiting for the device would mean waiting for itself.

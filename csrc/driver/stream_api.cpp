@@ -9,6 +9,7 @@ using namespace openreg::driver;
 
 namespace {
 
+// LITERALINCLUDE START: stream-object
 // The simulated device serves all streams alike; two priorities, so that code which asks for one finds a choice.
 constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -1;
@@ -34,9 +35,11 @@ orError_t create_stream(orStream_t* stream, int priority) {
   *stream = stream_handle(*object, generation);
   return orSuccess;
 }
+// LITERALINCLUDE END: stream-object
 
 }  // namespace
 
+// LITERALINCLUDE START: stream-default
 orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   const Call call("orDeviceGetDefaultStream");
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
@@ -56,7 +59,9 @@ orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   *highest = kHighestPriority;
   return orSuccess;
 }
+// LITERALINCLUDE END: stream-default
 
+// LITERALINCLUDE START: stream-life
 orError_t orStreamCreate(orStream_t* stream) {
   const Call call("orStreamCreate");
   return create_stream(stream, kLowestPriority);
@@ -84,7 +89,9 @@ orError_t orStreamDestroy(orStream_t stream) {
   device.streams.give_back(index);
   return orSuccess;
 }
+// LITERALINCLUDE END: stream-life
 
+// LITERALINCLUDE START: stream-facts
 orError_t orStreamGetDevice(orStream_t stream, int* device) {
   const Call call("orStreamGetDevice");
   if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
@@ -106,7 +113,9 @@ orError_t orStreamGetPriority(orStream_t stream, int* priority) {
   *priority = ref.stream->priority();
   return orSuccess;
 }
+// LITERALINCLUDE END: stream-facts
 
+// LITERALINCLUDE START: stream-progress
 orError_t orStreamSynchronize(orStream_t stream) {
   const Call call("orStreamSynchronize");
   Driver* driver = nullptr;
@@ -126,3 +135,4 @@ orError_t orStreamQuery(orStream_t stream) {
   if (const orError_t error = ref.stream->device().failure.report()) return error;
   return idle ? orSuccess : orErrorNotReady;
 }
+// LITERALINCLUDE END: stream-progress

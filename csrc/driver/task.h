@@ -9,6 +9,7 @@ namespace openreg::driver {
 
 class Device;
 
+// LITERALINCLUDE START: stream-task
 // Wraps a `Work`: a trivially copyable struct with
 //   void run(Device&)   does the work, on the device of the stream; left out when the device drops its work
 //   void release()      frees what the work owns; called once, after run or instead of it
@@ -39,5 +40,6 @@ class Task {
   const Functions* functions_ = nullptr;
   alignas(std::max_align_t) std::byte payload_[64];
 };
+// LITERALINCLUDE END: stream-task
 
 }  // namespace openreg::driver

@@ -10,6 +10,7 @@
 
 namespace openreg::driver {
 
+// LITERALINCLUDE START: stream-timeline-sleep
 void Timeline::wake_all() noexcept {
   wake_at_.store(kNever);
   version_.fetch_add(1);
@@ -26,5 +27,6 @@ void Timeline::sleep(uint32_t version) noexcept {
   // Returns at once when the version has moved, and may return early: the caller looks again in every case.
   syscall(SYS_futex, &version_, FUTEX_WAIT_PRIVATE, version, nullptr, nullptr, 0);
 }
+// LITERALINCLUDE END: stream-timeline-sleep
 
 }  // namespace openreg::driver

@@ -17,6 +17,7 @@ namespace openreg::driver {
 // reached_ and then looks at wake_at_. All accesses are sequentially consistent, so at least one sees the other.
 class Timeline {
  public:
+// LITERALINCLUDE START: stream-timeline-counter
   [[nodiscard]] uint64_t reached() const noexcept { return reached_.load(); }
 
   // Moves the counter and wakes whoever waits for this number. Called by one thread at a time.
@@ -40,6 +41,7 @@ class Timeline {
       sleep(version);
     }
   }
+// LITERALINCLUDE END: stream-timeline-counter
 
  private:
   static constexpr uint64_t kNever = UINT64_MAX;
