@@ -32,7 +32,7 @@ def kernel(name: str, work: Callable[[], object], size: int = LARGE) -> HostKern
         if isinstance(result, str):
             ctypes.memmove(message, result.encode()[:message_bytes], min(len(result), message_bytes))
             return 1
-        return result if isinstance(result, int) else 0
+        return result if type(result) is int else 0
 
     callbacks = RUN(run), DESTROY(lambda closure: destroyed.append(name))
     kept.append(launched := HostKernel(name.encode(), *callbacks, None, size))
@@ -47,12 +47,8 @@ def launch(name: str, work: Callable[[], object], stream: int | None = None, siz
 def hold(stream: int | None = None) -> threading.Event:
     """Keeps a stream busy until the event that it returns is set."""
     gate, running = threading.Event(), threading.Event()
-
-    def work() -> None:
-        running.set()
-        gate.wait(20)
-
-    launch("hold", work, stream)
+    launch("begin", running.set, stream)
+    launch("hold", lambda: gate.wait(20), stream)
     running.wait(20)
     return gate
 
