@@ -53,7 +53,7 @@ class ProofBuilder(Builder):
 
     def write_documents(self, docnames: Set[str]) -> None:
         """Run the pages, several at a time, and report each failure at its page and line."""
-        workers = min(len(os.sched_getaffinity(0)), 4)
+        workers = min(len(os.sched_getaffinity(0)) + 1, 5)  # One more than processors: some pages wait for a device.
         with ThreadPoolExecutor(workers) as pool:
             started = time.monotonic()
             running = {pool.submit(self._run, docname): docname for docname in sorted(docnames)}
