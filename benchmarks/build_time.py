@@ -29,6 +29,7 @@ CHANGED = (
     "csrc/aten/views.cpp",
     "csrc/aten/abs.cpp",
     "csrc/aten/custom_abs.cpp",
+    "csrc/aten/custom_soft_cap.cpp",
     "csrc/python/module.cpp",
 )
 
