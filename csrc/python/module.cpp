@@ -10,6 +10,8 @@
 
 #include "aten/fallback_policy.h"
 #include "runtime/device.h"
+#include "runtime/properties.h"
+#include "runtime/sleep.h"
 
 namespace py = pybind11;
 
@@ -25,6 +27,15 @@ py::object get_default_generator(int64_t index) {
   return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
 }
 // LITERALINCLUDE END: bridge-default-generator
+
+// LITERALINCLUDE START: bridge-device-properties
+// The fields of torch.openreg.DeviceProperties, as its keyword arguments.
+py::dict get_device_properties(int64_t index) {
+  const orDeviceProp properties = device_properties(index);
+  return py::dict(py::arg("name") = std::string(properties.name), py::arg("total_memory") = properties.total_memory,
+                  py::arg("major") = properties.major, py::arg("minor") = properties.minor);
+}
+// LITERALINCLUDE END: bridge-device-properties
 
 FallbackPolicy policy_from_name(const std::string& name) {
   if (name == "all") {
@@ -55,6 +66,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_device", &set_device, py::arg("device"));
   m.def("_exchange_device", &exchange_device, py::arg("device"));
   m.def("_synchronize", &synchronize_device, py::arg("device"), py::call_guard<py::gil_scoped_release>());
+
+  m.def("_get_device_properties", &get_device_properties, py::arg("device"));
+  m.def("_sleep", &sleep_on_stream, py::arg("nanoseconds"), py::call_guard<py::gil_scoped_release>());
 
   m.def("_get_default_generator", &get_default_generator, py::arg("device"));
 

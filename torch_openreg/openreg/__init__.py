@@ -4,10 +4,13 @@ PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
+from torch_openreg.openreg import _utils as _utils
+from torch_openreg.openreg._absent import missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
 from torch_openreg.openreg._lazy import init, is_initialized
 from torch_openreg.openreg.amp import get_amp_supported_dtype
+from torch_openreg.openreg.busy import _sleep as _sleep
 from torch_openreg.openreg.device import (
     current_device,
     device,
@@ -16,10 +19,20 @@ from torch_openreg.openreg.device import (
     set_device,
     synchronize,
 )
+from torch_openreg.openreg.exchange import _exchange_device as _exchange_device
+from torch_openreg.openreg.exchange import _maybe_exchange_device as _maybe_exchange_device
+from torch_openreg.openreg.exchange import device_of
 from torch_openreg.openreg.fallback import (
     fallback_stats,
     reset_fallback_stats,
     set_fallback_policy,
+)
+from torch_openreg.openreg.properties import (
+    DeviceProperties,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
 )
 from torch_openreg.openreg.random import (
     get_rng_state,
@@ -30,15 +43,21 @@ from torch_openreg.openreg.random import (
 )
 
 __all__ = [
+    "DeviceProperties",
     "current_device",
     "device",
     "device_count",
+    "device_of",
     "fallback_stats",
     "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
     "get_rng_state",
     "init",
     "initial_seed",
     "is_available",
+    "is_bf16_supported",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
@@ -50,8 +69,12 @@ __all__ = [
 ]
 
 
+# LITERALINCLUDE START: frontend-module-getattr
 def __getattr__(name: str) -> bool:
     # torch.utils.checkpoint reads the attribute and not the function, to learn whether there is a state to keep.
     if name == "_initialized":
         return is_initialized()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(name)
+
+
+# LITERALINCLUDE END: frontend-module-getattr
