@@ -3,18 +3,19 @@
 //
 // An entry that may wait for the device gives up the GIL while it does, so that other Python threads go on.
 #include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
-
-#include <ATen/core/CachingHostAllocator.h>
 
 #include <map>
 
 #include "aten/fallback_policy.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/properties.h"
+#include "runtime/sleep.h"
 #include "runtime/stream.h"
 
 namespace py = pybind11;
@@ -79,6 +80,15 @@ std::map<std::string, int64_t> get_host_memory_stats() {
 }
 // LITERALINCLUDE END: bridge-memory
 
+// LITERALINCLUDE START: bridge-device-properties
+// The fields of torch.openreg.DeviceProperties, as its keyword arguments.
+py::dict get_device_properties(int64_t index) {
+  const orDeviceProp properties = device_properties(index);
+  return py::dict(py::arg("name") = std::string(properties.name), py::arg("total_memory") = properties.total_memory,
+                  py::arg("major") = properties.major, py::arg("minor") = properties.minor);
+}
+// LITERALINCLUDE END: bridge-device-properties
+
 FallbackPolicy policy_from_name(const std::string& name) {
   if (name == "all") {
     return FallbackPolicy::kAll;
@@ -117,6 +127,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
   m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
   m.def("_host_memory_stats", &get_host_memory_stats);
+  m.def("_get_device_properties", &get_device_properties, py::arg("device"));
+  m.def("_sleep", &sleep_on_stream, py::arg("nanoseconds"), py::call_guard<py::gil_scoped_release>());
 
   m.def("_get_default_generator", &get_default_generator, py::arg("device"));
 

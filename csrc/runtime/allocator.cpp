@@ -68,7 +68,7 @@ Stat as_stat(const Figure& figure) {
   return stat;
 }
 
-StatArray as_stats(const PoolStatistics& statistics, Figure BlockFigures::*figure) {
+StatArray as_stats(const PoolStatistics& statistics, Figure BlockFigures::* figure) {
   StatArray stats;
   stats[static_cast<size_t>(StatType::AGGREGATE)] = as_stat(statistics.all.*figure);
   stats[static_cast<size_t>(StatType::SMALL_POOL)] = as_stat(statistics.small.*figure);
@@ -90,8 +90,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     initialize();
     const size_t bytes = round_up(requested);
     void* pointer = nullptr;
-    const orError_t error = block_pool().allocate(&pointer, device.index(), current_stream_handle(device.index()), bytes,
-                                            requested, settings());
+    const orError_t error = block_pool().allocate(&pointer, device.index(), current_stream_handle(device.index()),
+                                                  bytes, requested, settings());
     if (error == orErrorMemoryAllocation) {
       static_cast<void>(orGetLastError());
       raise_out_of_memory(device, bytes, requested);
@@ -197,8 +197,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
     TORCH_CHECK_WITH(OutOfMemoryError, false, "openreg out of memory: tried to allocate ", bytes, " bytes on ", device,
-                     ", which has ", total_bytes, " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ",
-                     allocated, " in tensors and ", reserved,
+                     ", which has ", total_bytes, " bytes in total and ", free_bytes, " free; PyTorch", bound,
+                     " holds ", allocated, " in tensors and ", reserved,
                      " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device "
                      "more memory with OPENREG_DEVICE_MEMORY.");
   }

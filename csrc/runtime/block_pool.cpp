@@ -116,22 +116,20 @@ void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted, co
 }
 
 void BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
-  auto rest = std::make_unique<Block>(*block);
+  Block* const rest = &blocks_.emplace(block->address + bytes, *block).first->second;
   rest->address = block->address + bytes;
   rest->bytes = block->bytes - bytes;
   rest->requested = 0;
   rest->previous = block;
-  if (rest->next != nullptr) rest->next->previous = rest.get();
-  block->next = rest.get();
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
   block->bytes = bytes;
-  insert_free(owner, rest.get());
-  blocks_.emplace(rest->address, std::move(rest));
+  insert_free(owner, rest);
 }
 // LITERALINCLUDE END: pool-take-free
 
 // LITERALINCLUDE START: pool-segment
-orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings,
-                                      void** address) {
+orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     PerDevice& owner = of(wanted.device);
@@ -147,12 +145,11 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   PerDevice& owner = of(wanted.device);
   owner.being_allocated -= bytes;
   if (error != orSuccess) return error;
-  auto segment = std::make_unique<Block>(wanted);
+  Block* const segment = &blocks_.emplace(pointer, wanted).first->second;
   segment->address = static_cast<char*>(pointer);
   segment->bytes = bytes;
   owner.statistics.segment_came(*segment);
-  hand_out(owner, segment.get(), wanted, settings);
-  blocks_.emplace(pointer, std::move(segment));
+  hand_out(owner, segment, wanted, settings);
   *address = pointer;
   return orSuccess;
 }
@@ -162,8 +159,8 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
 BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(address);
-  if (found == blocks_.end() || !found->second->in_use) return {};
-  Block* const block = found->second.get();
+  if (found == blocks_.end() || !found->second.in_use) return {};
+  Block* const block = &found->second;
   PerDevice& owner = of(block->device);
   const Freed freed{true, block->device, block->requested};
   owner.statistics.freed(*block);
@@ -211,9 +208,9 @@ void BlockPool::remove_free(PerDevice& owner, Block* block) {
 bool BlockPool::record_stream(void* address, orStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(address);
-  if (found == blocks_.end() || !found->second->in_use) return false;
+  if (found == blocks_.end() || !found->second.in_use) return false;
   // The block's own stream needs no event: its order is the rule by which the block is used again.
-  if (stream != found->second->stream) found->second->used_by.insert(stream);
+  if (stream != found->second.stream) found->second.used_by.insert(stream);
   return true;
 }
 

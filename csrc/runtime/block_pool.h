@@ -1,6 +1,7 @@
 // Blocks of device memory, cached: what the driver's slow allocation and waiting free are hidden behind.
 //
-// Knows the driver and nothing of PyTorch, so that it can be tested, and raced, without it. allocator.cpp joins the two.
+// Knows the driver and nothing of PyTorch, so that it can be tested, and raced, without it. allocator.cpp joins the
+// two.
 //
 // A segment is what the driver gave; a block is a part of one. Blocks of a segment that are free and neighbours are
 // joined. A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later
@@ -12,7 +13,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -74,7 +74,7 @@ struct PoolStatistics {
   void inactive_split(const Block& block, int64_t count);
 
  private:
-  void change(const Block& block, int64_t count, Figure BlockFigures::*counted, Figure BlockFigures::*bytes);
+  void change(const Block& block, int64_t count, Figure BlockFigures::* counted, Figure BlockFigures::* bytes);
   void request(const Block& block, int64_t count);
 };
 // LITERALINCLUDE END: pool-statistics
@@ -161,7 +161,7 @@ class BlockPool {
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
-  std::unordered_map<void*, std::unique_ptr<Block>> blocks_;  // all, by address
+  std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
 };
 
 }  // namespace openreg

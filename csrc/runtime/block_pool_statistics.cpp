@@ -13,8 +13,8 @@ void Figure::change(int64_t amount) {
   (amount > 0 ? increased : decreased) += std::abs(amount);
 }
 
-void PoolStatistics::change(const Block& block, int64_t count, Figure BlockFigures::*counted,
-                            Figure BlockFigures::*bytes) {
+void PoolStatistics::change(const Block& block, int64_t count, Figure BlockFigures::* counted,
+                            Figure BlockFigures::* bytes) {
   for (BlockFigures* figures : {&all, block.small ? &small : &large}) {
     (figures->*counted).change(count);
     (figures->*bytes).change(count * static_cast<int64_t>(block.bytes));
@@ -96,7 +96,7 @@ std::vector<Block> BlockPool::snapshot(int device) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<Block> copies;
   for (const auto& [address, block] : blocks_) {
-    if (block->device == device) copies.push_back(*block);
+    if (block.device == device) copies.push_back(block);
   }
   std::sort(copies.begin(), copies.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
   return copies;

@@ -4,10 +4,13 @@ PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
+from torch_openreg.openreg import _utils as _utils
+from torch_openreg.openreg._absent import missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
 from torch_openreg.openreg._lazy import init, is_initialized
 from torch_openreg.openreg.amp import get_amp_supported_dtype
+from torch_openreg.openreg.busy import _sleep as _sleep
 from torch_openreg.openreg.device import (
     current_device,
     device,
@@ -16,6 +19,9 @@ from torch_openreg.openreg.device import (
     set_device,
     synchronize,
 )
+from torch_openreg.openreg.exchange import _exchange_device as _exchange_device
+from torch_openreg.openreg.exchange import _maybe_exchange_device as _maybe_exchange_device
+from torch_openreg.openreg.exchange import device_of
 from torch_openreg.openreg.fallback import (
     fallback_stats,
     reset_fallback_stats,
@@ -36,6 +42,13 @@ from torch_openreg.openreg.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from torch_openreg.openreg.properties import (
+    DeviceProperties,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
+)
 from torch_openreg.openreg.random import (
     get_rng_state,
     initial_seed,
@@ -55,6 +68,7 @@ from torch_openreg.openreg.streams import (
 )
 
 __all__ = [
+    "DeviceProperties",
     "Event",
     "Stream",
     "current_device",
@@ -62,15 +76,20 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
     "fallback_stats",
     "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
     "get_rng_state",
     "get_stream_from_external",
     "host_memory_stats",
     "init",
     "initial_seed",
     "is_available",
+    "is_bf16_supported",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
@@ -96,8 +115,12 @@ __all__ = [
 ]
 
 
+# LITERALINCLUDE START: frontend-module-getattr
 def __getattr__(name: str) -> bool:
     # torch.utils.checkpoint reads the attribute and not the function, to learn whether there is a state to keep.
     if name == "_initialized":
         return is_initialized()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(name)
+
+
+# LITERALINCLUDE END: frontend-module-getattr
