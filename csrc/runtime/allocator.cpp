@@ -160,7 +160,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     stats.num_ooms = statistics.out_of_memory;
     stats.num_device_alloc = statistics.driver_allocations;
     stats.num_device_free = statistics.driver_frees;
-    stats.max_split_size = static_cast<int64_t>(settings().max_split);
+    stats.max_split_size = static_cast<int64_t>(AcceleratorAllocatorConfig::max_split_size());
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex index) override { block_pool().reset_sums(resolve_device_index(index)); }
