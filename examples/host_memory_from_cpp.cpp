@@ -1,5 +1,6 @@
 // What only C++ code can ask of the allocator of pinned memory: clones, blocks by address, pools for captured graphs.
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include <cstring>
 #include <iostream>
@@ -21,6 +22,7 @@ int main() {
   std::cout << std::boolalpha;
 
   // LITERALINCLUDE START: host-memory-cpp
+  std::cout << "pinned, before the first use: " << at::detail::getPrivateUse1Hooks().isPinnedPtr(&handler) << '\n';
   at::HostAllocator* const allocator = at::getHostAllocator(at::kPrivateUse1);
   at::DataPtr block = allocator->allocate(1000);
   std::memcpy(block.mutable_get(), "pinned", 7);

@@ -1,4 +1,4 @@
-"""What the allocator does when the device fails: named by the argument. Each ends with a device that has to be reset."""
+"""What the allocator does when the device fails: named by the argument."""
 
 from __future__ import annotations
 

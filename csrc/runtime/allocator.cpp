@@ -196,11 +196,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "openreg out of memory: tried to allocate ", bytes, " bytes on ", device,
-                     ", which has ", total_bytes, " bytes in total and ", free_bytes, " free; PyTorch", bound,
-                     " holds ", allocated, " in tensors and ", reserved,
-                     " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device "
-                     "more memory with OPENREG_DEVICE_MEMORY.");
+    const std::string text = c10::str(
+        "openreg out of memory: tried to allocate ", bytes, " bytes on ", device, ", which has ", total_bytes,
+        " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ", allocated, " in tensors and ", reserved,
+        " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device more memory "
+        "with OPENREG_DEVICE_MEMORY.");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   // LITERALINCLUDE END: allocator-out-of-memory
 

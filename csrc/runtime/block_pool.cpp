@@ -132,14 +132,17 @@ void BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
 // LITERALINCLUDE END: pool-take-free
 
 // LITERALINCLUDE START: pool-segment
+bool BlockPool::reserve(int device, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  const auto reserved = static_cast<size_t>(owner.statistics.all.reserved_bytes.current) + owner.being_allocated;
+  if (reserved > owner.limit || bytes > owner.limit - reserved) return false;
+  owner.being_allocated += bytes;
+  return true;
+}
+
 orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    PerDevice& owner = of(wanted.device);
-    const auto reserved = static_cast<size_t>(owner.statistics.all.reserved_bytes.current) + owner.being_allocated;
-    if (reserved > owner.limit || bytes > owner.limit - reserved) return orErrorMemoryAllocation;
-    owner.being_allocated += bytes;
-  }
+  if (!reserve(wanted.device, bytes)) return orErrorMemoryAllocation;
   void* pointer = nullptr;
   const CurrentDevice scope(wanted.device);
   orError_t error = scope.error();
@@ -268,30 +271,32 @@ orError_t BlockPool::collect_passed(PerDevice& owner) {
 
 // LITERALINCLUDE START: pool-release-cached
 orError_t BlockPool::release_cached(int device) {
-  if (const orError_t error = wait_for_pending(device)) return error;
   std::vector<void*> segments;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    PerDevice& owner = of(device);
-    if (const orError_t error = collect_passed(owner)) return error;
-    for (const bool small : {true, false}) {
-      FreeBlocks& blocks = owner.free_blocks(small);
-      for (auto next = blocks.begin(); next != blocks.end();) {
-        Block* const block = *next++;
-        if (block->is_split()) continue;  // the rest of its segment is in use
-        remove_free(owner, block);
-        owner.statistics.segment_went(*block);
-        segments.push_back(block->address);
-        blocks_.erase(block->address);
-      }
-    }
-  }
+  if (const orError_t error = wait_for_pending(device)) return error;
+  if (const orError_t error = take_whole_segments(device, &segments)) return error;
   orError_t first_error = orSuccess;
   for (void* segment : segments) {
     const orError_t error = orFree(segment);
     if (first_error == orSuccess) first_error = error;
   }
   return first_error;
+}
+
+orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segments) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  if (const orError_t error = collect_passed(owner)) return error;
+  for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
+    for (auto next = blocks->begin(); next != blocks->end();) {
+      Block* const block = *next++;
+      if (block->is_split()) continue;  // the rest of its segment is in use
+      remove_free(owner, block);
+      owner.statistics.segment_went(*block);
+      segments->push_back(block->address);
+      blocks_.erase(block->address);
+    }
+  }
+  return orSuccess;
 }
 
 orError_t BlockPool::wait_for_pending(int device) {
