@@ -21,21 +21,29 @@ from torch_openreg.openreg.fallback import (
     reset_fallback_stats,
     set_fallback_policy,
 )
+from torch_openreg.openreg.random import _get_generator as _get_generator
 from torch_openreg.openreg.random import (
+    default_generators,
     get_rng_state,
+    get_rng_state_all,
     initial_seed,
     manual_seed,
     manual_seed_all,
+    seed,
+    seed_all,
     set_rng_state,
+    set_rng_state_all,
 )
 
 __all__ = [
     "current_device",
+    "default_generators",
     "device",
     "device_count",
     "fallback_stats",
     "get_amp_supported_dtype",
     "get_rng_state",
+    "get_rng_state_all",
     "init",
     "initial_seed",
     "is_available",
@@ -43,9 +51,12 @@ __all__ = [
     "manual_seed",
     "manual_seed_all",
     "reset_fallback_stats",
+    "seed",
+    "seed_all",
     "set_device",
     "set_fallback_policy",
     "set_rng_state",
+    "set_rng_state_all",
     "synchronize",
 ]
 
