@@ -5,6 +5,7 @@
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/multinomial_native.h>
 #include <torch/library.h>
 
@@ -42,7 +43,8 @@ struct Permutation {
 // schema: aten::randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)
 at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  at::native::check_supported_max_int_with_precision(n, out);
+  // PyTorch's check makes a tensor of the dtype. One of the CPU serves, and leaves the device alone.
+  at::native::check_supported_max_int_with_precision(n, at::empty({0}, out.options().device(c10::kCPU)));
   out.resize_({n});
   if (n == 0) {
     return out;

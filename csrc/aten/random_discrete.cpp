@@ -1,7 +1,6 @@
 // random_, bernoulli_ and geometric_: like those of random_real.cpp, for distributions whose values can be counted.
 // Called on any thread, with or without the GIL; the loops run on the device's stream.
 #include <ATen/Dispatch_v2.h>
-#include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/DispatchStub.h>
@@ -90,9 +89,9 @@ void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p
               given.scalar_type());
   TORCH_CHECK(given.ge(0).logical_and(given.le(1)).all().item<bool>(),
               "bernoulli_ expects every element of p to be in [0, 1]");
-  const c10::MaybeOwned<at::Tensor> p = at::expand_inplace(at::Tensor(self), given, "bernoulli_");
+  const at::Tensor p = given.expand(self.sizes());
   const PhiloxSequence sequence = reserve_blocks(generator, self.device(), self.numel());
-  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, *p, sequence); }),
+  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, p, sequence); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 // LITERALINCLUDE END: random-bernoulli-kernels
