@@ -11,7 +11,7 @@
 namespace openreg {
 namespace {
 
-// LITERALINCLUDE START: dropout-kernel
+// LITERALINCLUDE START: dropout-loops
 // Multiplies instead of choosing: a NaN that is dropped stays a NaN, as on other devices.
 template <class T>
 T masked(T value, bool kept, double scale) {
@@ -42,11 +42,11 @@ struct DropoutBackward {
     *reinterpret_cast<T*>(at[0]) = masked(*reinterpret_cast<const T*>(at[1]), kept, scale);
   }
 };
-// LITERALINCLUDE END: dropout-kernel
+// LITERALINCLUDE END: dropout-loops
 
 }  // namespace
 
-// LITERALINCLUDE START: dropout-kernel-launch
+// LITERALINCLUDE START: dropout-launches
 void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep,
                   double scale) {
   const PhiloxSequence sequence = reserve_blocks(std::nullopt, input.device(), input.numel());
@@ -63,6 +63,6 @@ void apply_dropout(const at::Tensor& result, const at::Tensor& grad, const at::T
                  }),
                  AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }
-// LITERALINCLUDE END: dropout-kernel-launch
+// LITERALINCLUDE END: dropout-launches
 
 }  // namespace openreg

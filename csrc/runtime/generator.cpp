@@ -35,12 +35,15 @@ uint64_t Generator::seed() {
   return seed;
 }
 
-void Generator::set_offset(uint64_t offset) { set_next({next().seed, offset}); }
+void Generator::set_offset(uint64_t offset) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->next.offset = offset;
+}
 
 uint64_t Generator::get_offset() const { return next().offset; }
 // LITERALINCLUDE END: generator-seed-and-offset
 
-// LITERALINCLUDE START: generator-reserve
+// LITERALINCLUDE START: generator-reservation
 Positions Generator::next() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->next;
@@ -57,7 +60,7 @@ Positions Generator::reserve(uint64_t count) {
   state_->next.offset += count;
   return first;
 }
-// LITERALINCLUDE END: generator-reserve
+// LITERALINCLUDE END: generator-reservation
 
 // LITERALINCLUDE START: generator-state
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
@@ -118,7 +121,7 @@ at::Generator new_generator(c10::DeviceIndex index) {
 }
 // LITERALINCLUDE END: generator-default-registry
 
-// LITERALINCLUDE START: generator-reserve-positions
+// LITERALINCLUDE START: generator-positions-of-operator
 Positions reserve_positions(const std::optional<at::Generator>& generator, c10::Device device, uint64_t count) {
   const bool is_given = generator.has_value() && generator->defined();
   at::Generator source = is_given ? *generator : default_generator(device.index());
@@ -128,6 +131,6 @@ Positions reserve_positions(const std::optional<at::Generator>& generator, c10::
   const std::lock_guard<std::mutex> lock(source.mutex());
   return source.get<Generator>()->reserve(count);
 }
-// LITERALINCLUDE END: generator-reserve-positions
+// LITERALINCLUDE END: generator-positions-of-operator
 
 }  // namespace openreg

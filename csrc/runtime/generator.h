@@ -48,11 +48,13 @@ class Generator final : public c10::GeneratorImpl {
   Positions reserve(uint64_t count);
 
  private:
+  // LITERALINCLUDE START: generator-shared-struct
   // Two generators may share it, and each of them has a mutex_ of its own. So it brings one too.
   struct State {
     std::mutex mutex;
     Positions next{c10::default_rng_seed_val, 0};
   };
+  // LITERALINCLUDE END: generator-shared-struct
 
   Positions next() const;
   void set_next(Positions next);
