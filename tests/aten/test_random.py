@@ -568,6 +568,27 @@ def test_checkpoint_repeats_dropout() -> None:
         assert masks[0] == masks[1]
 
 
+def test_a_compiled_checkpoint_repeats_dropout(run_process: RunProcess) -> None:
+    result = run_process("""
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        def block(x):
+            return torch.nn.functional.dropout(x, 0.5).square()
+        def step(x):
+            return checkpoint(block, x, use_reentrant=False)
+        compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            x = torch.ones(256, device="openreg", requires_grad=True)
+            y = compiled(x)
+            y.sum().backward()
+            assert torch.equal(x.grad, 2 * y)
+            assert 80 < (y != 0).sum().item() < 176
+        print("done")
+    """)
+    assert result.stdout == "done\n", result.stderr
+
+
 def test_a_sharded_tensor_has_the_numbers_of_the_whole(run_process: RunProcess) -> None:
     code = """
         import torch, torch.distributed as dist
