@@ -14,6 +14,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 # LITERALINCLUDE START: random-sharded
 def main(columns: int) -> None:
     """Plays the four processes one after the other. The group of processes is a fake: drawing needs no messages."""
+    print(f"8 rows of {columns}")
     torch.manual_seed(7)
     whole = torch.rand(8, columns, device="openreg")
     dropped = torch.nn.functional.dropout(whole, 0.5)
@@ -35,4 +36,5 @@ def main(columns: int) -> None:
 # LITERALINCLUDE END: random-sharded
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    for argument in sys.argv[1:]:
+        main(int(argument))
