@@ -72,7 +72,8 @@ def small_calls() -> dict[str, tuple[Call, Call]]:
 def busy_enqueue() -> tuple[float, float]:
     """Microseconds to queue abs on a stream that is busy, and for abs on the CPU."""
     x, y = torch.randn(16, device="openreg"), torch.randn(16)
-    on_device, on_cpu = [], []
+    on_device: list[float] = []
+    on_cpu: list[float] = []
     for _ in range(ROUNDS):
         torch.openreg._sleep(20_000_000)
         for call, seconds in ((lambda: torch.abs(x), on_device), (lambda: torch.abs(y), on_cpu)):
@@ -101,7 +102,9 @@ def copies() -> list[tuple[str, float, float, float]]:
     target = torch.empty(COPY)
     rows = []
     for name, call in kinds.items():
-        goes_on, done, cpu = [], [], []
+        goes_on: list[float] = []
+        done: list[float] = []
+        cpu: list[float] = []
         for _ in range(ROUNDS):
             for device_call, host, end in ((call, goes_on, done), (lambda: target.copy_(pageable), cpu, [])):
                 start = time.perf_counter()
@@ -118,7 +121,8 @@ def copies() -> list[tuple[str, float, float, float]]:
 def overlap() -> float:
     """How much sooner host and device are done together than one after the other: 2 is all that two processors give."""
     x, y = torch.randn(4 * MIB, device="openreg"), torch.randn(4 * MIB)
-    together, apart = [], []
+    together: list[float] = []
+    apart: list[float] = []
 
     def on_device() -> None:
         for _ in range(20):

@@ -49,12 +49,18 @@ from torch_openreg.openreg.properties import (
     get_device_properties,
     is_bf16_supported,
 )
+from torch_openreg.openreg.random import _get_generator as _get_generator
 from torch_openreg.openreg.random import (
+    default_generators,
     get_rng_state,
+    get_rng_state_all,
     initial_seed,
     manual_seed,
     manual_seed_all,
+    seed,
+    seed_all,
     set_rng_state,
+    set_rng_state_all,
 )
 from torch_openreg.openreg.streams import (
     Event,
@@ -73,6 +79,7 @@ __all__ = [
     "Stream",
     "current_device",
     "current_stream",
+    "default_generators",
     "default_stream",
     "device",
     "device_count",
@@ -84,6 +91,7 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_rng_state",
+    "get_rng_state_all",
     "get_stream_from_external",
     "host_memory_stats",
     "init",
@@ -104,10 +112,13 @@ __all__ = [
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
     "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
     "set_device",
     "set_fallback_policy",
     "set_per_process_memory_fraction",
     "set_rng_state",
+    "set_rng_state_all",
     "set_stream",
     "stream",
     "stream_priority",
