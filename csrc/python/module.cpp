@@ -7,9 +7,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "aten/fallback_policy.h"
 #include "runtime/device.h"
+#include "runtime/tensor_meta.h"
 
 namespace py = pybind11;
 
@@ -61,6 +63,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_fallback_policy", &set_named_policy, py::arg("policy"), py::arg("operators"));
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
+  m.def("_forbids_fallback", &forbids_fallback, py::arg("tensor"));
+  m.def("_set_forbids_fallback", &set_forbids_fallback, py::arg("tensor"), py::arg("forbid"));
 }
 // LITERALINCLUDE END: bridge-method-table
 

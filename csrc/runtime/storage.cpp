@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "runtime/error.h"
@@ -17,6 +18,9 @@ namespace openreg {
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "openreg: a storage of ", storage.nbytes(), " bytes on ", storage.device(),
               " is not resizable, and cannot become ", bytes, " bytes");
+  // UntypedStorage.resize_ takes a signed number and hands it over without a look.
+  TORCH_CHECK(bytes <= std::numeric_limits<int64_t>::max(), "openreg: a storage cannot have ",
+              static_cast<int64_t>(bytes), " bytes");
   const c10::DeviceGuard guard(storage.device());
   c10::DataPtr data = storage.allocator()->allocate(bytes);
   if (const size_t kept = std::min(bytes, storage.nbytes()); kept > 0) {

@@ -18,6 +18,8 @@ from torch_openreg.openreg.device import (
 )
 from torch_openreg.openreg.fallback import (
     fallback_stats,
+    forbid_fallback,
+    is_fallback_forbidden,
     reset_fallback_stats,
     set_fallback_policy,
 )
@@ -34,11 +36,13 @@ __all__ = [
     "device",
     "device_count",
     "fallback_stats",
+    "forbid_fallback",
     "get_amp_supported_dtype",
     "get_rng_state",
     "init",
     "initial_seed",
     "is_available",
+    "is_fallback_forbidden",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
