@@ -13,12 +13,11 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: resize-geometry
-// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach.
+// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach: none for a tensor without
+// elements, whatever its offset says.
 void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
   const size_t bytes = at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
-  // A tensor without elements reaches no memory, whatever its offset says.
-  const bool is_empty = c10::multiply_integers(size) == 0;
-  if (!is_empty && bytes > self.storage().nbytes()) {
+  if (bytes > self.storage().nbytes()) {
     resize_storage(*self.storage().unsafeGetStorageImpl(), bytes);
   }
   at::native::setStrided(self, size, stride, offset);
@@ -46,8 +45,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                       at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
-  const bool has_stride = !stride.empty() || size.empty();
-  set_geometry(self, size, has_stride ? stride : at::IntArrayRef(c10::contiguous_strides(size)), offset);
+  set_geometry(self, size, stride.empty() ? at::IntArrayRef(c10::contiguous_strides(size)) : stride, offset);
   return self;
 }
 
