@@ -38,10 +38,8 @@ void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
 
 // LITERALINCLUDE START: serialization-registration
 // Once per process: a second registration is an error. Other device types than PrivateUse1 are refused.
-const bool registered_serialization = [] {
-  torch::jit::TensorBackendMetaRegistry(c10::kPrivateUse1, save_metadata, load_metadata);
-  return true;
-}();
+[[maybe_unused]] const bool registered_serialization =
+    (torch::jit::TensorBackendMetaRegistry(c10::kPrivateUse1, save_metadata, load_metadata), true);
 // LITERALINCLUDE END: serialization-registration
 
 }  // namespace

@@ -71,7 +71,7 @@ def test_every_dtype_survives(round_trip: Callable[..., Any], dtype: torch.dtype
     host = torch.tensor([0.0, 1.0, 2.0, 1.0]).to(dtype)
     if mode.get("legacy") and dtype in ARCHIVE_ONLY:
         for tensor in (host, host.to("openreg:1")):
-            with pytest.raises(AttributeError, match="'torch.storage.UntypedStorage' has no attribute 'dtype'"):
+            with pytest.raises(AttributeError, match="UntypedStorage' has no attribute 'dtype'"):
                 round_trip(tensor, **mode)
         return
     loaded = round_trip(host.to("openreg:1"), **mode)
