@@ -9,30 +9,20 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: meta-class
+// PyTorch copies the reference, and not the object, into the tensors that detach() and .data make. So an object is
+// never changed: a new one takes its place. A class that does change must override BackendMeta::clone.
 struct TensorMeta final : c10::BackendMeta {
   explicit TensorMeta(bool forbid) : forbids_fallback(forbid) {}
 
-  // Called for the second tensor of detach() and .data. What the base class does instead is to share one object, so
-  // that a later change of one tensor would change the other.
-  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override {
-    return c10::make_intrusive<TensorMeta>(*this);
-  }
-
-  bool forbids_fallback;
+  const bool forbids_fallback;
 };
-// LITERALINCLUDE END: meta-class
 
-// LITERALINCLUDE START: meta-find
-// Null for most tensors. The cast also gives null for an object that somebody else put there.
-TensorMeta* find_meta(const at::TensorBase& tensor) {
-  return dynamic_cast<TensorMeta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
-}
-
+// Most tensors have no object. The cast also gives null for one that is not of this class.
 bool is_marked(const at::TensorBase& tensor) {
-  const TensorMeta* meta = find_meta(tensor);
+  const auto* meta = dynamic_cast<const TensorMeta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
   return meta != nullptr && meta->forbids_fallback;
 }
-// LITERALINCLUDE END: meta-find
+// LITERALINCLUDE END: meta-class
 
 }  // namespace
 
@@ -45,11 +35,7 @@ bool forbids_fallback(const at::Tensor& tensor) {
 void set_forbids_fallback(const at::Tensor& tensor, bool forbid) {
   TORCH_CHECK(tensor.is_privateuseone(), "openreg: only a tensor on an openreg device can forbid the fallback, and ",
               "this one is on ", tensor.device());
-  if (TensorMeta* meta = find_meta(tensor)) {
-    meta->forbids_fallback = forbid;
-  } else {
-    tensor.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<TensorMeta>(forbid));
-  }
+  tensor.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<TensorMeta>(forbid));
 }
 // LITERALINCLUDE END: meta-access
 
