@@ -13,6 +13,7 @@
 
 #include "aten/strided_copy.h"
 #include "runtime/error.h"
+#include "runtime/event.h"
 #include "runtime/host_allocator.h"
 #include "runtime/stream.h"
 
@@ -45,17 +46,6 @@ void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
   }
 }
 
-// Makes work queued on `later` from now on wait for the work queued on `earlier` so far.
-void order_streams(c10::Device earlier, c10::Device later) {
-  const c10::DeviceGuard guard(earlier);
-  orEvent_t event = nullptr;
-  check(orEventCreateWithFlags(&event, orEventDisableTiming));
-  const auto destroy = [](orEvent_t e) { warn(orEventDestroy(e)); };
-  const std::unique_ptr<orEvent, decltype(destroy)> owner(event, destroy);
-  check(orEventRecord(event, current_stream_handle(earlier.index())));
-  check(orStreamWaitEvent(current_stream_handle(later.index()), event));
-}
-
 // The bytes travel on the source's stream, after the destination's earlier work and before its later work.
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (!dst.is_non_overlapping_and_dense()) {
@@ -70,12 +60,15 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
     copy_between_devices(dst, same);
     return;
   }
-  order_streams(dst.device(), src.device());
+  const c10::Stream sender = current_stream(src.device().index());
+  const c10::Stream receiver = current_stream(dst.device().index());
+  order_streams(receiver, sender);
   check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
-                      current_stream_handle(src.device().index())));
-  order_streams(src.device(), dst.device());
+                      stream_handle(sender)));
+  order_streams(sender, receiver);
 }
 
+// LITERALINCLUDE START: copy-transfer
 // Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
 // the driver has finished with the host's side when it returns.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
@@ -87,9 +80,10 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
     check(orStreamSynchronize(stream));
   } else if (const c10::DataPtr& data = host.storage().data_ptr(); is_pinned(data.get())) {
     // The host tensor may be freed before the copy has run: its memory must not be reused until then.
-    host_allocator().record_event(data.get(), data.get_context(), default_stream(device));
+    host_allocator().record_event(data.get(), data.get_context(), current_stream(device));
   }
 }
+// LITERALINCLUDE END: copy-transfer
 
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!dst.is_non_overlapping_and_dense()) {

@@ -3,14 +3,21 @@
 //
 // An entry that may wait for the device gives up the GIL while it does, so that other Python threads go on.
 #include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
+
 #include "aten/fallback_policy.h"
+#include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/properties.h"
+#include "runtime/sleep.h"
+#include "runtime/stream.h"
 #include "runtime/tensor_meta.h"
 
 namespace py = pybind11;
@@ -27,6 +34,65 @@ py::object get_default_generator(int64_t index) {
   return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
 }
 // LITERALINCLUDE END: bridge-default-generator
+
+// LITERALINCLUDE START: bridge-streams
+std::pair<c10::StreamId, int> get_external_stream(uint64_t handle) {
+  const c10::Stream stream = external_stream(handle);
+  return {stream.id(), stream.device_index()};
+}
+
+int get_stream_priority(c10::StreamId id, c10::DeviceIndex index) {
+  return stream_priority(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, index), id));
+}
+// LITERALINCLUDE END: bridge-streams
+
+// LITERALINCLUDE START: bridge-memory
+py::list list_memory_blocks(int64_t index) {
+  py::list blocks;
+  for (const Block& block : memory_blocks(index)) {
+    py::dict entry;
+    entry["device"] = block.device;
+    entry["address"] = reinterpret_cast<uintptr_t>(block.address);
+    entry["stream"] = reinterpret_cast<uintptr_t>(block.stream);
+    entry["small"] = block.small;
+    entry["starts_segment"] = block.previous == nullptr;
+    entry["size"] = block.bytes;
+    entry["requested_size"] = block.requested;
+    entry["state"] = block.in_use ? "active_allocated" : block.unpassed > 0 ? "active_awaiting_free" : "inactive";
+    blocks.append(std::move(entry));
+  }
+  return blocks;
+}
+
+// LITERALINCLUDE END: bridge-memory
+
+// LITERALINCLUDE START: bridge-host-memory
+std::map<std::string, int64_t> get_host_memory_stats() {
+  const at::HostStats stats = at::getHostAllocator(c10::kPrivateUse1)->get_stats();
+  std::map<std::string, int64_t> named{{"num_host_alloc", stats.num_host_alloc},
+                                       {"num_host_free", stats.num_host_free}};
+  const auto add = [&named](const std::string& name, const at::Stat& stat) {
+    named[name + ".current"] = stat.current;
+    named[name + ".peak"] = stat.peak;
+    named[name + ".allocated"] = stat.allocated;
+    named[name + ".freed"] = stat.freed;
+  };
+  add("active_requests", stats.active_requests);
+  add("active_bytes", stats.active_bytes);
+  add("allocations", stats.allocations);
+  add("allocated_bytes", stats.allocated_bytes);
+  return named;
+}
+// LITERALINCLUDE END: bridge-host-memory
+
+// LITERALINCLUDE START: bridge-device-properties
+// The fields of torch.openreg.DeviceProperties, as its keyword arguments.
+py::dict get_device_properties(int64_t index) {
+  const orDeviceProp properties = device_properties(index);
+  return py::dict(py::arg("name") = std::string(properties.name), py::arg("total_memory") = properties.total_memory,
+                  py::arg("major") = properties.major, py::arg("minor") = properties.minor);
+}
+// LITERALINCLUDE END: bridge-device-properties
 
 FallbackPolicy policy_from_name(const std::string& name) {
   if (name == "all") {
@@ -57,6 +123,17 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_device", &set_device, py::arg("device"));
   m.def("_exchange_device", &exchange_device, py::arg("device"));
   m.def("_synchronize", &synchronize_device, py::arg("device"), py::call_guard<py::gil_scoped_release>());
+
+  m.def("_resolve_device", &resolve_device_index, py::arg("device"));
+
+  m.def("_external_stream", &get_external_stream, py::arg("handle"));
+  m.def("_stream_priority", &get_stream_priority, py::arg("stream_id"), py::arg("device"));
+
+  m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
+  m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
+  m.def("_host_memory_stats", &get_host_memory_stats);
+  m.def("_get_device_properties", &get_device_properties, py::arg("device"));
+  m.def("_sleep", &sleep_on_stream, py::arg("nanoseconds"), py::call_guard<py::gil_scoped_release>());
 
   m.def("_get_default_generator", &get_default_generator, py::arg("device"));
 

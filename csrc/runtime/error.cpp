@@ -41,6 +41,14 @@ void check(orError_t error, std::source_location where) {
 }
 // LITERALINCLUDE END: driver-error-check
 
+bool is_finished(orError_t query, std::source_location where) {
+  if (query == orErrorNotReady) {
+    return false;
+  }
+  check(query, where);
+  return true;
+}
+
 void warn(orError_t error) noexcept {
   if (error != orSuccess) {
     try {

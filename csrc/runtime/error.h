@@ -15,6 +15,9 @@ namespace openreg {
 // the driver's own, which names what was asked, what was given and what is valid.
 void check(orError_t error, std::source_location where = std::source_location::current());
 
+// For queries: whether the work has finished. Throws: as check, for every answer but orSuccess and orErrorNotReady.
+bool is_finished(orError_t query, std::source_location where = std::source_location::current());
+
 // For destructors and noexcept functions: reports the same text as a warning.
 void warn(orError_t error) noexcept;
 

@@ -9,32 +9,16 @@
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/event.h"
 #include "runtime/stream.h"
 
 namespace openreg {
 namespace {
 
-// An event is created by its first record, since only then is its device known.
-orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
-  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
-  orEvent_t event = nullptr;
-  check(
-      orEventCreateWithFlags(&event, flag == c10::EventFlag::BACKEND_DEFAULT ? orEventDefault : orEventDisableTiming));
-  return event;
-}
-
-bool is_finished(orError_t query) {
-  if (query == orErrorNotReady) {
-    return false;
-  }
-  check(query);
-  return true;
-}
-
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
 
-  // Devices.
+  // LITERALINCLUDE START: guard-devices
   c10::Device exchangeDevice(c10::Device device) const override {
     return {c10::kPrivateUse1, exchange_device(device.index())};
   }
@@ -49,7 +33,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count_or_zero(); }
   void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(index); }
+  // LITERALINCLUDE END: guard-devices
 
+  // LITERALINCLUDE START: guard-capability
   // Every dtype whose kernels the CPU fallback can run. PyTorch's default would claim the quantized and bit types too.
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
     static_cast<void>(resolve_device_index(device.index()));
@@ -64,14 +50,18 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     types.has_Float8_e4m3fnuz = types.has_Float8_e5m2fnuz = types.has_Float8_e8m0fnu = 1;
     return capability;
   }
+  // LITERALINCLUDE END: guard-capability
 
-  // Streams. getNewStream and getStreamFromGlobalPool keep PyTorch's own error: each device has one stream.
-  c10::Stream getStream(c10::Device device) const override { return default_stream(device.index()); }
+  // LITERALINCLUDE START: guard-streams
+  c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override { return default_stream(device.index()); }
-  c10::Stream exchangeStream(c10::Stream stream) const override {
-    static_cast<void>(stream_handle(stream));
-    return default_stream(stream.device_index());
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool isHighPriority) const override {
+    return stream_from_pool(device.index(), isHighPriority ? -1 : 0);
   }
+  c10::Stream getNewStream(c10::Device device, int priority) const override {
+    return stream_from_pool(device.index(), priority);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return stream_handle(stream); }
   bool queryStream(const c10::Stream& stream) const override {
     return is_finished(orStreamQuery(stream_handle(stream)));
@@ -79,48 +69,29 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& stream) const override {
     check(orStreamSynchronize(stream_handle(stream)));
   }
+  // The device captures no graphs, so no stream of it ever does.
+  bool isStreamCapturing(const c10::Stream&) const override { return false; }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     allocator().recordStream(data, stream);
   }
+  // LITERALINCLUDE END: guard-streams
 
-  // Events. PyTorch holds an event as a void* that is null until the first record.
+  // LITERALINCLUDE START: guard-events
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
               const c10::EventFlag flag) const override {
-    TORCH_CHECK(index == -1 || index == stream.device_index(), "openreg: an event of device ", static_cast<int>(index),
-                " cannot be recorded on ", stream);
-    if (*event == nullptr) {
-      *event = create_event(stream.device_index(), flag);
-    }
-    check(orEventRecord(static_cast<orEvent_t>(*event), stream_handle(stream)));
+    record_event(event, stream, index, flag);
   }
-  void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) {
-      check(orStreamWaitEvent(stream_handle(stream), static_cast<orEvent_t>(event)));
-    }
-  }
-  bool queryEvent(void* event) const override {
-    return event == nullptr || is_finished(orEventQuery(static_cast<orEvent_t>(event)));
-  }
-  void synchronizeEvent(void* event) const override {
-    if (event != nullptr) {
-      check(orEventSynchronize(static_cast<orEvent_t>(event)));
-    }
-  }
-  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr,
-                "openreg: elapsed_time needs two events that have been recorded; record both first");
-    double milliseconds = 0;
-    check(orEventElapsedTime(&milliseconds, static_cast<orEvent_t>(start), static_cast<orEvent_t>(end)));
-    return milliseconds;
-  }
-  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
-    if (event != nullptr && !is_in_bad_fork()) {
-      warn(orEventDestroy(static_cast<orEvent_t>(event)));
-    }
-  }
+  void block(void* event, const c10::Stream& stream) const override { block_stream(event, stream); }
+  bool queryEvent(void* event) const override { return query_event(event); }
+  void synchronizeEvent(void* event) const override { synchronize_event(event); }
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override { return elapsed_time(start, end); }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { destroy_event(event); }
+  // LITERALINCLUDE END: guard-events
 };
 
+// LITERALINCLUDE START: guard-registration
 C10_REGISTER_GUARD_IMPL(PrivateUse1, GuardImpl);
+// LITERALINCLUDE END: guard-registration
 
 }  // namespace
 }  // namespace openreg

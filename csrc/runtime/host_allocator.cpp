@@ -1,118 +1,81 @@
-// Pinned host memory straight from the driver, with statistics and without a cache.
+// Pinned host memory: PyTorch's caching host allocator, over the driver.
 //
-// Called on any thread, with or without the GIL. The driver frees pinned memory only after the work of all devices
-// is done, so no copy can still be using it: that is the price of having no cache, and the reason why record_event
-// has nothing to remember.
+// PyTorch brings the cache; a backend fills in how memory is pinned and how a stream's progress is asked for. A block
+// that an asynchronous copy uses is not handed out again before the copy's event has passed.
+// Called on any thread, with or without the GIL.
 #include "runtime/host_allocator.h"
 
-#include <mutex>
-#include <unordered_map>
+#include <c10/core/Event.h>
+
+#include <cstring>
+#include <optional>
+#include <vector>
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 namespace {
 
-class PinnedAllocator final : public at::HostAllocator {
+// LITERALINCLUDE START: pinned-runtime
+// The base class calls these; each is a few lines of driver.
+class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10::Event> {
  public:
-  // LITERALINCLUDE START: pinned-allocate
-  // The memory belongs to the CPU: only its pages are special. Zero bytes give a null pointer.
-  // Throws: torch.OutOfMemoryError when the host has no memory to pin.
-  c10::DataPtr allocate(size_t bytes) override {
-    initialize();
-    void* pointer = nullptr;
-    check(orMallocHost(&pointer, bytes));
-    remember(pointer, bytes);
-    return {pointer, pointer, &PinnedAllocator::free, c10::kCPU};
-  }
-  // LITERALINCLUDE END: pinned-allocate
-
-  c10::DeleterFnPtr raw_deleter() const override { return &PinnedAllocator::free; }
-
-  void copy_data(void* dst, const void* src, size_t bytes) const override {
-    check(orMemcpy(dst, src, bytes, orMemcpyHostToHost));
-  }
-
-  // True: the memory will not be reused before the stream's work is done. orFreeHost waits for it.
-  bool record_event(void* pointer, void*, c10::Stream) override { return is_pinned(pointer); }
-
-  // There is no cache to give back.
-  void empty_cache() override {}
-
-  at::HostStats get_stats() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return stats_;
-  }
-  void reset_accumulated_stats() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (at::Stat* stat : stats()) {
-      stat->reset_accumulated();
-    }
-    stats_.num_host_alloc = stats_.num_host_free = 0;
-  }
-  void reset_peak_stats() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (at::Stat* stat : stats()) {
-      stat->reset_peak();
-    }
-  }
+  // For Allocator::clone.
+  void copy_data(void* dst, const void* src, size_t bytes) const override { std::memcpy(dst, src, bytes); }
 
  private:
-  // The deleter of every DataPtr. Called by destructors: it must not throw.
-  static void free(void* pointer) {
-    if (pointer != nullptr && !is_in_bad_fork()) {
-      static_cast<PinnedAllocator&>(host_allocator()).forget(pointer);
-      warn(orFreeHost(pointer));
-    }
+  // Throws: torch.OutOfMemoryError when the host has no memory to pin.
+  void allocate_host_memory(size_t bytes, void** pointer) override {
+    initialize();
+    check(orMallocHost(pointer, bytes));
   }
 
-  void remember(void* pointer, size_t bytes) {
-    if (pointer == nullptr) {
-      return;
+  void free_block(at::HostBlock<c10::Stream>* block) override { warn(orFreeHost(block->ptr_)); }
+
+  // Runs in the deleter of a DataPtr, where an exception would end the process. An event that was not recorded counts
+  // as passed, which is right for a device that has failed: it runs nothing more.
+  void record_stream(std::optional<std::vector<c10::Event>>& events, c10::Stream stream) override {
+    c10::Event event(c10::kPrivateUse1);
+    try {
+      event.record(stream);
+    } catch (const c10::Error& error) {
+      TORCH_WARN(error.what_without_backtrace());
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    sizes_.emplace(pointer, bytes);
-    ++stats_.num_host_alloc;
-    for (at::Stat* count : {&stats_.active_requests, &stats_.allocations}) {
-      count->increase(1);
-    }
-    for (at::Stat* sum : {&stats_.active_bytes, &stats_.allocated_bytes}) {
-      sum->increase(bytes);
-    }
+    events->push_back(std::move(event));
   }
 
-  void forget(void* pointer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = sizes_.find(pointer);
-    if (found == sizes_.end()) {
-      return;  // The driver's error names the pointer.
-    }
-    ++stats_.num_host_free;
-    for (at::Stat* count : {&stats_.active_requests, &stats_.allocations}) {
-      count->decrease(1);
-    }
-    for (at::Stat* sum : {&stats_.active_bytes, &stats_.allocated_bytes}) {
-      sum->decrease(found->second);
-    }
-    sizes_.erase(found);
-  }
-
-  std::array<at::Stat*, 4> stats() {
-    return {&stats_.active_requests, &stats_.active_bytes, &stats_.allocations, &stats_.allocated_bytes};
-  }
-
-  std::mutex mutex_;
-  std::unordered_map<void*, size_t> sizes_;
-  at::HostStats stats_;
+  bool query_event(c10::Event& event) override { return event.query(); }
+  c10::Stream get_current_stream() const override { return current_stream(-1); }
+  // Only asked while memory for a captured graph is allocated, and the device captures none.
+  bool stream_is_capturing(c10::Stream) const override { return false; }
 };
+// LITERALINCLUDE END: pinned-runtime
 
-}  // namespace
+// LITERALINCLUDE START: pinned-allocate
+void free_pinned(void* block);
 
-at::HostAllocator& host_allocator() {
+// Its memory belongs to the CPU: only the pages are special. Zero bytes give a null pointer.
+using PinnedAllocator = at::CachingHostAllocatorInterface<PinnedMemory, free_pinned>;
+
+// Never destroyed: tensors may outlive static destruction.
+PinnedAllocator& pinned_allocator() {
   static auto* const instance = new PinnedAllocator();
   return *instance;
 }
+
+// The deleter of every DataPtr. In a forked child the locks may be held for ever, and the memory is not this process's.
+void free_pinned(void* block) {
+  if (!is_in_bad_fork()) {
+    pinned_allocator().free(block);
+  }
+}
+// LITERALINCLUDE END: pinned-allocate
+
+}  // namespace
+
+at::HostAllocator& host_allocator() { return pinned_allocator(); }
 
 // LITERALINCLUDE START: pinned-query
 bool is_pinned(const void* pointer) {

@@ -1,28 +1,155 @@
 // Streams over the driver's stream handles. Called on any thread, with or without the GIL.
 #include "runtime/stream.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <vector>
 
 #include "runtime/device.h"
 #include "runtime/error.h"
 
 namespace openreg {
+namespace {
 
-c10::Stream default_stream(c10::DeviceIndex index) {
-  return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+// LITERALINCLUDE START: stream-id-layout
+// The id is the handle. Only the default stream has the id 0, whatever its handle is.
+orStream_t handle_of(c10::StreamId id) { return reinterpret_cast<orStream_t>(static_cast<uintptr_t>(id)); }
+
+c10::Stream stream_of(orStream_t handle, c10::DeviceIndex index) {
+  const auto id = static_cast<c10::StreamId>(reinterpret_cast<uintptr_t>(handle));
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, index), id);
 }
 
-orStream_t stream_handle(const c10::Stream& stream) {
-  TORCH_CHECK(stream.device_type() == c10::kPrivateUse1, "openreg: a stream of this backend is needed, got ", stream);
-  TORCH_CHECK_NOT_IMPLEMENTED(stream.id() == 0, "openreg: each device has its default stream (id 0) only, got ",
-                              stream);
-  return current_stream_handle(stream.device_index());
-}
-
-orStream_t current_stream_handle(c10::DeviceIndex index) {
+orStream_t default_stream_handle(c10::DeviceIndex index) {
   orStream_t handle = nullptr;
   check(orDeviceGetDefaultStream(&handle, index));
   return handle;
 }
+// LITERALINCLUDE END: stream-id-layout
+
+// LITERALINCLUDE START: stream-current-of-thread
+// The ids of the calling thread's current streams, by device; a device without an entry has its default stream.
+thread_local std::vector<c10::StreamId> t_current;
+
+c10::StreamId current_id(c10::DeviceIndex index) {
+  const auto place = static_cast<size_t>(index);
+  return place < t_current.size() ? t_current[place] : 0;
+}
+
+void set_current_id(c10::DeviceIndex index, c10::StreamId id) {
+  const auto place = static_cast<size_t>(index);
+  if (place >= t_current.size()) {
+    t_current.resize(place + 1);
+  }
+  t_current[place] = id;
+}
+// LITERALINCLUDE END: stream-current-of-thread
+
+// LITERALINCLUDE START: stream-pool
+// The streams of one device and priority. They are never destroyed: a c10::Stream is a number that anybody may have
+// copied, so nobody can tell when the last user is gone.
+class StreamPool {
+ public:
+  c10::Stream take(c10::DeviceIndex index, int priority) {
+    const size_t place = next_.fetch_add(1) % kStreams;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (handles_[place] == nullptr) {
+      const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
+      check(orStreamCreateWithPriority(&handles_[place], priority));
+    }
+    return stream_of(handles_[place], index);
+  }
+
+ private:
+  static constexpr size_t kStreams = 32;
+
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::array<orStream_t, kStreams> handles_{};
+};
+
+StreamPool& stream_pool(c10::DeviceIndex index, bool high_priority) {
+  struct Pools {
+    StreamPool normal;
+    StreamPool high;
+  };
+  static auto* const pools = new std::vector<Pools>(static_cast<size_t>(device_count()));
+  Pools& of_device = pools->at(static_cast<size_t>(index));
+  return high_priority ? of_device.high : of_device.normal;
+}
+// LITERALINCLUDE END: stream-pool
+
+}  // namespace
+
+// LITERALINCLUDE START: stream-current-of-device
+c10::Stream default_stream(c10::DeviceIndex index) {
+  return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+}
+
+c10::Stream current_stream(c10::DeviceIndex index) {
+  const c10::DeviceIndex device = resolve_device_index(index);
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, device), current_id(device));
+}
+
+c10::Stream exchange_stream(const c10::Stream& stream) {
+  static_cast<void>(stream_handle(stream));
+  const c10::Stream previous = current_stream(stream.device_index());
+  set_current_id(stream.device_index(), stream.id());
+  return previous;
+}
+// LITERALINCLUDE END: stream-current-of-device
+
+// LITERALINCLUDE START: stream-from-pool
+c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
+  int lowest = 0;
+  int highest = 0;
+  check(orDeviceGetStreamPriorityRange(&lowest, &highest));
+  const bool high = priority < lowest;
+  const c10::DeviceIndex device = resolve_device_index(index);
+  return stream_pool(device, high).take(device, high ? highest : lowest);
+}
+// LITERALINCLUDE END: stream-from-pool
+
+// LITERALINCLUDE START: stream-external
+c10::Stream external_stream(uint64_t handle) {
+  orStream_t stream = handle_of(static_cast<c10::StreamId>(handle));
+  TORCH_CHECK(stream != nullptr, "openreg: 0 is not the handle of a stream; the default stream has one of its own");
+  int device = 0;
+  check(orStreamGetDevice(stream, &device));
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  return stream == default_stream_handle(index) ? default_stream(index) : stream_of(stream, index);
+}
+
+int stream_priority(const c10::Stream& stream) {
+  int priority = 0;
+  check(orStreamGetPriority(stream_handle(stream), &priority));
+  return priority;
+}
+// LITERALINCLUDE END: stream-external
+
+// LITERALINCLUDE START: stream-to-handle
+orStream_t stream_handle(const c10::Stream& stream) {
+  TORCH_CHECK(stream.device_type() == c10::kPrivateUse1, "openreg: a stream of this backend is needed, got ", stream);
+  const c10::DeviceIndex index = resolve_device_index(stream.device_index());
+  if (stream.id() == 0) {
+    return default_stream_handle(index);
+  }
+  orStream_t handle = handle_of(stream.id());
+  int device = 0;
+  check(orStreamGetDevice(handle, &device));
+  TORCH_CHECK(device == index, "openreg: ", stream, " does not exist: a stream of openreg:", device, " has this id");
+  return handle;
+}
+
+orStream_t current_stream_handle(c10::DeviceIndex index) {
+  // Checked when it was made current. If it was ended since, the driver refuses it.
+  const c10::StreamId id = current_id(index);
+  return id == 0 ? default_stream_handle(index) : handle_of(id);
+}
+// LITERALINCLUDE END: stream-to-handle
 
 }  // namespace openreg

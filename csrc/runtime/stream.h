@@ -1,22 +1,43 @@
 // Streams: which queue of the device receives the work of the calling thread.
 //
-// This backend gives each device its default stream. PyTorch names a stream by (device, id); the default stream has
-// the id 0. torch.Stream("openreg"), which would create another one, raises PyTorch's own error.
+// PyTorch names a stream by its device and an id of 64 bits that the backend chooses. Here the id is the driver's
+// handle, and 0 is the device's default stream, as PyTorch demands. So an id needs no table to become a handle, and a
+// stream that another library made has an id as well.
 #pragma once
 
 #include <c10/core/Stream.h>
 
 #include "driver/openreg.h"
+#include "runtime/export.h"
 
 namespace openreg {
 
+// -1 is the current device in all functions here.
 c10::Stream default_stream(c10::DeviceIndex index);
 
+// The current stream is a property of the calling thread, one for each device; every thread starts with the default
+// streams.
+c10::Stream current_stream(c10::DeviceIndex index);
+
+// Makes the stream current on its device and returns the one before. The current device stays as it is.
+// Throws: when the stream does not exist, or no longer, or is one of another device.
+c10::Stream exchange_stream(const c10::Stream& stream);
+
+// A stream of the device's pool. There are 32 for each priority, created when they are first asked for; the 33rd
+// caller shares one with the first. A number below 0 is high priority.
+c10::Stream stream_from_pool(c10::DeviceIndex index, int priority);
+
+// A stream that somebody else made with the driver, and ends. It must not end while PyTorch uses it.
+// Throws: when the driver knows no such stream.
+OPENREG_EXPORT c10::Stream external_stream(uint64_t handle);
+
+OPENREG_EXPORT int stream_priority(const c10::Stream& stream);
+
 // The driver's handle of a PyTorch stream.
-// Throws: when the stream is not one of this backend.
+// Throws: when the stream is not one of this backend, or is one of another device than it says.
 orStream_t stream_handle(const c10::Stream& stream);
 
-// The driver's handle of the stream that takes the device's work: what kernels and copies are queued on.
+// The driver's handle of the calling thread's current stream, which kernels and copies are queued on.
 orStream_t current_stream_handle(c10::DeviceIndex index);
 
 }  // namespace openreg

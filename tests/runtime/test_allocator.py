@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.runtime.busy import sleep_on
 
 MIB = 1 << 20
 
@@ -25,17 +27,17 @@ def allocated(device: int = 0) -> int:
 def test_statistics_follow_allocation_and_release() -> None:
     torch.empty(0, device="openreg")
     before, reserved = allocated(), torch.accelerator.memory_reserved()
-    x = torch.empty(3 * MIB, dtype=torch.uint8, device="openreg")
-    assert allocated() - before == 4 * MIB  # rounded up to the unit of large blocks
-    assert torch.accelerator.memory_reserved() - reserved == 4 * MIB
+    x = torch.empty(3 * MIB + 1, dtype=torch.uint8, device="openreg")
+    assert allocated() - before == 3 * MIB + 512  # rounded up to the unit of blocks
+    assert torch.accelerator.memory_reserved() - reserved == 20 * MIB  # one segment
     del x
     assert allocated() == before
-    assert torch.accelerator.memory_reserved() - reserved == 4 * MIB
-    assert torch.accelerator.max_memory_allocated() - before == 4 * MIB
+    assert torch.accelerator.memory_reserved() - reserved == 20 * MIB
+    assert torch.accelerator.max_memory_allocated() - before == 3 * MIB + 512
     torch.accelerator.empty_cache()
     assert torch.accelerator.memory_reserved() == reserved
     stats = torch.accelerator.memory_stats()
-    assert stats["requested_bytes.all.peak"] - stats["requested_bytes.all.current"] >= 3 * MIB
+    assert stats["requested_bytes.all.peak"] - stats["requested_bytes.all.current"] == 3 * MIB + 1
 
 
 def test_a_freed_block_is_handed_out_again() -> None:
@@ -43,11 +45,116 @@ def test_a_freed_block_is_handed_out_again() -> None:
     address = x.data_ptr()
     del x
     assert torch.empty(1000, device="openreg").data_ptr() == address
-    # A block that is far too large is not: it would be missing for those who need its size.
-    big = torch.empty(64 * MIB, dtype=torch.uint8, device="openreg")
-    address = big.data_ptr()
-    del big
-    assert torch.empty(8 * MIB, dtype=torch.uint8, device="openreg").data_ptr() != address
+
+
+def segments(device: int = 0) -> list[dict[str, Any]]:
+    snapshot: list[dict[str, Any]] = torch.openreg.memory_snapshot(device)
+    return snapshot
+
+
+def test_a_segment_is_split_and_joined_again() -> None:
+    in_use = {segment["address"] for segment in segments()}
+    blocks = [torch.empty(3 * MIB, dtype=torch.uint8, device="openreg") for _ in range(3)]
+    (segment,) = (s for s in segments() if s["address"] not in in_use)
+    states = [(b["size"], b["requested_size"], b["state"]) for b in segment["blocks"]]
+    assert states == [(3 * MIB, 3 * MIB, "active_allocated")] * 3 + [(11 * MIB, 0, "inactive")]
+    assert (segment["total_size"], segment["allocated_size"]) == (20 * MIB, 9 * MIB)
+    del blocks[0], blocks[1]  # the first and the last: no neighbours
+    (segment,) = (s for s in segments() if s["address"] not in in_use)
+    assert [b["size"] for b in segment["blocks"]] == [3 * MIB, 3 * MIB, 14 * MIB]
+    stats = torch.accelerator.memory_stats()
+    assert stats["inactive_split_bytes.large_pool.current"] == 17 * MIB
+    del blocks[0]
+    (segment,) = (s for s in segments() if s["address"] not in in_use)
+    assert [(b["size"], b["state"]) for b in segment["blocks"]] == [(20 * MIB, "inactive")]
+    assert torch.accelerator.memory_stats()["inactive_split_bytes.large_pool.current"] == 0
+    torch.accelerator.empty_cache()
+    assert {s["address"] for s in segments()} == in_use
+
+
+def test_a_segment_in_use_survives_empty_cache() -> None:
+    x = torch.full((3 * MIB,), 7, dtype=torch.uint8, device="openreg")
+    reserved = torch.accelerator.memory_reserved()
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_reserved() == reserved
+    assert (x == 7).all().item()
+
+
+def test_a_block_is_for_its_own_stream() -> None:
+    x = torch.empty(1000, device="openreg:0")
+    address = x.data_ptr()
+    del x
+    with torch.Stream("openreg:0"):
+        y = torch.empty(1000, device="openreg:0")
+        assert y.data_ptr() != address
+    assert torch.empty(1000, device="openreg:0").data_ptr() == address
+
+
+def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
+    side = torch.Stream("openreg:0")
+    x = torch.ones(1000, device="openreg:0")
+    torch.accelerator.synchronize()
+    address = x.data_ptr()
+    with side:
+        sleep_on(side, 200)
+        y = x.abs()  # reads x after the sleep
+    x.record_stream(side)
+    del x
+    states = [b["state"] for s in segments() for b in s["blocks"] if b["address"] == address]
+    assert states == ["active_awaiting_free"]
+    stats = torch.accelerator.memory_stats()
+    assert stats["active_bytes.all.current"] - stats["allocated_bytes.all.current"] == 4096
+    other = torch.full((1000,), 9.0, device="openreg:0")
+    assert other.data_ptr() != address
+    side.synchronize()
+    assert torch.empty(1000, device="openreg:0").data_ptr() == address
+    assert y.tolist() == [1.0] * 1000
+
+
+def test_without_record_stream_the_block_is_handed_out_at_once() -> None:
+    side = torch.Stream("openreg:0")
+    x = torch.ones(1000, device="openreg:0")
+    torch.accelerator.synchronize()
+    address = x.data_ptr()
+    with side:
+        sleep_on(side, 200)
+        y = x.abs()
+    del x
+    overwritten = torch.full((1000,), 9.0, device="openreg:0")
+    assert overwritten.data_ptr() == address
+    torch.accelerator.current_stream().synchronize()
+    with side:
+        assert y.tolist() == [9.0] * 1000  # the wrong values that record_stream is there for
+
+
+def test_record_stream_of_another_device() -> None:
+    there = torch.Stream("openreg:1")
+    x = torch.ones(1000, device="openreg:0")
+    sleep_on(there, 100)
+    x.record_stream(there)
+    address = x.data_ptr()
+    del x
+    assert torch.empty(1000, device="openreg:0").data_ptr() != address
+    there.synchronize()
+    assert torch.empty(1000, device="openreg:0").data_ptr() == address
+
+
+def test_record_stream_ignores_memory_of_others() -> None:
+    torch.empty(0, device="openreg").record_stream(torch.Stream("openreg"))
+    with pytest.raises(RuntimeError, match="a stream of this backend is needed"):
+        torch.ones(1, device="openreg").record_stream(torch.Stream(stream_id=0, device_index=0, device_type=1))
+
+
+def test_empty_cache_waits_for_recorded_streams() -> None:
+    side = torch.Stream("openreg:0")
+    reserved = torch.accelerator.memory_reserved()
+    x = torch.ones(3 * MIB, dtype=torch.uint8, device="openreg:0")
+    sleep_on(side, 100)
+    x.record_stream(side)
+    del x
+    torch.accelerator.empty_cache()
+    assert side.query()
+    assert torch.accelerator.memory_reserved() == reserved
 
 
 def test_blocks_are_aligned_and_disjoint() -> None:
@@ -65,10 +172,10 @@ def test_each_device_has_its_own_memory() -> None:
 
 
 def test_memory_info() -> None:
-    free, total = torch.accelerator.get_memory_info(0)
+    free, total = torch.openreg.mem_get_info(0)
     assert 0 < free <= total
-    x = torch.empty(8 * MIB, dtype=torch.uint8, device="openreg")
-    assert torch.accelerator.get_memory_info(0) == (free - 8 * MIB, total)
+    x = torch.empty(12 * MIB, dtype=torch.uint8, device="openreg")  # a segment of its own
+    assert torch.accelerator.get_memory_info(0) == (free - 12 * MIB, total)
     del x
 
 
@@ -79,7 +186,7 @@ def test_out_of_memory_says_what_to_do_and_loses_nothing(run_process: RunProcess
         keep = torch.full((8 << 20,), 7, dtype=torch.uint8, device="openreg")
         del_me = torch.empty(40 << 20, dtype=torch.uint8, device="openreg")
         del del_me                      # cached: 40 MiB that the next allocation may need
-        torch.empty(50 << 20, dtype=torch.uint8, device="openreg")  # fits once the cache is emptied
+        torch.empty(44 << 20, dtype=torch.uint8, device="openreg")  # fits once the cache is emptied
         assert torch.accelerator.memory_stats()["num_alloc_retries"] == 1
         try:
             torch.empty(1 << 40, dtype=torch.uint8, device="openreg")
@@ -94,6 +201,114 @@ def test_out_of_memory_says_what_to_do_and_loses_nothing(run_process: RunProcess
         OPENREG_DEVICE_MEMORY="64M",
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_segment_too_large_for_the_device_is_no_reason_to_fail(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        a = torch.full((28 << 20,), 1, dtype=torch.uint8, device="openreg")
+        b = torch.full((3 << 20,), 2, dtype=torch.uint8, device="openreg")  # 4 MiB are left, a segment has 20
+        assert torch.accelerator.memory_reserved() == 31 << 20
+        assert a[-3:].tolist() == [1, 1, 1] and b[:3].tolist() == [2, 2, 2]
+        """,
+        OPENREG_DEVICE_MEMORY="32M",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_fraction_of_the_memory_is_the_limit(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        torch.openreg.set_per_process_memory_fraction(0.5)
+        x = torch.empty(24 << 20, dtype=torch.uint8, device="openreg")
+        try:
+            torch.empty(12 << 20, dtype=torch.uint8, device="openreg")
+        except torch.OutOfMemoryError as error:
+            assert "PyTorch, of a limit of 33554432 bytes, holds 25165824 in tensors" in str(error), error
+        else:
+            raise AssertionError
+        torch.empty(12 << 20, dtype=torch.uint8, device="openreg:1")
+        torch.openreg.set_per_process_memory_fraction(1.0)
+        torch.empty(12 << 20, dtype=torch.uint8, device="openreg")
+        for wrong in (0, -1, 1.5):
+            try:
+                torch.openreg.set_per_process_memory_fraction(wrong)
+            except RuntimeError as error:
+                assert "a fraction of memory is over 0 and up to 1" in str(error), error
+            else:
+                raise AssertionError
+        """,
+        OPENREG_DEVICE_MEMORY="64M",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "requested", "given"),
+    [("", 1200, 1536), ("roundup_power2_divisions:4", 5000, 5120), ("roundup_power2_divisions:2", 9000, 12288)],
+)
+def test_settings_round(run_process: RunProcess, setting: str, requested: int, given: int) -> None:
+    done = run_process(
+        f"""
+        import torch
+        x = torch.empty({requested}, dtype=torch.uint8, device="openreg")
+        assert torch.accelerator.memory_allocated() == {given}, torch.accelerator.memory_allocated()
+        """,
+        PYTORCH_ALLOC_CONF=setting,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_large_block_is_not_split_above_the_setting(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        big = torch.empty(64 << 20, dtype=torch.uint8, device="openreg")
+        address = big.data_ptr()
+        del big
+        def place(mib):
+            return torch.empty(mib << 20, dtype=torch.uint8, device="openreg").data_ptr()
+        assert place(11) != address      # not split, so kept for those who need it
+        assert place(40) != address      # more than max_non_split_rounding_mb too large
+        assert place(50) == address
+        """,
+        PYTORCH_ALLOC_CONF="max_split_size_mb:30",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("setting", ["expandable_segments:True", "garbage_collection_threshold:0.5"])
+def test_settings_that_are_not_supported_are_refused(run_process: RunProcess, setting: str) -> None:
+    done = run_process('import torch; torch.ones(1, device="openreg")', PYTORCH_ALLOC_CONF=setting)
+    assert done.returncode == 1
+    assert f"of PYTORCH_ALLOC_CONF are not supported, got {setting}: leave them out" in done.stderr
+
+
+def test_statistics_can_be_reset() -> None:
+    x = torch.empty(1000, device="openreg")
+    torch.openreg.reset_accumulated_memory_stats()
+    stats = torch.openreg.memory_stats()
+    assert stats["allocation.all.allocated"] == stats["num_device_alloc"] == 0
+    assert stats["allocation.all.current"] >= 1
+    y = torch.empty(1000, device="openreg")
+    del x, y
+    stats = torch.openreg.memory_stats()
+    assert (stats["allocation.all.allocated"], stats["allocation.all.freed"]) == (1, 2)
+    assert stats["requested_bytes.small_pool.freed"] == 8000
+    assert torch.openreg.max_memory_allocated() > torch.openreg.memory_allocated()
+    torch.openreg.reset_peak_memory_stats()
+    assert torch.openreg.max_memory_allocated() == torch.openreg.memory_allocated()
+    assert torch.openreg.max_memory_reserved() == torch.openreg.memory_reserved()
+
+
+def test_summary() -> None:
+    x = torch.empty(3 * MIB, dtype=torch.uint8, device="openreg:1")
+    lines = torch.openreg.memory_summary(1).splitlines()
+    assert lines[0].split() == ["bytes", "now", "peak", "allocated", "freed"]
+    assert lines[1].split()[:2] == ["Tensors", f"{torch.openreg.memory_allocated(1):,}"]
+    del x
 
 
 def test_many_threads_get_their_own_blocks() -> None:

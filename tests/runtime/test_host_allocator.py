@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.runtime.busy import sleep_on
+
 
 def test_pinned_memory_is_known_as_such() -> None:
     x = torch.arange(1000.0)
@@ -58,5 +60,51 @@ def test_device_tensors_cannot_be_pinned() -> None:
         torch.empty(2, device="openreg", pin_memory=True)
 
 
-def test_cached_pinned_memory_can_be_emptied() -> None:
+def test_pinned_memory_is_cached_and_can_be_given_back() -> None:
     torch.accelerator.empty_host_cache()
+    before = torch.openreg.host_memory_stats()
+    x = torch.empty(5000, dtype=torch.uint8, pin_memory=True)
+    address = x.data_ptr()
+    stats = torch.openreg.host_memory_stats()
+    assert stats["active_bytes.current"] - before["active_bytes.current"] == 8192  # the next power of two
+    del x
+    assert torch.empty(6000, dtype=torch.uint8, pin_memory=True).data_ptr() == address
+    torch.accelerator.empty_host_cache()
+    stats = torch.openreg.host_memory_stats()
+    assert stats["allocated_bytes.current"] == before["allocated_bytes.current"]
+    assert stats["num_host_free"] == before["num_host_free"] + 1
+
+
+def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:
+    stream = torch.Stream("openreg:0")
+    source = torch.full((10_000,), 3.0).pin_memory()
+    address = source.data_ptr()
+    with stream:
+        sleep_on(stream, 200)
+        y = source.to("openreg:0", non_blocking=True)
+    assert not stream.query()  # the host did not wait
+    del source
+    other = torch.empty(10_000).pin_memory()
+    other.fill_(9)
+    assert other.data_ptr() != address
+    with stream:
+        assert y.tolist() == [3.0] * 10_000
+    del other
+    assert address in {torch.empty(10_000).pin_memory().data_ptr() for _ in range(1)} | {
+        t.data_ptr() for t in [torch.empty(10_000).pin_memory() for _ in range(2)]
+    }
+
+
+def test_a_copy_to_pinned_memory_overlaps() -> None:
+    stream = torch.Stream("openreg:0")
+    x = torch.arange(10_000.0, device="openreg:0")
+    torch.accelerator.synchronize()
+    back = torch.zeros(10_000).pin_memory()
+    with stream:
+        sleep_on(stream, 100)
+        back.copy_(x, non_blocking=True)
+        done = stream.record_event()
+    assert not done.query()
+    assert back.tolist() == [0.0] * 10_000
+    done.synchronize()
+    assert torch.equal(back, torch.arange(10_000.0))

@@ -4,10 +4,13 @@ PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
+from torch_openreg.openreg import _utils as _utils
+from torch_openreg.openreg._absent import missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
 from torch_openreg.openreg._lazy import init, is_initialized
 from torch_openreg.openreg.amp import get_amp_supported_dtype
+from torch_openreg.openreg.busy import _sleep as _sleep
 from torch_openreg.openreg.device import (
     current_device,
     device,
@@ -16,12 +19,37 @@ from torch_openreg.openreg.device import (
     set_device,
     synchronize,
 )
+from torch_openreg.openreg.exchange import _exchange_device as _exchange_device
+from torch_openreg.openreg.exchange import _maybe_exchange_device as _maybe_exchange_device
+from torch_openreg.openreg.exchange import device_of
 from torch_openreg.openreg.fallback import (
     fallback_stats,
     forbid_fallback,
     is_fallback_forbidden,
     reset_fallback_stats,
     set_fallback_policy,
+)
+from torch_openreg.openreg.memory import (
+    empty_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from torch_openreg.openreg.properties import (
+    DeviceProperties,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
 )
 from torch_openreg.openreg.random import (
     get_rng_state,
@@ -30,32 +58,73 @@ from torch_openreg.openreg.random import (
     manual_seed_all,
     set_rng_state,
 )
+from torch_openreg.openreg.streams import (
+    Event,
+    Stream,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+    stream_priority,
+)
 
 __all__ = [
+    "DeviceProperties",
+    "Event",
+    "Stream",
     "current_device",
+    "current_stream",
+    "default_stream",
     "device",
     "device_count",
+    "device_of",
+    "empty_cache",
     "fallback_stats",
     "forbid_fallback",
     "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
     "get_rng_state",
+    "get_stream_from_external",
+    "host_memory_stats",
     "init",
     "initial_seed",
     "is_available",
+    "is_bf16_supported",
     "is_fallback_forbidden",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
     "reset_fallback_stats",
+    "reset_peak_memory_stats",
     "set_device",
     "set_fallback_policy",
+    "set_per_process_memory_fraction",
     "set_rng_state",
+    "set_stream",
+    "stream",
+    "stream_priority",
     "synchronize",
 ]
 
 
+# LITERALINCLUDE START: frontend-module-getattr
 def __getattr__(name: str) -> bool:
     # torch.utils.checkpoint reads the attribute and not the function, to learn whether there is a state to keep.
     if name == "_initialized":
         return is_initialized()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(name)
+
+
+# LITERALINCLUDE END: frontend-module-getattr

@@ -1,0 +1,329 @@
+// Blocks of device memory: allocation and free. Called on any thread, with or without the GIL, which nothing here
+// takes.
+#include "runtime/block_pool.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: pool-sizes
+constexpr size_t kUnit = 512;                         // every block is a multiple of it
+constexpr size_t kSmallLimit = size_t{1} << 20;       // up to here a block comes from a small segment
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kOwnSegmentFrom = size_t{10} << 20;  // from here a block gets a segment of its own
+constexpr size_t kOwnSegmentUnit = size_t{2} << 20;
+
+size_t segment_bytes(size_t bytes, const PoolSettings& settings) {
+  if (bytes <= kSmallLimit) return kSmallSegment;
+  if (bytes < std::min(kOwnSegmentFrom, settings.large_segment)) return settings.large_segment;
+  return (bytes + kOwnSegmentUnit - 1) / kOwnSegmentUnit * kOwnSegmentUnit;
+}
+// LITERALINCLUDE END: pool-sizes
+
+// LITERALINCLUDE START: pool-current-device
+// Makes a device current for the driver's calls that go by the current one, and then the device before.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) : error_(orGetDevice(&previous_)) {
+    if (error_ == orSuccess) error_ = orSetDevice(device);
+  }
+  ~CurrentDevice() {
+    // It was current, so it exists; and there would be nobody to tell.
+    [[maybe_unused]] const orError_t error = orSetDevice(previous_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+  orError_t error() const { return error_; }
+
+ private:
+  int previous_ = 0;
+  orError_t error_;
+};
+// LITERALINCLUDE END: pool-current-device
+
+}  // namespace
+
+bool BlockPool::ByStreamAndSize::operator()(const Block* a, const Block* b) const {
+  if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
+  if (a->bytes != b->bytes) return a->bytes < b->bytes;
+  return std::less<>()(a->address, b->address);
+}
+
+// LITERALINCLUDE START: pool-allocate
+orError_t BlockPool::allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
+                              const PoolSettings& settings) {
+  Block wanted;
+  wanted.bytes = bytes;
+  wanted.requested = requested;
+  wanted.device = device;
+  wanted.small = bytes <= kSmallLimit;
+  wanted.stream = stream;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    PerDevice& owner = of(device);
+    if (const orError_t error = collect_passed(owner)) return error;
+    if (Block* const block = take_free(owner, wanted, settings)) {
+      hand_out(owner, block, wanted, settings);
+      *address = block->address;
+      return orSuccess;
+    }
+  }
+  const size_t whole = segment_bytes(bytes, settings);
+  orError_t error = allocate_segment(wanted, whole, settings, address);
+  if (error != orErrorMemoryAllocation) return error;
+  if (const orError_t failure = release_cached(device)) return failure;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++of(device).statistics.retries;
+  }
+  error = allocate_segment(wanted, whole, settings, address);
+  // The segment is larger than the block, and the device may still have room for the block alone.
+  if (error == orErrorMemoryAllocation && bytes < whole) error = allocate_segment(wanted, bytes, settings, address);
+  if (error == orErrorMemoryAllocation) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++of(device).statistics.out_of_memory;
+  }
+  return error;
+}
+// LITERALINCLUDE END: pool-allocate
+
+// LITERALINCLUDE START: pool-take-free
+Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings) {
+  FreeBlocks& blocks = owner.free_blocks(wanted.small);
+  Block smallest = wanted;  // its address is null: it comes before all blocks of its size
+  const auto found = blocks.lower_bound(&smallest);
+  if (found == blocks.end() || (*found)->stream != wanted.stream) return nullptr;
+  Block* const block = *found;
+  // A block above the limit cannot be split: it is for requests of about its size.
+  if (block->bytes > settings.max_split) {
+    if (wanted.bytes <= settings.max_split) return nullptr;
+    if (block->bytes >= wanted.bytes + settings.max_non_split_rounding) return nullptr;
+  }
+  remove_free(owner, block);
+  return block;
+}
+
+void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings) {
+  const size_t rest = block->bytes - wanted.bytes;
+  // A small rest of a large block is of no use to anybody: small requests look elsewhere.
+  if (block->small ? rest >= kUnit : rest > kSmallLimit && block->bytes <= settings.max_split) {
+    split(owner, block, wanted.bytes);
+  }
+  block->in_use = true;
+  block->requested = wanted.requested;
+  owner.statistics.handed_out(*block);
+}
+
+void BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
+  Block* const rest = &blocks_.emplace(block->address + bytes, *block).first->second;
+  rest->address = block->address + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->requested = 0;
+  rest->previous = block;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  insert_free(owner, rest);
+}
+// LITERALINCLUDE END: pool-take-free
+
+// LITERALINCLUDE START: pool-segment
+bool BlockPool::reserve(int device, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  const auto reserved = static_cast<size_t>(owner.statistics.all.reserved_bytes.current) + owner.being_allocated;
+  if (reserved > owner.limit || bytes > owner.limit - reserved) return false;
+  owner.being_allocated += bytes;
+  return true;
+}
+
+orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address) {
+  if (!reserve(wanted.device, bytes)) return orErrorMemoryAllocation;
+  void* pointer = nullptr;
+  const CurrentDevice scope(wanted.device);
+  orError_t error = scope.error();
+  if (error == orSuccess) error = orMalloc(&pointer, bytes);
+
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(wanted.device);
+  owner.being_allocated -= bytes;
+  if (error != orSuccess) return error;
+  Block* const segment = &blocks_.emplace(pointer, wanted).first->second;
+  segment->address = static_cast<char*>(pointer);
+  segment->bytes = bytes;
+  owner.statistics.segment_came(*segment);
+  hand_out(owner, segment, wanted, settings);
+  *address = pointer;
+  return orSuccess;
+}
+// LITERALINCLUDE END: pool-segment
+
+// LITERALINCLUDE START: pool-free
+BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.in_use) return {};
+  Block* const block = &found->second;
+  PerDevice& owner = of(block->device);
+  const Freed freed{true, block->device, block->requested};
+  owner.statistics.freed(*block);
+  block->in_use = false;
+  block->requested = 0;
+  *error = record_pending(owner, block);
+  if (block->unpassed == 0) make_free(owner, block);
+  return freed;
+}
+
+void BlockPool::make_free(PerDevice& owner, Block* block) {
+  owner.statistics.became_inactive(*block);
+  const auto is_free = [](const Block* other) { return other != nullptr && !other->in_use && other->unpassed == 0; };
+  const auto absorb_next = [this](Block* left) {
+    Block* const right = left->next;
+    left->bytes += right->bytes;
+    left->next = right->next;
+    if (left->next != nullptr) left->next->previous = left;
+    blocks_.erase(right->address);
+  };
+  if (is_free(block->next)) {
+    remove_free(owner, block->next);
+    absorb_next(block);
+  }
+  if (is_free(block->previous)) {
+    block = block->previous;
+    remove_free(owner, block);
+    absorb_next(block);
+  }
+  insert_free(owner, block);
+}
+
+void BlockPool::insert_free(PerDevice& owner, Block* block) {
+  owner.free_blocks(block->small).insert(block);
+  if (block->is_split()) owner.statistics.inactive_split(*block, 1);
+}
+
+void BlockPool::remove_free(PerDevice& owner, Block* block) {
+  owner.free_blocks(block->small).erase(block);
+  if (block->is_split()) owner.statistics.inactive_split(*block, -1);
+}
+// LITERALINCLUDE END: pool-free
+
+// LITERALINCLUDE START: pool-record-stream
+namespace {
+
+// On the device of the stream, which need not be the one that holds the block.
+orError_t create_event(orStream_t stream, orEvent_t* event) {
+  int device = 0;
+  if (const orError_t error = orStreamGetDevice(stream, &device)) return error;
+  const CurrentDevice scope(device);
+  orError_t error = scope.error();
+  if (error == orSuccess) error = orEventCreateWithFlags(event, orEventDisableTiming);
+  return error;
+}
+
+}  // namespace
+
+bool BlockPool::record_stream(void* address, orStream_t stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end() || !found->second.in_use) return false;
+  // The block's own stream needs no event: its order is the rule by which the block is used again.
+  if (stream != found->second.stream) found->second.used_by.insert(stream);
+  return true;
+}
+
+orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
+  orError_t first_error = orSuccess;
+  for (orStream_t stream : std::exchange(block->used_by, {})) {
+    orEvent_t event = nullptr;
+    orError_t error = create_event(stream, &event);
+    if (error == orSuccess) error = orEventRecord(event, stream);
+    if (error == orSuccess) {
+      owner.pending[stream].push_back({event, block});
+      ++block->unpassed;
+    } else if (first_error == orSuccess) {
+      first_error = error;  // The stream or its device is gone, and with it the work that could use the block.
+    }
+  }
+  return first_error;
+}
+
+orError_t BlockPool::collect_passed(PerDevice& owner) {
+  orError_t first_error = orSuccess;
+  for (auto& [stream, events] : owner.pending) {
+    while (!events.empty()) {
+      const orError_t state = orEventQuery(events.front().event);
+      if (state == orErrorNotReady) break;
+      // Any other answer ends the wait as well: a device that has failed runs nothing more.
+      const Pending passed = events.front();
+      events.pop_front();
+      if (--passed.block->unpassed == 0) make_free(owner, passed.block);
+      const orError_t error = state != orSuccess ? state : orEventDestroy(passed.event);
+      if (first_error == orSuccess) first_error = error;
+    }
+  }
+  return first_error;
+}
+// LITERALINCLUDE END: pool-record-stream
+
+// LITERALINCLUDE START: pool-release-cached
+orError_t BlockPool::release_cached(int device) {
+  std::vector<void*> segments;
+  if (const orError_t error = wait_for_pending(device)) return error;
+  if (const orError_t error = take_whole_segments(device, &segments)) return error;
+  orError_t first_error = orSuccess;
+  for (void* segment : segments) {
+    const orError_t error = orFree(segment);
+    if (first_error == orSuccess) first_error = error;
+  }
+  return first_error;
+}
+
+orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segments) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  if (const orError_t error = collect_passed(owner)) return error;
+  for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
+    for (auto next = blocks->begin(); next != blocks->end();) {
+      Block* const block = *next++;
+      if (block->is_split()) continue;  // the rest of its segment is in use
+      remove_free(owner, block);
+      owner.statistics.segment_went(*block);
+      segments->push_back(block->address);
+      blocks_.erase(block->address);
+    }
+  }
+  return orSuccess;
+}
+
+orError_t BlockPool::wait_for_pending(int device) {
+  std::vector<orStream_t> streams;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [stream, events] : of(device).pending) {
+      if (!events.empty()) streams.push_back(stream);
+    }
+  }
+  for (orStream_t stream : streams) {
+    if (const orError_t error = orStreamSynchronize(stream)) return error;
+  }
+  return orSuccess;
+}
+// LITERALINCLUDE END: pool-release-cached
+
+// LITERALINCLUDE START: pool-limit
+void BlockPool::set_limit(int device, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  of(device).limit = bytes;
+}
+
+size_t BlockPool::limit(int device) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return devices_[static_cast<size_t>(device)].limit;
+}
+// LITERALINCLUDE END: pool-limit
+
+}  // namespace openreg

@@ -1,0 +1,169 @@
+// Blocks of device memory, cached: what the driver's slow allocation and waiting free are hidden behind.
+//
+// Knows the driver and nothing of PyTorch, so that it can be tested, and raced, without it. allocator.cpp joins the
+// two.
+//
+// A segment is what the driver gave; a block is a part of one. Blocks of a segment that are free and neighbours are
+// joined. A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later
+// work runs after everything queued so far. It is free for no other stream, since nothing orders the two.
+//
+// Thread: any. One lock guards all of it, and is never held while the driver allocates, frees or waits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/openreg.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: pool-block
+struct Block {
+  char* address = nullptr;
+  size_t bytes = 0;      // a multiple of 512
+  size_t requested = 0;  // 0 when the block is free
+  int device = 0;
+  bool small = false;  // the segment is one for small blocks
+  orStream_t stream = nullptr;
+  Block* previous = nullptr;  // the neighbours in the segment
+  Block* next = nullptr;
+  bool in_use = false;
+  size_t unpassed = 0;             // events that still stand between a freed block and its next use
+  std::set<orStream_t> used_by{};  // other streams that were recorded
+
+  bool is_split() const { return previous != nullptr || next != nullptr; }
+};
+// LITERALINCLUDE END: pool-block
+
+// LITERALINCLUDE START: pool-statistics
+// One figure of the statistics: now, at most, and the sums of what came and what went.
+struct Figure {
+  int64_t current = 0;
+  int64_t peak = 0;
+  int64_t increased = 0;
+  int64_t decreased = 0;
+
+  void change(int64_t amount);
+};
+
+// A block is active from its allocation until it may be used again, which is later than its free if other streams
+// were recorded. An inactive split block is a free part of a segment that is in use elsewhere.
+struct BlockFigures {
+  Figure allocations, segments, active, inactive_split;                        // counts
+  Figure allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes;  // as rounded
+  Figure requested_bytes;                                                      // as asked for
+};
+
+struct PoolStatistics {
+  BlockFigures all, small, large;
+  int64_t retries = 0;        // allocations that emptied the cache
+  int64_t out_of_memory = 0;  // allocations that failed all the same
+  int64_t driver_allocations = 0;
+  int64_t driver_frees = 0;
+
+  void segment_came(const Block& segment);
+  void segment_went(const Block& segment);
+  void handed_out(const Block& block);
+  void freed(const Block& block);
+  void became_inactive(const Block& block);
+  void inactive_split(const Block& block, int64_t count);
+
+ private:
+  void change(const Block& block, int64_t count, Figure BlockFigures::* counted, Figure BlockFigures::* bytes);
+  void request(const Block& block, int64_t count);
+};
+// LITERALINCLUDE END: pool-statistics
+
+// What of PYTORCH_ALLOC_CONF concerns the pool. Bytes.
+struct PoolSettings {
+  size_t large_segment = size_t{20} << 20;
+  size_t max_split = SIZE_MAX;                           // larger blocks are not split
+  size_t max_non_split_rounding = size_t{20} << 20;      // and not given for much smaller requests
+};
+
+class BlockPool {
+ public:
+  explicit BlockPool(int devices) : devices_(static_cast<size_t>(devices)) {}
+
+  // A block of at least `bytes` bytes, which the caller has rounded, for the stream of the device.
+  // Returns: orErrorMemoryAllocation when there is none after the cache was emptied; the driver's other errors.
+  orError_t allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
+                     const PoolSettings& settings);
+
+  struct Freed {
+    bool found = false;  // else the address is not one that was handed out, or was freed before
+    int device = 0;
+    size_t requested = 0;
+  };
+  // Waits for nothing. What the driver says of recorded streams goes to *error; the block is freed in any case.
+  Freed free(void* address, orError_t* error);
+
+  // Keeps the block from its next use until the work that is queued on the stream when it is freed has finished.
+  // Returns: false when no block in use has the address.
+  bool record_stream(void* address, orStream_t stream);
+
+  // Gives the driver back what is whole and free, after the streams that still use it.
+  orError_t release_cached(int device);
+
+  // The bytes that the pool may hold of the driver. More is out of memory.
+  void set_limit(int device, size_t bytes);
+  size_t limit(int device) const;
+
+  PoolStatistics statistics(int device) const;
+  void reset_peaks(int device);
+  void reset_sums(int device);
+
+  // Copies of all blocks of a device, by address: neighbours follow each other.
+  std::vector<Block> snapshot(int device) const;
+
+ private:
+  // By stream, then size, then address: the first block that is large enough is the best of its stream.
+  struct ByStreamAndSize {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  using FreeBlocks = std::set<Block*, ByStreamAndSize>;
+
+  struct Pending {
+    orEvent_t event;
+    Block* block;
+  };
+
+  struct PerDevice {
+    FreeBlocks small;
+    FreeBlocks large;
+    std::map<orStream_t, std::deque<Pending>> pending;
+    size_t limit = SIZE_MAX;
+    size_t being_allocated = 0;  // bytes that the driver was asked for and has not given yet
+    PoolStatistics statistics;
+
+    FreeBlocks& free_blocks(bool of_small) { return of_small ? small : large; }
+  };
+
+  // These require that mutex_ is held.
+  Block* take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings);
+  void hand_out(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings);
+  void split(PerDevice& owner, Block* block, size_t bytes);
+  void make_free(PerDevice& owner, Block* block);
+  void insert_free(PerDevice& owner, Block* block);
+  void remove_free(PerDevice& owner, Block* block);
+  orError_t record_pending(PerDevice& owner, Block* block);
+  orError_t collect_passed(PerDevice& owner);
+  PerDevice& of(int device) { return devices_[static_cast<size_t>(device)]; }
+
+  // These take it themselves.
+  orError_t allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address);
+  orError_t wait_for_pending(int device);
+  orError_t take_whole_segments(int device, std::vector<void*>* segments);
+  bool reserve(int device, size_t bytes);  // false when it would pass the limit
+
+  mutable std::mutex mutex_;
+  std::vector<PerDevice> devices_;
+  std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
+};
+
+}  // namespace openreg

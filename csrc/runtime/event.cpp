@@ -1,0 +1,83 @@
+// Events over the driver's event handles. Called on any thread, with or without the GIL.
+#include "runtime/event.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/util/Exception.h>
+
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: event-first-record
+// The driver's events belong to the device that is current when they are made.
+orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
+  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
+  const bool timing = flag == c10::EventFlag::BACKEND_DEFAULT;
+  orEvent_t event = nullptr;
+  check(orEventCreateWithFlags(&event, timing ? orEventDefault : orEventDisableTiming));
+  return event;
+}
+
+orEvent_t event_handle(void* event) { return static_cast<orEvent_t>(event); }
+
+}  // namespace
+
+void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag) {
+  TORCH_CHECK(index == -1 || index == stream.device_index(), "openreg: an event of device ", static_cast<int>(index),
+              " cannot be recorded on ", stream, ": record it on a stream of its own device, or make another event");
+  orStream_t handle = stream_handle(stream);
+  if (*event == nullptr) {
+    *event = create_event(stream.device_index(), flag);
+  }
+  check(orEventRecord(event_handle(*event), handle));
+}
+// LITERALINCLUDE END: event-first-record
+
+// LITERALINCLUDE START: event-waits
+void block_stream(void* event, const c10::Stream& stream) {
+  if (event != nullptr) {
+    check(orStreamWaitEvent(stream_handle(stream), event_handle(event)));
+  }
+}
+
+bool query_event(void* event) { return event == nullptr || is_finished(orEventQuery(event_handle(event))); }
+
+void synchronize_event(void* event) {
+  if (event != nullptr) {
+    check(orEventSynchronize(event_handle(event)));
+  }
+}
+// LITERALINCLUDE END: event-waits
+
+// LITERALINCLUDE START: event-time
+double elapsed_time(void* start, void* end) {
+  TORCH_CHECK(start != nullptr && end != nullptr,
+              "openreg: elapsed_time needs two events that have been recorded; record both first");
+  double milliseconds = 0;
+  check(orEventElapsedTime(&milliseconds, event_handle(start), event_handle(end)));
+  return milliseconds;
+}
+// LITERALINCLUDE END: event-time
+
+// LITERALINCLUDE START: event-end
+// Runs in destructors. In a forked child the event is not this process's to destroy.
+void destroy_event(void* event) noexcept {
+  if (event != nullptr && !is_in_bad_fork()) {
+    warn(orEventDestroy(event_handle(event)));
+  }
+}
+// LITERALINCLUDE END: event-end
+
+// LITERALINCLUDE START: event-order-streams
+void order_streams(const c10::Stream& earlier, const c10::Stream& later) {
+  c10::Event event(c10::kPrivateUse1);
+  event.record(earlier);
+  event.block(later);
+}
+// LITERALINCLUDE END: event-order-streams
+
+}  // namespace openreg

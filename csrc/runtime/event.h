@@ -1,0 +1,31 @@
+// Events: points in the work of a stream, for c10::Event and torch.Event.
+//
+// PyTorch holds an event as a void* that is null until the first record, because only the record says which device it
+// is for. Here it becomes the driver's handle. An event that was never recorded has passed.
+#pragma once
+
+#include <c10/core/Stream.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+namespace openreg {
+
+// Puts the event's point behind the work that is queued on the stream now. Creates the event first if it is null.
+// Throws: when the stream is of another device than the event.
+void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag);
+
+// Lets the stream wait, and not the host.
+void block_stream(void* event, const c10::Stream& stream);
+
+bool query_event(void* event);
+void synchronize_event(void* event);
+
+// Milliseconds.
+// Throws: unless both were recorded with timing on streams of one device, and have passed.
+double elapsed_time(void* start, void* end);
+
+void destroy_event(void* event) noexcept;
+
+// Makes work queued on `later` from now on wait for the work queued on `earlier` so far.
+void order_streams(const c10::Stream& earlier, const c10::Stream& later);
+
+}  // namespace openreg

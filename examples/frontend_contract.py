@@ -1,0 +1,128 @@
+"""Compares the table of a page with the installed PyTorch and with the running device module.
+
+    python examples/frontend_contract.py docs/source/accelerator/frontend.md
+
+It reads PyTorch's own Python code for names that are looked up on a device module, and prints each one that the table
+lacks, each row that no longer fits, and then how many rows there are of each kind.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+TORCH = Path(torch.__file__).parent
+
+# Names that the table calls provided and that are not there yet: the chapters that bring them are not merged.
+LATER = {"Event", "Stream", "_get_generator", "current_stream", "default_generators", "default_stream", "empty_cache"}
+LATER |= {"get_rng_state_all", "max_memory_allocated", "mem_get_info", "memory_allocated", "memory_reserved"}
+LATER |= {"memory_stats", "memory_summary", "seed", "seed_all", "set_rng_state_all", "set_stream", "stream"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One name of the table: where PyTorch looks it up, and whether the device module has it."""
+
+    name: str
+    files: tuple[str, ...]
+    state: str
+
+
+def rows(page: Path) -> list[Row]:
+    """The rows of all tables of a page whose last column says `provided` or `absent`."""
+    found = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `") and (state := re.match("provided|absent", cells[-1])):
+            names, files = re.findall(r"`(\w+)", cells[0]), re.findall(r"`([\w./]+\.(?:py|so))`", cells[1])
+            found += [Row(name, tuple(files), state.group()) for name in names]
+    return found
+
+
+# LITERALINCLUDE START: frontend-contract-scan
+DEVICE_MODULE = ("get_device_module", "_get_device_handle")  # functions that return one
+HOLDERS = ("device_module", "device_mod", "device_handle")  # how a variable that holds one ends
+
+
+def is_device_module(node: ast.expr, variables: set[str]) -> bool:
+    """Whether an expression of PyTorch's code gives a device module."""
+    if not isinstance(node, ast.Call):
+        return ast.unparse(node) in variables or ast.unparse(node).endswith(HOLDERS)
+    if ast.unparse(node.func) == "getattr":  # getattr(torch, device.type)
+        return ast.unparse(node.args[0]) == "torch" and bool(re.search("device|backend", ast.unparse(node.args[1])))
+    return ast.unparse(node.func).endswith(DEVICE_MODULE)
+
+
+def looked_up(tree: ast.Module) -> Iterator[str]:
+    """The names that one file looks up on a device module."""
+    values = {ast.unparse(n.targets[0]): n.value for n in ast.walk(tree) if isinstance(n, ast.Assign)}
+    variables = {
+        name for name, value in values.items() if isinstance(value, ast.Call) and is_device_module(value, set())
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_device_module(node.value, variables):
+            yield node.attr
+        elif isinstance(node, ast.Call):
+            function, arguments = ast.unparse(node.func), node.args
+            if function in ("getattr", "hasattr") and is_device_module(arguments[0], variables):
+                name = values.get(ast.unparse(arguments[1]), arguments[1])  # a text, or a variable that holds one
+                if isinstance(name, ast.Constant):
+                    yield str(name.value)
+            elif function == "_get_custom_mod_func" and isinstance(arguments[0], ast.Constant):
+                yield str(arguments[0].value)
+            elif function == "_get_device_attr":  # _get_device_attr(lambda m: m.current_device())
+                yield from (n.attr for n in ast.walk(arguments[0]) if isinstance(n, ast.Attribute))
+
+
+# LITERALINCLUDE END: frontend-contract-scan
+
+
+def lookups() -> dict[str, set[str]]:
+    """The files of PyTorch that look up each name."""
+    found: dict[str, set[str]] = {}
+    for file in TORCH.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if re.search(r"device_mod|device_handle|getattr\(\s*torch,|_get_device_attr|_get_custom_mod_func", text):
+            for name in looked_up(ast.parse(text)):
+                found.setdefault(name, set()).add(file.relative_to(TORCH).as_posix())
+    del found["__wrapped__"]  # of the function get_device_module, not of what it returns
+    return found
+
+
+# LITERALINCLUDE START: frontend-contract-faults
+def faults(table: list[Row]) -> Iterator[str]:
+    """What is wrong with the table."""
+    module, scan = torch.get_device_module("openreg"), lookups()
+    for name in sorted(set(scan) - {row.name for row in table}):
+        yield f"{name} is not in the table; looked up in {', '.join(sorted(scan[name]))}"
+    for row in table:
+        for file in row.files:
+            if file not in scan.get(row.name, ()) and row.name.encode() not in (TORCH / file).read_bytes():
+                yield f"{row.name} does not occur in torch/{file}"
+        if hasattr(module, row.name) != (row.state == "provided") and row.name not in LATER:
+            yield f"{row.name} is {row.state} in the table, and {module.__name__} says otherwise"
+
+
+# LITERALINCLUDE END: frontend-contract-faults
+
+
+def main() -> None:
+    """Prints the faults, and the number of rows of each kind."""
+    table = rows(Path(sys.argv[1]))
+    for fault in faults(table):
+        print(fault)
+    by_pytorch = Counter(row.state for row in table if row.files)
+    by_users = Counter(row.state for row in table if not row.files)
+    print(f"looked up by PyTorch: {by_pytorch['provided']} provided, {by_pytorch['absent']} absent")
+    print(f"expected by users: {by_users['provided']} provided, {by_users['absent']} absent")
+
+
+if __name__ == "__main__":
+    main()

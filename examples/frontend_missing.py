@@ -1,0 +1,145 @@
+"""Takes one name after another out of the device module, makes a call that needs it, and prints how the call ends.
+
+    python examples/frontend_missing.py              each call, without the name
+    python examples/frontend_missing.py --complete   the same calls, with it
+
+Each call runs in a fork of its own: what is taken out stays out for the rest of a process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._inductor.codegen.common
+import torch.distributed as dist
+from torch._functorch._aot_autograd.utils import get_default_generator
+from torch._prims.rng_prims import _impl_graphsafe_rng
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.memory_tracker import MemoryTracker
+from torch.distributed.checkpoint.filesystem import _OverlappingCpuLoader
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPCommContext
+from torch.nn.parallel.data_parallel import _check_balance
+from torch.utils.checkpoint import checkpoint, get_device_states
+
+
+# LITERALINCLUDE START: frontend-missing-calls
+def seeded() -> bool:
+    """Whether a seed given before the device's first use gives the numbers that it gives after it."""
+    torch.manual_seed(1)
+    first = torch.rand(4, device="openreg")
+    torch.manual_seed(1)
+    return torch.equal(first, torch.rand(4, device="openreg"))
+
+
+def recomputed() -> bool:
+    """Whether a checkpointed function draws the same random numbers when it runs again in the backward."""
+    drawn = []
+
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        drawn.append(torch.rand(4, device="openreg"))
+        return x.sin()
+
+    x = torch.ones(4, device="openreg", requires_grad=True)
+    y: Any = checkpoint(draw, x, use_reentrant=False)
+    y.sum().backward()
+    return torch.equal(*drawn)
+
+
+def current_device_kept() -> object:
+    """The index of the device of a tensor that the generated method moves while device 1 is current."""
+    torch.accelerator.set_device_index(1)
+    return torch.ones(1).openreg().get_device()
+
+
+def fake() -> int:
+    """The index of the device of a tensor without data, as torch.compile uses it, while device 1 is current."""
+    torch.accelerator.set_device_index(1)
+    with FakeTensorMode():
+        return torch.empty(1, device="openreg").get_device()
+
+
+def forked_state() -> None:
+    """Keeps the random state of a device over a block of code."""
+    with torch.random.fork_rng([0]):
+        pass
+
+
+def device_of_rank() -> int:
+    """The device that a process of a distributed program works on, chosen by its rank on the machine."""
+    os.environ["LOCAL_RANK"] = "1"
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    init_device_mesh("openreg", (1,))
+    return torch.accelerator.current_device_index()
+
+
+def inductor() -> object:
+    """What Inductor has registered for the device."""
+    torch._inductor.codegen.common.init_backend_registration()
+    return torch._inductor.codegen.common.get_scheduling_for_device("openreg")
+
+
+CALLS: list[tuple[str, Callable[[], object]]] = [
+    ("is_available", torch.accelerator.is_available),
+    ("device_count", torch.accelerator.device_count),
+    ("current_device", current_device_kept),
+    ("set_device", device_of_rank),
+    ("device", lambda: len(get_device_states(torch.ones(1, device="openreg")))),
+    ("is_initialized", fake),
+    ("_initialized", recomputed),
+    ("_lazy_init", seeded),
+    ("_is_in_bad_fork", seeded),
+    ("manual_seed_all", seeded),
+    ("get_rng_state", forked_state),
+    ("set_rng_state", forked_state),
+    ("get_amp_supported_dtype", lambda: torch.autocast("openreg", enabled=False).device),
+    ("get_device_properties", lambda: _check_balance([0, 1])),
+    ("_utils", lambda: torch.serialization._validate_device("openreg", "openreg")),
+    ("Scheduling", inductor),
+    ("_get_generator", lambda: get_default_generator(torch.device("openreg:0"))),
+    ("default_generators", lambda: _impl_graphsafe_rng(torch.rand, rng_state=torch.Generator("openreg:0"))),
+    ("Stream", lambda: FSDPCommContext().lazy_init(torch.device("openreg"))),
+    ("current_stream", lambda: _OverlappingCpuLoader(lambda tensor: tensor)),
+    ("empty_cache", lambda: MemoryTracker().start_monitor(torch.nn.Linear(1, 1))),
+]
+# LITERALINCLUDE END: frontend-missing-calls
+
+
+def take_out(name: str) -> None:
+    """Makes the device module answer as if it never had the name."""
+    if name == "_initialized":  # an attribute that the module computes
+        del vars(torch.openreg)["__getattr__"]
+    else:
+        vars(torch.openreg).pop(name, None)
+
+
+def in_a_process_of_its_own(name: str, call: Callable[[], object], complete: bool) -> None:
+    """Makes the call in a fork and prints how it ends."""
+    if (child := os.fork()) == 0:
+        if not complete:
+            take_out(name)
+        try:
+            outcome = repr(call())
+        except Exception as error:
+            outcome = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        print(f"{'with' if complete else 'without'} {name}: {outcome}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def main() -> None:
+    """Makes each call."""
+    warnings.simplefilter("error")
+    complete = sys.argv[1:] == ["--complete"]
+    for name, call in CALLS:
+        if not complete or hasattr(torch.openreg, name):
+            in_a_process_of_its_own(name, call, complete)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""From what users write for a device to its index. `torch.load` looks for `_get_device_index` in this module."""
+
+from __future__ import annotations
+
+import torch
+
+from torch_openreg import _C
+from torch_openreg.openreg._lazy import _lazy_init
+
+
+# LITERALINCLUDE START: utils-device-index
+def _get_device_index(device: torch.device | int | str | None, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The index of a device; whether there is a device of that index is not checked.
+
+    Args:
+        device: an index, a `torch.device`, a string, or None.
+        optional: whether a device without an index stands for the current one.
+        allow_cpu: whether the CPU is allowed. Its index is -1.
+
+    Raises:
+        ValueError: for a device of another type; for one without an index, unless that is optional.
+    """
+    if isinstance(device, int):
+        return device
+    if device is not None:
+        device = torch.device(device)
+        if allow_cpu and device.type == "cpu":
+            return -1
+        if device.type != "openreg":
+            raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
+        if device.index is not None:
+            return device.index
+    if not optional:
+        raise ValueError(f"an index or an openreg device with an index is needed, got {str(device)!r}")
+    _lazy_init()
+    return _C._current_device()
+
+
+# LITERALINCLUDE END: utils-device-index

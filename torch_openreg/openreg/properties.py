@@ -1,0 +1,73 @@
+"""What a device is and what it can do, for programs and libraries that choose their code by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from torch_openreg import _C
+from torch_openreg.openreg._lazy import _lazy_init
+from torch_openreg.openreg._utils import _get_device_index
+
+
+# LITERALINCLUDE START: properties-in-python
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What a program can know about a device before it runs anything there.
+
+    Attributes:
+        name: the product, for people.
+        total_memory: bytes.
+        major: the number of the generation, for code that depends on it.
+        minor: the step within the generation.
+        multi_processor_count: how many units share the work of one kernel. A simulated kernel runs on one thread.
+    """
+
+    name: str
+    total_memory: int
+    major: int
+    minor: int
+    multi_processor_count: int = 1
+
+
+def get_device_properties(device: torch.device | int | str | None = None) -> DeviceProperties:
+    """The properties of a device (default: the current one).
+
+    Raises:
+        RuntimeError: if the index is out of range; the text names the valid ones.
+        ValueError: if the device is not one of openreg.
+    """
+    _lazy_init()
+    return DeviceProperties(**_C._get_device_properties(_get_device_index(device, optional=True)))
+
+
+def get_device_name(device: torch.device | int | str | None = None) -> str:
+    """The name of a device (default: the current one)."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: torch.device | int | str | None = None) -> tuple[int, int]:
+    """The generation of a device (default: the current one) as `(major, minor)`.
+
+    `torch.accelerator.get_device_capability` answers another question: which dtypes the device has kernels for.
+    """
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+# LITERALINCLUDE END: properties-in-python
+
+
+# LITERALINCLUDE START: properties-bf16
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device computes in bfloat16.
+
+    Args:
+        including_emulation: whether it counts when the device computes in another dtype and rounds. This one does:
+            its arithmetic is float32.
+    """
+    return including_emulation and torch.bfloat16 in torch.accelerator.get_device_capability()["supported_dtypes"]
+
+
+# LITERALINCLUDE END: properties-bf16

@@ -1,0 +1,68 @@
+"""Streams and events, by the names that users of other accelerators know.
+
+PyTorch's own `torch.Stream` and `torch.Event` do the work for every backend, through the device guard. So there are no
+classes of the backend's own here: a subclass would bring nothing, and `torch.Event.elapsed_time` refuses subclasses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Event as Event
+from torch import Stream as Stream
+
+from torch_openreg import _C
+from torch_openreg.openreg._lazy import _lazy_init
+from torch_openreg.openreg.device import _index
+
+_PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1, by which torch.Stream names a device type
+
+
+# LITERALINCLUDE START: streams-of-the-module
+def current_stream(device: torch.device | int | str | None = None) -> Stream:
+    """The calling thread's current stream on the device (default: the current device)."""
+    return torch.accelerator.current_stream(_resolved(device))
+
+
+def default_stream(device: torch.device | int | str | None = None) -> Stream:
+    """The stream that is current in every thread at first."""
+    return _stream(0, _resolved(device))
+
+
+def set_stream(stream: Stream) -> None:
+    """Makes the stream current for the calling thread, and its device the current device."""
+    torch.accelerator.set_stream(stream)
+
+
+def stream(stream: Stream | None) -> AbstractContextManager[Stream | None]:
+    """`with torch.openreg.stream(s):` queues the work of the block on `s`; with None nothing changes."""
+    return contextlib.nullcontext() if stream is None else stream
+
+
+def stream_priority(stream: Stream) -> int:
+    """The stream's priority: 0, or -1 for one that was asked for with a negative number."""
+    return _C._stream_priority(stream.stream_id, stream.device_index)
+
+
+def get_stream_from_external(handle: int) -> Stream:
+    """The stream behind a handle of the driver, made by another library, which has to keep it while PyTorch uses it.
+
+    Raises:
+        RuntimeError: if the driver knows no stream with this handle.
+    """
+    _lazy_init()
+    return _stream(*_C._external_stream(handle))
+
+
+# LITERALINCLUDE END: streams-of-the-module
+
+
+def _stream(stream_id: int, index: int) -> Stream:
+    return Stream(stream_id=stream_id, device_index=index, device_type=_PRIVATE_USE_1)
+
+
+def _resolved(device: torch.device | int | str | None) -> int:
+    _lazy_init()
+    return _C._resolve_device(_index(device))
