@@ -31,9 +31,10 @@ from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_t
 
 register_graphsafe_rng_device_type("openreg")
 
-# No registrations, but what a backend needs so that the process does not end in a crash.
+# No registrations, but what a backend needs so that the process does not end in a crash, or hang.
 from torch_openreg._exit import settle_autograd_at_exit
-from torch_openreg._storage import refuse_host_access
+from torch_openreg._storage import refuse_host_access, refuse_sharing
 
 refuse_host_access()
+refuse_sharing()
 settle_autograd_at_exit()

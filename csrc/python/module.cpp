@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <map>
 
@@ -17,6 +18,7 @@
 #include "runtime/properties.h"
 #include "runtime/sleep.h"
 #include "runtime/stream.h"
+#include "runtime/tensor_meta.h"
 
 namespace py = pybind11;
 
@@ -138,6 +140,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_fallback_policy", &set_named_policy, py::arg("policy"), py::arg("operators"));
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
+  m.def("_forbids_fallback", &forbids_fallback, py::arg("tensor"));
+  m.def("_set_forbids_fallback", &set_forbids_fallback, py::arg("tensor"), py::arg("forbid"));
 }
 // LITERALINCLUDE END: bridge-method-table
 

@@ -24,6 +24,8 @@ from torch_openreg.openreg.exchange import _maybe_exchange_device as _maybe_exch
 from torch_openreg.openreg.exchange import device_of
 from torch_openreg.openreg.fallback import (
     fallback_stats,
+    forbid_fallback,
+    is_fallback_forbidden,
     reset_fallback_stats,
     set_fallback_policy,
 )
@@ -86,6 +88,7 @@ __all__ = [
     "device_of",
     "empty_cache",
     "fallback_stats",
+    "forbid_fallback",
     "get_amp_supported_dtype",
     "get_device_capability",
     "get_device_name",
@@ -98,6 +101,7 @@ __all__ = [
     "initial_seed",
     "is_available",
     "is_bf16_supported",
+    "is_fallback_forbidden",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
