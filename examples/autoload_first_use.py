@@ -23,6 +23,7 @@ CALLS = [
     'torch.get_device_module("openreg")',
     "torch.accelerator.device_count()",
     "torch.accelerator.is_available()",
+    'torch.compile(torch.sin, backend="eager")(torch.ones(2))',
     "torch.accelerator.current_device_index()",
     "torch.accelerator.memory_allocated()",
     "torch.ones(2).pin_memory()",
@@ -52,7 +53,7 @@ def main() -> None:
     """Makes each call."""
     for call in CALLS:
         if (child := os.fork()) == 0:
-            print(f"{call:<42}{state_after(call)}", flush=True)
+            print(f"{call:<58}{state_after(call)}", flush=True)
             os._exit(0)
         os.waitpid(child, 0)
 

@@ -24,13 +24,16 @@ def slow_call() -> None:
 
 
 def in_a_child(when: str) -> None:
-    """Uses the device in a forked process."""
+    """Seeds and uses the device in a forked process."""
     if (child := os.fork()) == 0:
-        print(f"forked {when} the start; in a bad fork: {torch.openreg._is_in_bad_fork()}", flush=True)
-        try:
-            print("  ", torch.ones(2, device="openreg").tolist(), torch.openreg.is_initialized(), flush=True)
-        except RuntimeError as error:
-            print(f"   {str(error).partition(':')[0]}; initialized: {torch.openreg.is_initialized()}", flush=True)
+        print(f"forked {when} the start", flush=True)
+        print("   in a bad fork:", torch.openreg._is_in_bad_fork(), "locked:", _lazy._lock.locked(), flush=True)
+        for use in (lambda: torch.openreg.manual_seed(1), lambda: torch.ones(2, device="openreg").tolist()):
+            try:
+                print("  ", use(), flush=True)
+            except RuntimeError as error:
+                print("  ", str(error).partition(":")[0], flush=True)
+        print("   initialized:", torch.openreg.is_initialized(), flush=True)
         os._exit(0)
     os.waitpid(child, 0)
 

@@ -46,6 +46,14 @@ def init() -> None:
 
 
 # LITERALINCLUDE START: lazy-init
+def _refuse_bad_fork() -> None:
+    if _is_in_bad_fork():
+        raise RuntimeError(
+            "Cannot re-initialize openreg in forked subprocess: its device threads do not exist here. To use openreg "
+            "with multiprocessing, you must use the 'spawn' start method, or first use openreg after the fork."
+        )
+
+
 def _lazy_init() -> None:
     """Starts the driver once, and then makes the calls that waited for it.
 
@@ -54,11 +62,7 @@ def _lazy_init() -> None:
     global _initialized
     if is_initialized() or hasattr(_starting, "here"):
         return
-    if _is_in_bad_fork():
-        raise RuntimeError(
-            "Cannot re-initialize openreg in forked subprocess: its device threads do not exist here. To use openreg "
-            "with multiprocessing, you must use the 'spawn' start method, or first use openreg after the fork."
-        )
+    _refuse_bad_fork()
     with _lock:
         if not _initialized:
             _C._init()
@@ -89,10 +93,14 @@ def _lazy_call(call: Callable[[], None]) -> None:
 
     An error of a call that waited is raised by the first use of the device, with a note on where the call was made;
     the next use goes on with the calls behind it.
+
+    Raises:
+        RuntimeError: in a process forked after the start, where the call would wait for ever.
     """
     if is_initialized() or hasattr(_starting, "here"):
         call()
         return
+    _refuse_bad_fork()
     with _lock:
         if not _initialized:
             _queued.append((call, "".join(traceback.format_stack()[:-1])))
