@@ -19,9 +19,11 @@ MODULES = (
 )
 WATCH = f"""
 import sys
+expected = set({MODULES!r})
 class Watch:
     def find_spec(name, path, target=None):
-        if name in {MODULES!r}:
+        if name in expected:
+            expected.remove(name)
             print("   begin", name)
 sys.meta_path.insert(0, Watch)
 """
