@@ -1,4 +1,4 @@
-"""Lets three calls wait for the device, of which the second fails, and looks what the first uses of the device do."""
+"""Lets three calls wait for the device, of which the second fails, while two other threads want the device too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch_openreg.openreg import _lazy
 
 # LITERALINCLUDE START: autoload-queue
-entered = threading.Event()
+entered, almost = threading.Event(), threading.Event()
 told: list[str] = []
 
 
@@ -26,9 +26,11 @@ def second() -> None:
 
 
 def third() -> None:
-    """Uses the device, which is being started."""
+    """Uses the device, which is being started, while another thread has one more call to make."""
     torch.openreg.init()
     _lazy._lazy_call(lambda: told.append("the third call was made, and what it queues does not wait"))
+    almost.set()
+    late.join(0.2)
 
 
 def use() -> None:
@@ -38,12 +40,19 @@ def use() -> None:
     told.append("the other thread has its tensor")
 
 
-other = threading.Thread(target=use)
+def call_late() -> None:
+    """Has a call that waits for nothing but the lock."""
+    almost.wait()
+    _lazy._lazy_call(lambda: told.append(f"the late call was made, initialized: {torch.openreg.is_initialized()}"))
+
+
+other, late = threading.Thread(target=use), threading.Thread(target=call_late)
 
 
 def main() -> None:
     """Queues, uses the device until that succeeds, and says what happened."""
     other.start()
+    late.start()
     for call in (first, second, third):
         _lazy._lazy_call(call)
     try:
@@ -53,6 +62,7 @@ def main() -> None:
         told.append(f"the first use failed: {error}. {note[0]} ... {note[-1].strip()}")
     torch.openreg.init()
     other.join()
+    late.join()
     print("\n".join(sorted(told)))
     print("initialized:", torch.openreg.is_initialized(), "waiting:", _lazy._queued)
     _lazy._lazy_call(lambda: print("a call waits for nothing any more"))
