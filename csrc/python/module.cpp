@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -24,6 +25,15 @@ namespace py = pybind11;
 
 namespace openreg {
 namespace {
+
+// LITERALINCLUDE START: bridge-init
+// Makes the devices ready, and lets PyTorch forget in forked children that they are: there, the first use of a device
+// calls _lazy_init again, which says what to do instead.
+void init() {
+  at::globalContext().lazyInitDevice(c10::kPrivateUse1);
+  torch::utils::register_fork_handler_for_device_init(c10::kPrivateUse1);
+}
+// LITERALINCLUDE END: bridge-init
 
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
@@ -115,7 +125,7 @@ void set_named_policy(const std::string& policy, const std::vector<std::string>&
 
 // LITERALINCLUDE START: bridge-method-table
 PYBIND11_MODULE(_C, m) {
-  m.def("_init", [] { at::globalContext().lazyInitDevice(c10::kPrivateUse1); });
+  m.def("_init", &init);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
 
   m.def("_device_count", &device_count_or_zero);
