@@ -68,6 +68,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   order_streams(sender, receiver);
 }
 
+// LITERALINCLUDE START: copy-transfer
 // Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
 // the driver has finished with the host's side when it returns.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
@@ -82,6 +83,7 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
     host_allocator().record_event(data.get(), data.get_context(), current_stream(device));
   }
 }
+// LITERALINCLUDE END: copy-transfer
 
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!dst.is_non_overlapping_and_dense()) {

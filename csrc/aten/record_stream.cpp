@@ -8,12 +8,14 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: memory-record-stream-operator
 // schema: aten::record_stream(Tensor(a!) self, Stream s) -> ()
 void record_stream(at::Tensor& self, c10::Stream stream) {
   allocator().recordStream(self.storage().data_ptr(), stream);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("record_stream", record_stream); }
+// LITERALINCLUDE END: memory-record-stream-operator
 
 }  // namespace
 }  // namespace openreg

@@ -52,6 +52,9 @@ py::list list_memory_blocks(int64_t index) {
   return blocks;
 }
 
+// LITERALINCLUDE END: bridge-memory
+
+// LITERALINCLUDE START: bridge-host-memory
 std::map<std::string, int64_t> get_host_memory_stats() {
   const at::HostStats stats = at::getHostAllocator(c10::kPrivateUse1)->get_stats();
   std::map<std::string, int64_t> named{{"num_host_alloc", stats.num_host_alloc},
@@ -68,7 +71,7 @@ std::map<std::string, int64_t> get_host_memory_stats() {
   add("allocated_bytes", stats.allocated_bytes);
   return named;
 }
-// LITERALINCLUDE END: bridge-memory
+// LITERALINCLUDE END: bridge-host-memory
 
 // LITERALINCLUDE START: bridge-device-properties
 // The fields of torch.openreg.DeviceProperties, as its keyword arguments.

@@ -160,7 +160,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     stats.num_ooms = statistics.out_of_memory;
     stats.num_device_alloc = statistics.driver_allocations;
     stats.num_device_free = statistics.driver_frees;
-    stats.max_split_size = static_cast<int64_t>(settings().max_split);
+    stats.max_split_size = static_cast<int64_t>(AcceleratorAllocatorConfig::max_split_size());
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex index) override { block_pool().reset_sums(resolve_device_index(index)); }
@@ -196,11 +196,12 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "openreg out of memory: tried to allocate ", bytes, " bytes on ", device,
-                     ", which has ", total_bytes, " bytes in total and ", free_bytes, " free; PyTorch", bound,
-                     " holds ", allocated, " in tensors and ", reserved,
-                     " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device "
-                     "more memory with OPENREG_DEVICE_MEMORY.");
+    const std::string text = c10::str(
+        "openreg out of memory: tried to allocate ", bytes, " bytes on ", device, ", which has ", total_bytes,
+        " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ", allocated, " in tensors and ", reserved,
+        " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device more memory "
+        "with OPENREG_DEVICE_MEMORY.");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   // LITERALINCLUDE END: allocator-out-of-memory
 

@@ -23,15 +23,17 @@ size_t segment_bytes(size_t bytes, const PoolSettings& settings) {
 }
 // LITERALINCLUDE END: pool-sizes
 
-// Makes a device current for the driver's calls that go by the current one.
+// LITERALINCLUDE START: pool-current-device
+// Makes a device current for the driver's calls that go by the current one, and then the device before.
 class CurrentDevice {
  public:
-  explicit CurrentDevice(int device) {
-    error_ = orGetDevice(&previous_);
-    if (error_ == orSuccess && previous_ != device) error_ = orSetDevice(device);
+  explicit CurrentDevice(int device) : error_(orGetDevice(&previous_)) {
+    if (error_ == orSuccess) error_ = orSetDevice(device);
   }
-  // The device before was valid, so that this cannot fail; there would be nobody to tell.
-  ~CurrentDevice() { [[maybe_unused]] const orError_t error = orSetDevice(previous_); }
+  ~CurrentDevice() {
+    // It was current, so it exists; and there would be nobody to tell.
+    [[maybe_unused]] const orError_t error = orSetDevice(previous_);
+  }
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;
 
@@ -39,8 +41,9 @@ class CurrentDevice {
 
  private:
   int previous_ = 0;
-  orError_t error_ = orSuccess;
+  orError_t error_;
 };
+// LITERALINCLUDE END: pool-current-device
 
 }  // namespace
 
@@ -78,8 +81,8 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
     ++of(device).statistics.retries;
   }
   error = allocate_segment(wanted, whole, settings, address);
-  // A segment is often larger than the block, and the device may still have room for the block alone.
-  if (error == orErrorMemoryAllocation) error = allocate_segment(wanted, bytes, settings, address);
+  // The segment is larger than the block, and the device may still have room for the block alone.
+  if (error == orErrorMemoryAllocation && bytes < whole) error = allocate_segment(wanted, bytes, settings, address);
   if (error == orErrorMemoryAllocation) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++of(device).statistics.out_of_memory;
@@ -129,17 +132,21 @@ void BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
 // LITERALINCLUDE END: pool-take-free
 
 // LITERALINCLUDE START: pool-segment
+bool BlockPool::reserve(int device, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  const auto reserved = static_cast<size_t>(owner.statistics.all.reserved_bytes.current) + owner.being_allocated;
+  if (reserved > owner.limit || bytes > owner.limit - reserved) return false;
+  owner.being_allocated += bytes;
+  return true;
+}
+
 orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    PerDevice& owner = of(wanted.device);
-    const auto reserved = static_cast<size_t>(owner.statistics.all.reserved_bytes.current) + owner.being_allocated;
-    if (reserved > owner.limit || bytes > owner.limit - reserved) return orErrorMemoryAllocation;
-    owner.being_allocated += bytes;
-  }
+  if (!reserve(wanted.device, bytes)) return orErrorMemoryAllocation;
   void* pointer = nullptr;
   const CurrentDevice scope(wanted.device);
-  const orError_t error = scope.error() != orSuccess ? scope.error() : orMalloc(&pointer, bytes);
+  orError_t error = scope.error();
+  if (error == orSuccess) error = orMalloc(&pointer, bytes);
 
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(wanted.device);
@@ -205,6 +212,20 @@ void BlockPool::remove_free(PerDevice& owner, Block* block) {
 // LITERALINCLUDE END: pool-free
 
 // LITERALINCLUDE START: pool-record-stream
+namespace {
+
+// On the device of the stream, which need not be the one that holds the block.
+orError_t create_event(orStream_t stream, orEvent_t* event) {
+  int device = 0;
+  if (const orError_t error = orStreamGetDevice(stream, &device)) return error;
+  const CurrentDevice scope(device);
+  orError_t error = scope.error();
+  if (error == orSuccess) error = orEventCreateWithFlags(event, orEventDisableTiming);
+  return error;
+}
+
+}  // namespace
+
 bool BlockPool::record_stream(void* address, orStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(address);
@@ -217,13 +238,8 @@ bool BlockPool::record_stream(void* address, orStream_t stream) {
 orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
   orError_t first_error = orSuccess;
   for (orStream_t stream : std::exchange(block->used_by, {})) {
-    int device = 0;
     orEvent_t event = nullptr;
-    orError_t error = orStreamGetDevice(stream, &device);
-    if (error == orSuccess) {
-      const CurrentDevice scope(device);
-      error = scope.error() != orSuccess ? scope.error() : orEventCreateWithFlags(&event, orEventDisableTiming);
-    }
+    orError_t error = create_event(stream, &event);
     if (error == orSuccess) error = orEventRecord(event, stream);
     if (error == orSuccess) {
       owner.pending[stream].push_back({event, block});
@@ -244,9 +260,9 @@ orError_t BlockPool::collect_passed(PerDevice& owner) {
       // Any other answer ends the wait as well: a device that has failed runs nothing more.
       const Pending passed = events.front();
       events.pop_front();
-      const orError_t destroyed = orEventDestroy(passed.event);
       if (--passed.block->unpassed == 0) make_free(owner, passed.block);
-      if (first_error == orSuccess) first_error = state != orSuccess ? state : destroyed;
+      const orError_t error = state != orSuccess ? state : orEventDestroy(passed.event);
+      if (first_error == orSuccess) first_error = error;
     }
   }
   return first_error;
@@ -255,30 +271,32 @@ orError_t BlockPool::collect_passed(PerDevice& owner) {
 
 // LITERALINCLUDE START: pool-release-cached
 orError_t BlockPool::release_cached(int device) {
-  if (const orError_t error = wait_for_pending(device)) return error;
   std::vector<void*> segments;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    PerDevice& owner = of(device);
-    if (const orError_t error = collect_passed(owner)) return error;
-    for (const bool small : {true, false}) {
-      FreeBlocks& blocks = owner.free_blocks(small);
-      for (auto next = blocks.begin(); next != blocks.end();) {
-        Block* const block = *next++;
-        if (block->is_split()) continue;  // the rest of its segment is in use
-        remove_free(owner, block);
-        owner.statistics.segment_went(*block);
-        segments.push_back(block->address);
-        blocks_.erase(block->address);
-      }
-    }
-  }
+  if (const orError_t error = wait_for_pending(device)) return error;
+  if (const orError_t error = take_whole_segments(device, &segments)) return error;
   orError_t first_error = orSuccess;
   for (void* segment : segments) {
     const orError_t error = orFree(segment);
     if (first_error == orSuccess) first_error = error;
   }
   return first_error;
+}
+
+orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segments) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PerDevice& owner = of(device);
+  if (const orError_t error = collect_passed(owner)) return error;
+  for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
+    for (auto next = blocks->begin(); next != blocks->end();) {
+      Block* const block = *next++;
+      if (block->is_split()) continue;  // the rest of its segment is in use
+      remove_free(owner, block);
+      owner.statistics.segment_went(*block);
+      segments->push_back(block->address);
+      blocks_.erase(block->address);
+    }
+  }
+  return orSuccess;
 }
 
 orError_t BlockPool::wait_for_pending(int device) {

@@ -158,6 +158,8 @@ class BlockPool {
   // These take it themselves.
   orError_t allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address);
   orError_t wait_for_pending(int device);
+  orError_t take_whole_segments(int device, std::vector<void*>* segments);
+  bool reserve(int device, size_t bytes);  // false when it would pass the limit
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;

@@ -77,7 +77,7 @@ StreamPool& stream_pool(c10::DeviceIndex index, bool high_priority) {
 
 }  // namespace
 
-// LITERALINCLUDE START: stream-current-and-default
+// LITERALINCLUDE START: stream-current-of-device
 c10::Stream default_stream(int64_t index) {
   return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
 }
@@ -93,7 +93,7 @@ c10::Stream exchange_stream(const c10::Stream& stream) {
   current_id(previous.device_index()) = stream.id();
   return previous;
 }
-// LITERALINCLUDE END: stream-current-and-default
+// LITERALINCLUDE END: stream-current-of-device
 
 // LITERALINCLUDE START: stream-from-pool
 c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
@@ -123,7 +123,7 @@ int stream_priority(const c10::Stream& stream) {
 }
 // LITERALINCLUDE END: stream-external
 
-// LITERALINCLUDE START: stream-check-handle
+// LITERALINCLUDE START: stream-to-handle
 orStream_t stream_handle(const c10::Stream& stream) {
   TORCH_CHECK(stream.device_type() == c10::kPrivateUse1, "openreg: a stream of this backend is needed, got ", stream);
   const c10::DeviceIndex index = resolve_device_index(stream.device_index());
@@ -143,6 +143,6 @@ orStream_t current_stream_handle(c10::DeviceIndex index) {
   const c10::StreamId id = current_id(device);
   return id == 0 ? default_stream_handle(device) : handle_of(id);
 }
-// LITERALINCLUDE END: stream-check-handle
+// LITERALINCLUDE END: stream-to-handle
 
 }  // namespace openreg

@@ -1,0 +1,91 @@
+"""What the allocator does when the device fails: named by the argument."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+
+import torch
+from driver_memory import call, new  # type: ignore[import-not-found]  # beside this script
+
+ALLOCATION_FAULT, KERNEL_FAULT = 0, 1
+MIB = 1 << 20
+
+
+def attempt(what: str, function: Callable[[], object]) -> None:
+    """Calls, and prints the error or that there was none."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            function()
+            print(f"{what}: no error")
+        except RuntimeError as error:
+            print(f"{what}: {type(error).__name__}: {str(error).splitlines()[0]}")
+    for warning in caught:
+        print(f"{what}: warning: {str(warning.message).splitlines()[0]}")
+
+
+def used_by(stream: torch.Stream) -> torch.Tensor:
+    """A tensor that another stream was recorded for."""
+    tensor = torch.ones(1000, device="openreg")
+    tensor.record_stream(stream)
+    return tensor
+
+
+def fail_on(stream: torch.Stream) -> None:
+    """Makes the next kernel on the stream fail, unseen."""
+    call("orInjectFault", KERNEL_FAULT, 0, 1)
+    with stream:
+        torch.ones(1000, device="openreg").abs()
+
+
+# LITERALINCLUDE START: memory-failures-cases
+def allocation() -> None:
+    """The driver refuses once, twice, three times: the cache is given back, and then a smaller segment asked for."""
+    for refusals in (1, 2, 3):
+        cached = torch.empty(1000, device="openreg")
+        del cached
+        call("orInjectFault", ALLOCATION_FAULT, 0, refusals)
+        attempt(f"{refusals} refusals", lambda: torch.empty(5 * MIB, dtype=torch.uint8, device="openreg"))
+        reserved, stats = torch.openreg.memory_reserved() // MIB, torch.openreg.memory_stats()
+        print(f"   reserved {reserved} MiB, retries {stats['num_alloc_retries']}, failed {stats['num_ooms']}")
+        torch.openreg.empty_cache()
+
+
+def free() -> None:
+    """A recorded stream, or its device, is gone when the tensor is freed. The tensor is freed all the same."""
+    gone = torch.openreg.get_stream_from_external(new("orStreamCreate"))
+    tensors = [used_by(gone), used_by(torch.openreg.default_stream(1))]
+    call("orStreamDestroy", gone.native_handle)
+    tensors.clear()
+    print("allocated", torch.openreg.memory_allocated())
+
+
+def pending() -> None:
+    """A freed block waits for a stream whose kernel fails: the allocation that looks after it says so."""
+    side = torch.Stream("openreg")
+    tensors = [used_by(side) for _ in range(2)]
+    fail_on(side)
+    tensors.clear()
+    attempt("allocate", lambda: torch.empty(1000, device="openreg"))
+    attempt("empty_cache", torch.openreg.empty_cache)
+    print("active", torch.openreg.memory_stats()["active.all.current"])
+
+
+def waiting() -> None:
+    """The same when the cache is emptied, which waits for the stream."""
+    side = torch.Stream("openreg")
+    tensor = used_by(side)
+    with side:
+        torch.openreg._sleep(50_000_000)
+    fail_on(side)
+    del tensor
+    attempt("empty_cache", torch.openreg.empty_cache)
+
+
+# LITERALINCLUDE END: memory-failures-cases
+
+
+if __name__ == "__main__":
+    {"allocation": allocation, "free": free, "pending": pending, "waiting": waiting}[sys.argv[1]]()
