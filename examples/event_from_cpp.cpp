@@ -16,10 +16,15 @@ void never_recorded() {
   backend.synchronizeEvent(nullptr);
   backend.block(nullptr, stream);
   backend.destroyEvent(nullptr, 0);
-  try {
-    backend.elapsedTime(nullptr, nullptr, 0);
-  } catch (const c10::Error& error) {
-    std::cout << error.what_without_backtrace() << '\n';
+  c10::Event event(c10::kPrivateUse1, c10::EventFlag::BACKEND_DEFAULT);
+  event.record(stream);
+  const std::pair<void*, void*> one_missing[] = {{nullptr, event.eventId()}, {event.eventId(), nullptr}};
+  for (const auto& [start, end] : one_missing) {
+    try {
+      backend.elapsedTime(start, end, 0);
+    } catch (const c10::Error& error) {
+      std::cout << error.what_without_backtrace() << '\n';
+    }
   }
 }
 
