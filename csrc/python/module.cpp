@@ -45,17 +45,6 @@ py::object get_default_generator(int64_t index) {
 }
 // LITERALINCLUDE END: bridge-default-generator
 
-// LITERALINCLUDE START: bridge-streams
-std::pair<c10::StreamId, int> get_external_stream(uint64_t handle) {
-  const c10::Stream stream = external_stream(handle);
-  return {stream.id(), stream.device_index()};
-}
-
-int get_stream_priority(c10::StreamId id, c10::DeviceIndex index) {
-  return stream_priority(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, index), id));
-}
-// LITERALINCLUDE END: bridge-streams
-
 // LITERALINCLUDE START: bridge-memory
 py::list list_memory_blocks(int64_t index) {
   py::list blocks;
@@ -136,8 +125,10 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("_resolve_device", &resolve_device_index, py::arg("device"));
 
-  m.def("_external_stream", &get_external_stream, py::arg("handle"));
-  m.def("_stream_priority", &get_stream_priority, py::arg("stream_id"), py::arg("device"));
+  m.def("_current_stream", &current_stream, py::arg("device"));
+  m.def("_default_stream", &default_stream, py::arg("device"));
+  m.def("_external_stream", &external_stream, py::arg("handle"));
+  m.def("_stream_priority", &stream_priority, py::arg("stream"));
 
   m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
   m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));

@@ -5,7 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <array>
-#include <atomic>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -32,21 +32,13 @@ orStream_t default_stream_handle(c10::DeviceIndex index) {
 // LITERALINCLUDE END: stream-id-layout
 
 // LITERALINCLUDE START: stream-current-of-thread
-// The ids of the calling thread's current streams, by device; a device without an entry has its default stream.
-thread_local std::vector<c10::StreamId> t_current;
+// The ids of the calling thread's current streams, with room for every device that PyTorch can name. All are 0 in a new
+// thread, and no destructor runs at its end: whatever is destroyed then may still ask.
+constexpr size_t kDevices = std::numeric_limits<c10::DeviceIndex>::max() + 1;
+thread_local std::array<c10::StreamId, kDevices> t_current{};
 
-c10::StreamId current_id(c10::DeviceIndex index) {
-  const auto place = static_cast<size_t>(index);
-  return place < t_current.size() ? t_current[place] : 0;
-}
-
-void set_current_id(c10::DeviceIndex index, c10::StreamId id) {
-  const auto place = static_cast<size_t>(index);
-  if (place >= t_current.size()) {
-    t_current.resize(place + 1);
-  }
-  t_current[place] = id;
-}
+// Requires: the index of a device that exists.
+c10::StreamId& current_id(c10::DeviceIndex index) { return t_current[static_cast<size_t>(index)]; }
 // LITERALINCLUDE END: stream-current-of-thread
 
 // LITERALINCLUDE START: stream-pool
@@ -55,20 +47,20 @@ void set_current_id(c10::DeviceIndex index, c10::StreamId id) {
 class StreamPool {
  public:
   c10::Stream take(c10::DeviceIndex index, int priority) {
-    const size_t place = next_.fetch_add(1) % kStreams;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (handles_[place] == nullptr) {
+    orStream_t& handle = handles_[next_++ % kStreams];
+    if (handle == nullptr) {
       const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
-      check(orStreamCreateWithPriority(&handles_[place], priority));
+      check(orStreamCreateWithPriority(&handle, priority));
     }
-    return stream_of(handles_[place], index);
+    return stream_of(handle, index);
   }
 
  private:
   static constexpr size_t kStreams = 32;
 
-  std::atomic<size_t> next_{0};
   std::mutex mutex_;
+  size_t next_ = 0;
   std::array<orStream_t, kStreams> handles_{};
 };
 
@@ -86,11 +78,11 @@ StreamPool& stream_pool(c10::DeviceIndex index, bool high_priority) {
 }  // namespace
 
 // LITERALINCLUDE START: stream-current-of-device
-c10::Stream default_stream(c10::DeviceIndex index) {
+c10::Stream default_stream(int64_t index) {
   return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
 }
 
-c10::Stream current_stream(c10::DeviceIndex index) {
+c10::Stream current_stream(int64_t index) {
   const c10::DeviceIndex device = resolve_device_index(index);
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, device), current_id(device));
 }
@@ -98,7 +90,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 c10::Stream exchange_stream(const c10::Stream& stream) {
   static_cast<void>(stream_handle(stream));
   const c10::Stream previous = current_stream(stream.device_index());
-  set_current_id(stream.device_index(), stream.id());
+  current_id(previous.device_index()) = stream.id();
   return previous;
 }
 // LITERALINCLUDE END: stream-current-of-device
@@ -147,8 +139,9 @@ orStream_t stream_handle(const c10::Stream& stream) {
 
 orStream_t current_stream_handle(c10::DeviceIndex index) {
   // Checked when it was made current. If it was ended since, the driver refuses it.
-  const c10::StreamId id = current_id(index);
-  return id == 0 ? default_stream_handle(index) : handle_of(id);
+  const c10::DeviceIndex device = resolve_device_index(index);
+  const c10::StreamId id = current_id(device);
+  return id == 0 ? default_stream_handle(device) : handle_of(id);
 }
 // LITERALINCLUDE END: stream-to-handle
 

@@ -7,24 +7,26 @@
 
 #include <c10/core/Stream.h>
 
+#include <cstdint>
+
 #include "driver/openreg.h"
 #include "runtime/export.h"
 
 namespace openreg {
 
 // -1 is the current device in all functions here.
-c10::Stream default_stream(c10::DeviceIndex index);
+OPENREG_EXPORT c10::Stream default_stream(int64_t index);
 
 // The current stream is a property of the calling thread, one for each device; every thread starts with the default
 // streams.
-c10::Stream current_stream(c10::DeviceIndex index);
+OPENREG_EXPORT c10::Stream current_stream(int64_t index);
 
 // Makes the stream current on its device and returns the one before. The current device stays as it is.
 // Throws: when the stream does not exist, or no longer, or is one of another device.
 c10::Stream exchange_stream(const c10::Stream& stream);
 
 // A stream of the device's pool. There are 32 for each priority, created when they are first asked for; the 33rd
-// caller shares one with the first. A number below 0 is high priority.
+// caller shares one with the first. A number below 0 is high priority, every other one normal.
 c10::Stream stream_from_pool(c10::DeviceIndex index, int priority);
 
 // A stream that somebody else made with the driver, and ends. It must not end while PyTorch uses it.

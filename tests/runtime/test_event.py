@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from tests.runtime.busy import sleep_on
+from tests.runtime.busy import held, sleep_on, time_at_driver
 
 
 def test_an_event_has_passed_when_the_work_before_it_is_done() -> None:
@@ -83,19 +83,93 @@ def test_an_event_can_be_recorded_again() -> None:
         assert event.query()
 
 
-def test_synchronize_lets_other_python_threads_run() -> None:
+@pytest.mark.parametrize("waiter", ["event", "stream", "accelerator", "module"])
+def test_waiting_lets_other_python_threads_run(waiter: str) -> None:
+    # The kernel is a Python function, and a Python thread ends it: if the waiting thread kept the GIL, none would run.
     stream = torch.Stream("openreg:0")
-    event = torch.Event("openreg:0")
-    ran = threading.Event()
-    for wait in (event.synchronize, stream.synchronize, lambda: torch.accelerator.synchronize(0)):
-        ran.clear()
-        sleep_on(stream, 300)
-        event.record(stream)
-        thread = threading.Thread(target=ran.set)
-        thread.start()
-        wait()
-        assert ran.is_set()
-        thread.join()
+    with held(stream) as gate:
+        event = stream.record_event()
+        threading.Timer(0.05, gate.set).start()
+        {
+            "event": event.synchronize,
+            "stream": stream.synchronize,
+            "accelerator": lambda: torch.accelerator.synchronize(0),
+            "module": lambda: torch.openreg.synchronize(0),
+        }[waiter]()
+        assert event.query()
+
+
+def test_the_first_record_decides_on_the_device() -> None:
+    event = torch.Event("openreg:1")
+    assert event.device == torch.device("openreg")
+    assert event.event_id == 0
+    event.record()
+    assert event.device == torch.device("openreg:0")
+    assert torch.Stream("openreg:1").record_event().device == torch.device("openreg:1")
+
+
+def test_only_events_with_timing_take_the_time() -> None:
+    plain, timed = torch.Event("openreg"), torch.Event("openreg", enable_timing=True)
+    for event in (plain, timed):
+        event.record()
+        event.synchronize()
+    assert time_at_driver(plain) == 1  # orErrorInvalidValue
+    assert time_at_driver(timed) == 0
+
+
+def test_times_of_two_devices_are_not_compared() -> None:
+    here, there = torch.Event("openreg", enable_timing=True), torch.Event("openreg", enable_timing=True)
+    here.record(torch.openreg.default_stream(0))
+    there.record(torch.openreg.default_stream(1))
+    torch.accelerator.synchronize(0)
+    torch.accelerator.synchronize(1)
+    with pytest.raises(RuntimeError, match="start event belongs to openreg:0 and the end event to openreg:1"):
+        here.elapsed_time(there)
+
+
+def test_an_event_that_has_not_passed_has_no_time() -> None:
+    stream = torch.Stream("openreg:0")
+    start, end = torch.Event("openreg", enable_timing=True), torch.Event("openreg", enable_timing=True)
+    start.record(stream)
+    with held(stream):
+        end.record(stream)
+        with pytest.raises(RuntimeError, match="Both events must be completed"):
+            start.elapsed_time(end)
+
+
+def test_a_destroyed_event_holds_up_who_waits_for_it() -> None:
+    stream, far = torch.Stream("openreg:0"), torch.Stream("openreg:1")
+    with held(stream) as gate:
+        event = stream.record_event()
+        place = event.event_id & 0xFFFFFFF
+        event.wait(far)
+        del event
+        assert not far.query()
+        assert stream.record_event().event_id & 0xFFFFFFF == place  # free for the next
+        gate.set()
+        far.synchronize()
+
+
+def test_a_copy_between_devices_is_ordered_on_both_sides() -> None:
+    source, target = torch.zeros(4, device="openreg:0"), torch.zeros(4, device="openreg:1")
+    one, two = torch.ones(4, device="openreg:0"), torch.full((4,), 2.0, device="openreg:1")
+    for busy in (0, 1):
+        for tensor in (source, target):
+            tensor.zero_()
+            torch.accelerator.synchronize(tensor.device)
+        with held(torch.openreg.default_stream(busy)) as gate:
+            source.copy_(one)
+            target.copy_(two)
+            target.copy_(source)
+            assert [torch.openreg.default_stream(index).query() for index in (0, 1)] == [False, False]
+            gate.set()
+            assert target.tolist() == [1.0] * 4
+
+
+def test_events_of_other_processes_are_pytorchs_error() -> None:
+    event = torch.Event("openreg", interprocess=True)
+    with pytest.raises(NotImplementedError, match=r"torch\.Event ipc is not supported yet"):
+        event.ipc_handle()
 
 
 def test_many_events_leave_nothing_behind() -> None:

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import copy
+import subprocess
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.runtime.busy import destroy_driver_stream, new_driver_stream, sleep_on
+from tests.runtime.busy import destroy_driver_stream, held, new_driver_stream, sleep_on
 
+RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 DEVICES = ["openreg:0", "openreg:1"]
 
 
@@ -95,6 +100,53 @@ def test_a_stream_as_context_switches_the_device_and_back() -> None:
     assert torch.accelerator.current_device_index() == 0
 
 
+def test_two_threads_keep_different_streams_of_one_device() -> None:
+    mine, theirs = torch.Stream("openreg:0"), torch.Stream("openreg:0")
+    seen: list[torch.Stream] = []
+
+    def choose() -> None:
+        torch.accelerator.set_stream(theirs)
+        seen.append(torch.accelerator.current_stream())
+
+    with mine:
+        thread = threading.Thread(target=choose)
+        thread.start()
+        thread.join()
+        assert torch.accelerator.current_stream() == mine
+    assert seen == [theirs]
+
+
+def test_a_stream_without_an_index_is_one_of_the_current_device() -> None:
+    side = torch.Stream("openreg:1")
+    anywhere = torch.Stream(stream_id=0, device_index=-1, device_type=side.device_type)
+    with torch.openreg.device(1):
+        torch.accelerator.set_stream(side)
+        torch.accelerator.set_stream(anywhere)
+        assert torch.openreg.current_stream(1) == torch.openreg.default_stream(1)
+        assert anywhere.native_handle == torch.openreg.default_stream(1).native_handle
+
+
+def test_work_goes_to_the_stream_of_the_tensors_device() -> None:
+    x, ones = torch.zeros(4, device="openreg:1"), torch.ones(4, device="openreg:1")
+    side = torch.Stream("openreg:1")
+    torch.accelerator.synchronize(1)
+    with held(torch.openreg.default_stream(1)) as gate:
+        assert torch.accelerator.current_device_index() == 0
+        x.copy_(ones)
+        with side:
+            assert x.tolist() == [0.0] * 4
+        gate.set()
+        assert x.tolist() == [1.0] * 4
+
+
+def test_the_default_stream_waits_for_no_other() -> None:
+    side = torch.Stream("openreg:0")
+    with held(side):
+        assert torch.ones(2, device="openreg:0").abs().tolist() == [1.0, 1.0]
+        assert torch.openreg.default_stream(0).query()
+        assert not side.query()
+
+
 def test_set_stream() -> None:
     before, new = torch.accelerator.current_stream(), torch.Stream("openreg:0")
     torch.accelerator.set_stream(new)
@@ -125,12 +177,55 @@ def test_an_external_stream() -> None:
     assert torch.openreg.get_stream_from_external(default.native_handle) == default
     destroy_driver_stream(handle)
     for use in (stream.query, stream.synchronize, stream.__enter__):
-        with pytest.raises(RuntimeError, match=f"{handle:#x} is not a stream, or no longer"):
+        # PyTorch's __enter__ has made the stream's device current by the time the stream is refused.
+        with (
+            torch.openreg.device(0),
+            pytest.raises(RuntimeError, match=f"{handle:#x} is not a stream, or no longer"),
+        ):
             use()
     with pytest.raises(RuntimeError, match="is not a stream, or no longer"):
         torch.openreg.get_stream_from_external(handle)
     with pytest.raises(RuntimeError, match="0 is not the handle of a stream"):
         torch.openreg.get_stream_from_external(0)
+
+
+def test_an_external_stream_that_ends_while_it_is_current() -> None:
+    handle = new_driver_stream(0)
+    with torch.openreg.device(0):
+        torch.accelerator.set_stream(torch.openreg.get_stream_from_external(handle))
+        assert torch.ones(2, device="openreg:0").sum().item() == 2
+        destroy_driver_stream(handle)
+        with pytest.raises(RuntimeError, match=f"{handle:#x} is not a stream, or no longer"):
+            torch.ones(2, device="openreg:0")
+        torch.accelerator.set_stream(torch.openreg.default_stream(0))
+        assert torch.ones(2, device="openreg:0").sum().item() == 2
+
+
+def test_a_stream_of_another_backend_is_refused() -> None:
+    cpu = torch.Stream("cpu")
+    with pytest.raises(RuntimeError, match="a stream of this backend is needed, got stream 0 on device cpu"):
+        torch.openreg.stream_priority(cpu)
+    with pytest.raises(RuntimeError, match="stream's device type CPU doesn't match the current accelerator OPENREG"):
+        torch.accelerator.set_stream(cpu)
+
+
+@pytest.mark.parametrize("function", ["current_stream", "default_stream"])
+def test_a_device_that_does_not_exist(function: str) -> None:
+    call = getattr(torch.openreg, function)
+    for index in (2, 300, -2):
+        with pytest.raises(RuntimeError, match=f"device index {index} was asked for, but the valid indices are 0 to 1"):
+            call(index)
+    with pytest.raises(ValueError, match="a device of openreg is needed, got 'cpu'"):
+        call("cpu")
+    with pytest.raises(RuntimeError, match="device index 2 was asked for"):
+        torch.Stream("openreg:2")
+
+
+def test_streams_and_events_are_pytorchs_own() -> None:
+    assert torch.openreg.Stream is torch.Stream
+    assert torch.openreg.Event is torch.Event
+    with pytest.raises(TypeError, match=r"cannot pickle 'torch\.Stream' object"):
+        copy.deepcopy(torch.Stream("openreg:0"))
 
 
 def test_a_stream_of_another_device_is_refused() -> None:
@@ -180,9 +275,80 @@ def test_backward_across_devices_and_streams() -> None:
     torch.testing.assert_close(x.grad, expected)
 
 
-def test_pool_streams_start_no_thread_before_they_are_used() -> None:
-    from pathlib import Path
+def test_backward_waits_where_the_streams_change() -> None:
+    side, far = torch.Stream("openreg:0"), torch.Stream("openreg:1")
 
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+            return x.abs()
+
+        @staticmethod
+        def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
+            torch.openreg._sleep(50_000_000)
+            return grad.abs()
+
+    x = torch.ones(4, device="openreg:0", requires_grad=True)
+    with side:
+        y = Slow.apply(x)
+    far.wait_stream(side)
+    with far:
+        z = Slow.apply(y.to("openreg:1"))
+    z.backward(torch.full((4,), -5.0, device="openreg:1"))
+    assert x.grad is not None
+    assert x.grad.tolist() == [5.0] * 4
+
+
+def test_a_future_orders_streams_and_keeps_memory() -> None:
+    producer, consumer = torch.Stream("openreg:0"), torch.Stream("openreg:0")
+    x, seven = torch.zeros(1000, device="openreg:0"), torch.full((1000,), 7.0, device="openreg:0")
+    address = x.data_ptr()
+    torch.accelerator.synchronize(0)
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=["openreg:0"])
+    with held(producer) as gate, producer:
+        x.copy_(seven)
+        future.set_result(x)
+        with consumer:
+            value = future.wait()
+            assert not consumer.query()
+            gate.set()
+            assert value.tolist() == [7.0] * 1000
+    with held(consumer):
+        del x, value, future
+        assert torch.empty(1000, device="openreg:0").data_ptr() != address
+
+
+def test_a_futures_callback_runs_on_a_stream_of_the_pool() -> None:
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=["openreg:0"])
+    future.set_result(torch.ones(2, device="openreg:0"))
+    stream_id = future.then(lambda _: torch.accelerator.current_stream(0).stream_id).wait()
+    pool = {torch.Stream("openreg:0").stream_id for _ in range(32)}
+    assert stream_id in pool
+
+
+def test_a_stream_in_a_forked_process(run_process: RunProcess) -> None:
+    done = run_process("""
+        import os, warnings, torch
+        warnings.simplefilter("ignore", DeprecationWarning)
+        stream = torch.Stream("openreg")
+        event = stream.record_event()
+        if os.fork() == 0:
+            for call in (stream.query, stream.synchronize, event.query, event.record, lambda: torch.Stream("openreg")):
+                try:
+                    call()
+                except RuntimeError as error:
+                    print(str(error).split(":")[0], flush=True)
+            del stream, event
+            os._exit(0)
+        os.wait()
+        event.synchronize()
+        print(event.query())
+    """)
+    assert done.stdout.split() == ["orErrorForked"] * 5 + ["True"]
+    assert "Warning" not in done.stderr
+
+
+def test_pool_streams_start_no_thread_before_they_are_used() -> None:
     def threads() -> int:
         return len(list(Path("/proc/self/task").iterdir()))
 

@@ -17,18 +17,16 @@ from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
 from torch_openreg.openreg.device import _index
 
-_PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1, by which torch.Stream names a device type
-
 
 # LITERALINCLUDE START: streams-of-the-module
 def current_stream(device: torch.device | int | str | None = None) -> Stream:
     """The calling thread's current stream on the device (default: the current device)."""
-    return torch.accelerator.current_stream(_resolved(device))
+    return _C._current_stream(_resolved(device))
 
 
 def default_stream(device: torch.device | int | str | None = None) -> Stream:
     """The stream that is current in every thread at first."""
-    return _stream(0, _resolved(device))
+    return _C._default_stream(_resolved(device))
 
 
 def set_stream(stream: Stream) -> None:
@@ -43,7 +41,7 @@ def stream(stream: Stream | None) -> AbstractContextManager[Stream | None]:
 
 def stream_priority(stream: Stream) -> int:
     """The stream's priority: 0, or -1 for one that was asked for with a negative number."""
-    return _C._stream_priority(stream.stream_id, stream.device_index)
+    return _C._stream_priority(stream)
 
 
 def get_stream_from_external(handle: int) -> Stream:
@@ -53,16 +51,13 @@ def get_stream_from_external(handle: int) -> Stream:
         RuntimeError: if the driver knows no stream with this handle.
     """
     _lazy_init()
-    return _stream(*_C._external_stream(handle))
+    return _C._external_stream(handle)
 
 
 # LITERALINCLUDE END: streams-of-the-module
 
 
-def _stream(stream_id: int, index: int) -> Stream:
-    return Stream(stream_id=stream_id, device_index=index, device_type=_PRIVATE_USE_1)
-
-
 def _resolved(device: torch.device | int | str | None) -> int:
+    """The index of the device that a user named (default: the current device), which must exist."""
     _lazy_init()
     return _C._resolve_device(_index(device))

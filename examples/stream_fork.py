@@ -1,0 +1,36 @@
+"""Uses a stream and an event in a child that was forked after its parent had made them.
+
+python examples/stream_fork.py 'stream.query()' 'event.query()'
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+import torch
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+
+
+def main() -> None:
+    """Makes the calls of the command line in the child. Both processes then let go of the stream and the event."""
+    stream = torch.Stream("openreg")
+    event = stream.record_event()
+    child = os.fork()
+    if child == 0:
+        for call in sys.argv[1:]:
+            try:
+                print(f"{call}\n    returns {eval(call)}", flush=True)
+            except RuntimeError as error:
+                print(f"{call}\n    {error}", flush=True)
+        del stream, event
+        os._exit(0)
+    os.waitpid(child, 0)
+    event.synchronize()
+    print("in the parent, the event has passed:", event.query())
+
+
+if __name__ == "__main__":
+    main()
