@@ -30,7 +30,6 @@ def in_a_child(run: Callable[[], None]) -> None:
     os.waitpid(child, 0)
 
 
-# LITERALINCLUDE START: device-fork-asked
 def of_a_user() -> None:
     """What a child is told, whose parent has used the devices."""
     print("the parent has used openreg:1")
@@ -48,9 +47,6 @@ def of_nobody() -> None:
     """What a child is told, whose parent has computed a gradient on the CPU."""
     print("the parent has called backward() on the CPU")
     tell('torch.ones(1, device="openreg")')
-
-
-# LITERALINCLUDE END: device-fork-asked
 
 
 def main() -> None:

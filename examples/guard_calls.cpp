@@ -105,7 +105,6 @@ struct Choosing final : Telling {
 
 }  // namespace
 
-// LITERALINCLUDE START: guard-calls-library
 // What guard_calls.py calls.
 extern "C" {
 
@@ -128,4 +127,3 @@ const char* calls() {
   return names.c_str();
 }
 }
-// LITERALINCLUDE END: guard-calls-library

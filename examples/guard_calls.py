@@ -112,7 +112,7 @@ destroyEvent: make_many_events()
 # LITERALINCLUDE START: guard-calls-silent
 def state_of_a_block_that_a_busy_stream_uses() -> str:
     """Frees memory that another stream still uses, and says what the allocator makes of it."""
-    future = torch.futures.Future(devices=["openreg:0"])
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=["openreg:0"])
     value = torch.ones(2, device="openreg:0")
     address = value.data_ptr()
     future.set_result(value)
@@ -121,13 +121,7 @@ def state_of_a_block_that_a_busy_stream_uses() -> str:
         future.wait()  # the value may be used on this stream from now on
         del future, value
         blocks = [block for segment in torch.openreg.memory_snapshot(0) for block in segment["blocks"]]
-        return next(block["state"] for block in blocks if block["address"] == address)
-
-
-def uncached(function: Callable[[], dict[str, set[torch.dtype]]]) -> dict[str, set[torch.dtype]]:
-    """Calls a function that remembers its answers, as if for the first time."""
-    function.cache_clear()  # type: ignore[attr-defined]
-    return function()
+        return str(next(block["state"] for block in blocks if block["address"] == address))
 
 
 def make_many_events() -> None:
@@ -137,6 +131,12 @@ def make_many_events() -> None:
 
 
 # LITERALINCLUDE END: guard-calls-silent
+
+
+def uncached(function: Callable[[], dict[str, set[torch.dtype]]]) -> dict[str, set[torch.dtype]]:
+    """Calls a function that remembers its answers, as if for the first time."""
+    function.cache_clear()
+    return function()
 
 
 def compile_guard() -> ctypes.CDLL:

@@ -126,8 +126,9 @@ void members() {
   }
   const c10::Stream high = guard.getStreamFromGlobalPool(device(0), true);
   const c10::Stream low = guard.getNewStream(device(0));
-  std::cout << "streams of a pool: " << normal.size() << ", one of high priority is among them: "
-            << normal.contains(high.id()) << ", a new one: " << normal.contains(low.id()) << '\n';
+  std::cout << "streams of a pool: " << normal.size()
+            << ", one of high priority is among them: " << normal.contains(high.id())
+            << ", a new one: " << normal.contains(low.id()) << '\n';
   std::thread([&guard] {
     guard.setDevice(device(1));
     print_current("in a thread");

@@ -49,14 +49,10 @@ void warn_of_no_device(const c10::Error& error) noexcept {
 
 // LITERALINCLUDE START: device-count-cached
 c10::DeviceIndex device_count() {
-  if (is_in_bad_fork()) {
-    // The driver knows it too, and its text says what to do instead.
-    int count = 0;
-    check(orGetDeviceCount(&count));
-  }
   // A static whose initialisation throws is initialised again by the next call.
   static const c10::DeviceIndex count = start_driver();
-  return count;
+  // In a forked child the driver refuses to start, with a text that says what to do instead.
+  return is_in_bad_fork() ? start_driver() : count;
 }
 
 c10::DeviceIndex device_count_or_zero() noexcept {

@@ -40,8 +40,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   // LITERALINCLUDE END: guard-devices
 
   // LITERALINCLUDE START: guard-capability
-  // The dtypes that can be allocated and converted into one another, which is what PyTorch wants to know. What is default
-  // constructed would claim all there are.
+  // The dtypes that can be allocated and converted into one another, which is what PyTorch wants to know. What is
+  // default constructed would claim all there are.
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
     static_cast<void>(resolve_device_index(device.index()));
     c10::DeviceCapability capability;
