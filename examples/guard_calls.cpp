@@ -48,18 +48,18 @@ struct Telling : Interface {
 
 // The members that have one.
 struct Choosing final : Telling {
-  // LITERALINCLUDE START: guard-calls-choosing
   Stream getDefaultStream(Device device) const override {
     return has("getDefaultStream") ? guard_.getDefaultStream(device) : Interface::getDefaultStream(device);
   }
+  // LITERALINCLUDE START: guard-calls-choosing
   Stream getStreamFromGlobalPool(Device device, bool high) const override {
     return has("getStreamFromGlobalPool") ? guard_.getStreamFromGlobalPool(device, high)
                                           : Interface::getStreamFromGlobalPool(device, high);
   }
-  // LITERALINCLUDE END: guard-calls-choosing
   Stream getNewStream(Device device, int priority) const override {
     return has("getNewStream") ? guard_.getNewStream(device, priority) : Interface::getNewStream(device, priority);
   }
+  // LITERALINCLUDE END: guard-calls-choosing
   void* getStreamNativeHandle(const Stream stream) const override {
     return has("getStreamNativeHandle") ? guard_.getStreamNativeHandle(stream)
                                         : Interface::getStreamNativeHandle(stream);
