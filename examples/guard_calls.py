@@ -117,7 +117,7 @@ def state_of_a_block_that_a_busy_stream_uses() -> str:
     address = value.data_ptr()
     future.set_result(value)
     with torch.Stream("openreg:0"):
-        torch.openreg._sleep(200_000_000)
+        torch.openreg._sleep(400_000_000)
         future.wait()  # the value may be used on this stream from now on
         del future, value
         blocks = [block for segment in torch.openreg.memory_snapshot(0) for block in segment["blocks"]]
