@@ -1,25 +1,16 @@
 """What one call costs on the device, as a ratio to the same call on the CPU in the same run.
 
-Each call is timed in turns of about 2 ms on the CPU and on the device, so that both see the same machine. The figure
-of a side is the 20th percentile of its turns: the time with little disturbance. A device turn ends with a
-synchronisation. Run it with `make bench`, or alone: `python benchmarks/operators.py`. It writes
-benchmarks/results/operators.md.
+Run it with `make bench`, or alone: `python benchmarks/operators.py`. It writes benchmarks/results/operators.md.
 """
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
 
 import torch
+from _turns import microseconds, write  # type: ignore[import-not-found]  # beside this script
 
-RESULTS = Path(__file__).parent / "results" / "operators.md"
-TURNS = 40
-TURN_SECONDS = 0.002
 MIB = 1 << 20
 
 
@@ -33,18 +24,6 @@ class Row:
     fell_back: bool
 
 
-def repetitions(call: Callable[[], object]) -> int:
-    """How often the call fits into a turn."""
-    count = 1
-    while True:
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        if time.perf_counter() - start > TURN_SECONDS or count > 1 << 16:
-            return count
-        count *= 2
-
-
 def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
     """Times the call that make_call makes for a device."""
     cpu, device = make_call("cpu"), make_call("openreg")
@@ -52,17 +31,8 @@ def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
     torch.openreg.reset_fallback_stats()
     device()
     fell_back = bool(torch.openreg.fallback_stats())
-    counts = repetitions(cpu), repetitions(device)
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(TURNS):
-        for call, count, seconds in zip((cpu, device), counts, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            torch.accelerator.synchronize()
-            seconds.append((time.perf_counter() - start) / count)
-    low = [sorted(seconds)[TURNS // 5] * 1e6 for seconds in times]
-    return Row(name, low[0], low[1], fell_back)
+    on_cpu, on_device = microseconds((cpu, device))
+    return Row(name, on_cpu, on_device, fell_back)
 
 
 def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
@@ -119,11 +89,7 @@ def main() -> None:
     for name, make_call in calls().items():
         rows.append(measure(name, make_call))
         print(f"{name}: {rows[-1].device / rows[-1].cpu:.2f}", flush=True)
-    machine = f"{platform.machine()}, {torch.__version__}, one thread, {date.today()}"
-    text = f"Made by `python benchmarks/operators.py` on {machine}.\n\n{table(rows)}\n"
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(text, encoding="utf-8")
-    print(f"benchmarks/operators.py: {len(rows)} calls, table in {RESULTS}")
+    print(f"benchmarks/operators.py: {len(rows)} calls, table in {write(__file__, table(rows))}")
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def stress(_arguments: list[str]) -> None:
 def bench(arguments: list[str]) -> None:
     """Runs the benchmarks; each writes its figures to benchmarks/results."""
     _prepare("test")
-    for script in sorted(Path("benchmarks").glob("*.py")):
+    for script in sorted(Path("benchmarks").glob("[!_]*.py")):
         say(f"{script}")
         if _run([sys.executable, str(script), *arguments]) != 0:
             raise Fault(f"make bench: {script} failed; see above")

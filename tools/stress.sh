@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the driver and its stress program with the thread sanitizer and with the address and undefined-behaviour
-# sanitizers, and runs both in every launch mode that queues. Needs a C++ compiler with its sanitizers, and CMake and
+# Builds the driver, the pool of memory blocks and their stress programs with the thread sanitizer and with the address
+# and undefined-behaviour sanitizers, and runs all in every launch mode that queues. Needs a C++ compiler with its sanitizers, and CMake and
 # Ninja from PATH. Usage: tools/stress.sh [seconds per run]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,17 +12,19 @@ export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
 export ASAN_OPTIONS="detect_leaks=1 ${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
 
-mkdir -p build
+mkdir -p build/stress
 runs=0
 for sanitizer in thread address; do
-  folder=build/stress-$sanitizer
-  echo "stress: building the driver with the $sanitizer sanitizer in $folder"
-  cmake -S csrc/driver -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOPENREG_SANITIZE=$sanitizer \
-    -DOPENREG_BUILD_STRESS=ON >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
+  folder=build/stress/$sanitizer
+  echo "stress: building with the $sanitizer sanitizer in $folder"
+  cmake -S tests/stress -B "$folder" -G Ninja -DOPENREG_SANITIZE=$sanitizer >"$folder.log" 2>&1 ||
+    { cat "$folder.log"; exit 1; }
   cmake --build "$folder" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
   for mode in auto async; do
-    OPENREG_LAUNCH=$mode "${plain[@]}" "$folder/openreg_stress" "$seconds"
-    runs=$((runs + 1))
+    for program in stress_driver stress_block_pool; do
+      OPENREG_LAUNCH=$mode "${plain[@]}" "$folder/$program" "$seconds"
+      runs=$((runs + 1))
+    done
   done
 done
 echo "stress: $runs runs of $seconds s each under the thread and the address sanitizer, in modes auto and async: clean"

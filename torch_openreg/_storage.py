@@ -1,12 +1,19 @@
-"""Storage methods of PyTorch that would touch device memory from the host."""
+"""Methods of PyTorch's storages that are made for the host's memory, and would crash, or do nothing, on a device's.
+
+What is changed here is PyTorch's own class, for storages of this backend alone: PyTorch 2.13 has no hook for it.
+"""
 
 from __future__ import annotations
 
 import functools
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, cast
 
 import torch
+from torch.multiprocessing.reductions import reduce_storage
 
 
+# LITERALINCLUDE START: storage-refuse-host-access
 def refuse_host_access() -> None:
     """Makes `UntypedStorage.byteswap` raise for device memory.
 
@@ -25,3 +32,48 @@ def refuse_host_access() -> None:
         original(self, dtype)  # type: ignore[no-untyped-call]
 
     torch.UntypedStorage.byteswap = byteswap  # type: ignore[method-assign, assignment]
+
+
+# LITERALINCLUDE END: storage-refuse-host-access
+
+
+# LITERALINCLUDE START: storage-refuse-sharing
+def refuse_sharing() -> None:
+    """Makes every way to share device memory with another process raise, and `is_shared` tell the truth.
+
+    PyTorch takes the memory of all devices but the CPU for shared already. A device tensor in a queue fails in a
+    background thread of the sender, while the receiver waits for ever; an empty one arrives, but on the CPU.
+    """
+    storage_class: Any = torch.UntypedStorage
+    original_is_shared, original_share = storage_class.is_shared, storage_class.share_memory_
+    original_new_shared = storage_class._new_shared.__func__
+
+    @functools.wraps(original_share)
+    def share_memory_(self: torch.UntypedStorage) -> torch.UntypedStorage:
+        _require_host(self.device)
+        return cast(torch.UntypedStorage, original_share(self))
+
+    @functools.wraps(original_new_shared)
+    def _new_shared(cls: type[torch.UntypedStorage], size: int, *, device: Any = "cpu") -> torch.UntypedStorage:
+        _require_host(torch.device(device))
+        return cast(torch.UntypedStorage, original_new_shared(cls, size, device=device))
+
+    def reduce(storage: torch.UntypedStorage) -> tuple[Any, ...]:
+        _require_host(storage.device)
+        return cast(tuple[Any, ...], reduce_storage(storage))  # type: ignore[no-untyped-call]
+
+    storage_class.is_shared = lambda self: self.device.type != "openreg" and original_is_shared(self)
+    storage_class.share_memory_ = share_memory_
+    storage_class._new_shared = classmethod(_new_shared)
+    ForkingPickler.register(torch.UntypedStorage, reduce)
+
+
+def _require_host(device: torch.device) -> None:
+    if device.type == "openreg":
+        raise RuntimeError(
+            f"memory of {device} cannot be shared with another process: "
+            "share or send tensor.cpu(), and move it to the device there"
+        )
+
+
+# LITERALINCLUDE END: storage-refuse-sharing

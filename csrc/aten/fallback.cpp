@@ -17,6 +17,7 @@
 
 #include "aten/fallback_policy.h"
 #include "aten/fallback_random.h"
+#include "runtime/tensor_meta.h"
 
 namespace openreg {
 namespace {
@@ -178,12 +179,23 @@ class FallbackCall {
     return argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()));
   }
 
+  // LITERALINCLUDE START: fallback-permission
+  // A tensor can be marked as one that must not cross the bus, as torch.openreg.forbid_fallback does.
+  void check_permission(const c10::Argument& argument, const at::Tensor& tensor) const {
+    TORCH_CHECK_NOT_IMPLEMENTED(!forbids_fallback(tensor), "openreg: ", op_.operator_name(),
+                                " has no kernel for openreg, and its argument '", argument.name(),
+                                "' forbids to be copied to the CPU (torch.openreg.forbid_fallback): register a kernel, "
+                                "or pass a copy of the tensor");
+  }
+  // LITERALINCLUDE END: fallback-permission
+
   // LITERALINCLUDE START: fallback-copy-to-host
   // A tensor that is passed twice is copied once, so that the CPU kernel sees one tensor too.
   at::Tensor to_host(const c10::Argument& argument, const at::Tensor& tensor) {
     if (!tensor.is_privateuseone()) {
       return tensor;
     }
+    check_permission(argument, tensor);
     if (is_written(argument)) {
       at::assert_no_internal_overlap(tensor);  // The copy would hide it from the CPU kernel's own check.
       written_.insert(tensor.unsafeGetTensorImpl());

@@ -3,8 +3,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <mutex>
-
 #include "runtime/generator.h"
 
 namespace openreg {
@@ -38,17 +36,8 @@ at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
 }  // namespace
 
 // LITERALINCLUDE START: random-stand-in-generator
-at::Generator stand_in_generator(at::Generator generator, c10::Device device) {
-  if (!generator.defined()) {
-    generator = default_generator(device.index());
-  }
-  TORCH_CHECK(generator.device() == device, "openreg: an operator on ", device,
-              " needs a generator of that device, got "
-              "one of ",
-              generator.device(), ": create it with torch.Generator(\"", device, "\")");
-  auto* const device_generator = generator.get<Generator>();
-  const std::lock_guard<std::mutex> lock(device_generator->mutex_);
-  const auto [seed, offset] = device_generator->reserve(1);
+at::Generator stand_in_generator(const at::Generator& generator, c10::Device device) {
+  const auto [seed, offset] = reserve_positions(generator, device, 1);
   at::Generator stand_in = at::make_generator<at::CPUGeneratorImpl>();
   stand_in.get<at::CPUGeneratorImpl>()->set_engine(engine_at(seed, offset));
   return stand_in;

@@ -9,6 +9,6 @@ namespace openreg {
 // An undefined generator means the device's default one. Seeding the device therefore fixes what a random operator
 // returns there, although it runs on the CPU, and leaves the CPU's own generator alone.
 // Throws: when the generator is not one of this device.
-at::Generator stand_in_generator(at::Generator generator, c10::Device device);
+at::Generator stand_in_generator(const at::Generator& generator, c10::Device device);
 
 }  // namespace openreg

@@ -12,17 +12,19 @@
 namespace openreg {
 namespace {
 
-// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach.
+// LITERALINCLUDE START: resize-geometry
+// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach: none for a tensor without
+// elements, whatever its offset says.
 void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
   const size_t bytes = at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
-  // A tensor without elements reaches no memory, whatever its offset says.
-  const bool is_empty = c10::multiply_integers(size) == 0;
-  if (!is_empty && bytes > self.storage().nbytes()) {
+  if (bytes > self.storage().nbytes()) {
     resize_storage(*self.storage().unsafeGetStorageImpl(), bytes);
   }
   at::native::setStrided(self, size, stride, offset);
 }
+// LITERALINCLUDE END: resize-geometry
 
+// LITERALINCLUDE START: resize-operator
 // schema: aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(size);
@@ -35,14 +37,15 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   }
   return self;
 }
+// LITERALINCLUDE END: resize-operator
 
+// LITERALINCLUDE START: resize-set
 // schema: aten::set_.source_Storage_storage_offset(Tensor(a!) self, Storage source, SymInt storage_offset,
 //         SymInt[] size, SymInt[] stride=[]) -> Tensor(a!)
 at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                       at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
-  const bool has_stride = !stride.empty() || size.empty();
-  set_geometry(self, size, has_stride ? stride : at::IntArrayRef(c10::contiguous_strides(size)), offset);
+  set_geometry(self, size, stride.empty() ? at::IntArrayRef(c10::contiguous_strides(size)) : stride, offset);
   return self;
 }
 
@@ -51,7 +54,9 @@ at::Tensor& set_empty(at::Tensor& self) {
   const at::Tensor empty = at::empty({0}, self.options());
   return set_source_storage_offset(self, empty.storage(), 0, {0}, {1});
 }
+// LITERALINCLUDE END: resize-set
 
+// LITERALINCLUDE START: resize-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize_);
   m.impl("set_", set_empty);
@@ -60,6 +65,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", at::native::set_);
   m.impl("set_.source_Tensor", at::native::set_tensor_);
 }
+// LITERALINCLUDE END: resize-registration
 
 }  // namespace
 }  // namespace openreg

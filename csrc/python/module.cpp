@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -18,11 +19,21 @@
 #include "runtime/properties.h"
 #include "runtime/sleep.h"
 #include "runtime/stream.h"
+#include "runtime/tensor_meta.h"
 
 namespace py = pybind11;
 
 namespace openreg {
 namespace {
+
+// LITERALINCLUDE START: bridge-init
+// Makes the devices ready, and lets PyTorch forget in forked children that they are: there, the first use of a device
+// calls _lazy_init again, which says what to do instead.
+void init() {
+  at::globalContext().lazyInitDevice(c10::kPrivateUse1);
+  torch::utils::register_fork_handler_for_device_init(c10::kPrivateUse1);
+}
+// LITERALINCLUDE END: bridge-init
 
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
@@ -103,7 +114,7 @@ void set_named_policy(const std::string& policy, const std::vector<std::string>&
 
 // LITERALINCLUDE START: bridge-method-table
 PYBIND11_MODULE(_C, m) {
-  m.def("_init", [] { at::globalContext().lazyInitDevice(c10::kPrivateUse1); });
+  m.def("_init", &init);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
 
   m.def("_device_count", &device_count_or_zero);
@@ -130,6 +141,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("_set_fallback_policy", &set_named_policy, py::arg("policy"), py::arg("operators"));
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
+  m.def("_forbids_fallback", &forbids_fallback, py::arg("tensor"));
+  m.def("_set_forbids_fallback", &set_forbids_fallback, py::arg("tensor"), py::arg("forbid"));
 }
 // LITERALINCLUDE END: bridge-method-table
 

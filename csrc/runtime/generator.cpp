@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "runtime/device.h"
@@ -24,27 +25,48 @@ constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
 Generator::Generator(c10::DeviceIndex index)
     : c10::GeneratorImpl(c10::Device(c10::kPrivateUse1, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
-void Generator::set_current_seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
-}
+void Generator::set_current_seed(uint64_t seed) { set_next({seed, 0}); }
 
-uint64_t Generator::current_seed() const { return seed_; }
+uint64_t Generator::current_seed() const { return next().seed; }
 
 uint64_t Generator::seed() {
-  set_current_seed(c10::detail::getNonDeterministicRandom());
-  return seed_;
+  const uint64_t seed = c10::detail::getNonDeterministicRandom();
+  set_current_seed(seed);
+  return seed;
 }
 
-void Generator::set_offset(uint64_t offset) { offset_ = offset; }
+void Generator::set_offset(uint64_t offset) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->next.offset = offset;
+}
 
-uint64_t Generator::get_offset() const { return offset_; }
+uint64_t Generator::get_offset() const { return next().offset; }
 // LITERALINCLUDE END: generator-seed-and-offset
+
+// LITERALINCLUDE START: generator-reservation
+Positions Generator::next() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->next;
+}
+
+void Generator::set_next(Positions next) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->next = next;
+}
+
+Positions Generator::reserve(uint64_t count) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const Positions first = state_->next;
+  state_->next.offset += count;
+  return first;
+}
+// LITERALINCLUDE END: generator-reservation
 
 // LITERALINCLUDE START: generator-state
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const at::TensorBase state = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte);
-  const std::array<uint64_t, 2> words{seed_, offset_};
+  const auto [seed, offset] = next();
+  const std::array<uint64_t, 2> words{seed, offset};
   std::memcpy(state.mutable_data_ptr(), words.data(), kStateBytes);
   return state.getIntrusivePtr();
 }
@@ -57,23 +79,29 @@ void Generator::set_state(const c10::TensorImpl& state) {
               c10::getDtypeNames(c10::typeMetaToScalarType(state.dtype())).first, " on ", state.device());
   std::array<uint64_t, 2> words{};
   std::memcpy(words.data(), state.data(), kStateBytes);
-  seed_ = words[0];
-  offset_ = words[1];
+  set_next({words[0], words[1]});
 }
 // LITERALINCLUDE END: generator-state
 
-std::pair<uint64_t, uint64_t> Generator::reserve(uint64_t count) {
-  const uint64_t first = offset_;
-  offset_ += count;
-  return {seed_, first};
-}
-
+// LITERALINCLUDE START: generator-shared-state
 Generator* Generator::clone_impl() const {
-  auto* copy = new Generator(device_.index());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
+  auto* const copy = new Generator(device_.index());
+  copy->set_next(next());
   return copy;
 }
+
+c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
+  auto handle = c10::make_intrusive<Generator>(device_.index());
+  handle->state_ = state_;
+  return handle;
+}
+
+void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) {
+  TORCH_CHECK(new_state->device() == device_, "openreg: a generator of ", device_,
+              " can share the state of another one of that device, got one of ", new_state->device());
+  state_ = static_cast<const Generator&>(*new_state).state_;
+}
+// LITERALINCLUDE END: generator-shared-state
 
 // LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {
@@ -92,5 +120,17 @@ at::Generator new_generator(c10::DeviceIndex index) {
   return at::make_generator<Generator>(resolve_device_index(index));
 }
 // LITERALINCLUDE END: generator-default-registry
+
+// LITERALINCLUDE START: generator-positions-of-operator
+Positions reserve_positions(const std::optional<at::Generator>& generator, c10::Device device, uint64_t count) {
+  const bool is_given = generator.has_value() && generator->defined();
+  at::Generator source = is_given ? *generator : default_generator(device.index());
+  TORCH_CHECK(source.device() == device, "openreg: an operator on ", device,
+              " needs a generator of that device, got one of ", source.device(), ": create it with torch.Generator(\"",
+              device, "\")");
+  const std::lock_guard<std::mutex> lock(source.mutex());
+  return source.get<Generator>()->reserve(count);
+}
+// LITERALINCLUDE END: generator-positions-of-operator
 
 }  // namespace openreg

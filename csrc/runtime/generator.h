@@ -8,9 +8,17 @@
 #include <c10/core/GeneratorImpl.h>
 
 #include <cstdint>
-#include <utility>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 namespace openreg {
+
+// A range of a sequence of random numbers: which sequence, and the place of the first number.
+struct Positions {
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+};
 
 class Generator final : public c10::GeneratorImpl {
  public:
@@ -29,16 +37,30 @@ class Generator final : public c10::GeneratorImpl {
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
   void set_state(const c10::TensorImpl& state) override;
 
-  // Hands out `count` positions of the sequence: the seed and the offset of the first one.
+  // Another generator over the same seed and offset, and the way to adopt those of another one. Nothing is copied: what
+  // one of them draws, the other one does not.
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override;
+
+  // Hands out `count` positions of the sequence, and nobody else will get them.
   // Requires: mutex_ is held, as for every use of a generator (see Note [Acquire lock when using random generators]
   // in ATen/core/Generator.h).
-  std::pair<uint64_t, uint64_t> reserve(uint64_t count);
+  Positions reserve(uint64_t count);
 
  private:
+  // LITERALINCLUDE START: generator-shared-struct
+  // Two generators may share it, and each of them has a mutex_ of its own. So it brings one too.
+  struct State {
+    std::mutex mutex;
+    Positions next{c10::default_rng_seed_val, 0};
+  };
+  // LITERALINCLUDE END: generator-shared-struct
+
+  Positions next() const;
+  void set_next(Positions next);
   Generator* clone_impl() const override;
 
-  uint64_t seed_ = c10::default_rng_seed_val;
-  uint64_t offset_ = 0;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // The generator that a device's random operators use when the caller names none; -1 is the current device.
@@ -46,5 +68,10 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 
 // A new generator with the default seed; -1 is the current device.
 at::Generator new_generator(c10::DeviceIndex index);
+
+// What a random operator on a device calls: positions of the generator that its caller passed, or of the default one.
+// Holds the generator's lock for the reservation and no longer.
+// Throws: when the generator is not one of this device.
+Positions reserve_positions(const std::optional<at::Generator>& generator, c10::Device device, uint64_t count);
 
 }  // namespace openreg

@@ -6,8 +6,10 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "runtime/allocator.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -17,10 +19,15 @@ namespace openreg {
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "openreg: a storage of ", storage.nbytes(), " bytes on ", storage.device(),
               " is not resizable, and cannot become ", bytes, " bytes");
+  // UntypedStorage.resize_ takes a signed number and hands it over without a look.
+  TORCH_CHECK(bytes <= std::numeric_limits<int64_t>::max(), "openreg: a storage cannot have ",
+              static_cast<int64_t>(bytes), " bytes");
   const c10::DeviceGuard guard(storage.device());
   c10::DataPtr data = storage.allocator()->allocate(bytes);
   if (const size_t kept = std::min(bytes, storage.nbytes()); kept > 0) {
-    // In stream order: the old block is freed right away, and its next user comes after this copy.
+    // The old block is freed right away. Its next user comes after this copy: in stream order, or because the copy's
+    // stream is recorded, where it is another one than the block's.
+    allocator().recordStream(storage.data_ptr(), current_stream(storage.device().index()));
     check(orMemcpyAsync(data.mutable_get(), storage.data(), kept, orMemcpyDeviceToDevice,
                         current_stream_handle(storage.device().index())));
   }

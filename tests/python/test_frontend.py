@@ -137,8 +137,8 @@ def test_a_missing_name_is_missing_and_says_why(name: str) -> None:
 
 
 def test_an_unknown_name_is_missing_without_a_reason() -> None:
-    with pytest.raises(AttributeError, match="^module 'torch.openreg' has no attribute 'nothing'$"):
-        torch.openreg.nothing
+    with pytest.raises(AttributeError, match=r"^module 'torch\.openreg' has no attribute 'nothing'$"):
+        _ = torch.openreg.nothing
 
 
 def test_inductor_registers_nothing() -> None:

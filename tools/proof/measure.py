@@ -242,7 +242,11 @@ def main(arguments: list[str]) -> None:
     """Measures all pages, or those that are named without writing a result. Throws: ``Fault``."""
     parser = argparse.ArgumentParser(prog="make proof", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--page", nargs="+", metavar="NAME", help="only these pages (accelerator/hooks); writes nothing"
+        "--page",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="only these pages (accelerator/hooks); writes nothing",
     )
     options = parser.parse_args(arguments)
     run = Measurement(clang.find_clang())

@@ -212,7 +212,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--region", nargs="+", metavar="NAME", help="only these regions, or the listings of these paths"
     )
-    parser.add_argument("--page", nargs="+", metavar="NAME", help="only what these pages show (accelerator/hooks)")
+    parser.add_argument(
+        "--page",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="only what these pages show (accelerator/hooks)",
+    )
     parser.add_argument("--changed", action="store_true", help="only what has changed since it was tried: the default")
     parser.add_argument("--all", action="store_true", help="also what has not changed")
     parser.add_argument(

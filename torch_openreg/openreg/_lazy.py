@@ -5,14 +5,18 @@ A program that only imports torch therefore starts no driver, and may fork.
 
 from __future__ import annotations
 
+import os
 import threading
+import traceback
 from collections.abc import Callable
 
 from torch_openreg import _C
 
-_lock = threading.RLock()
+# LITERALINCLUDE START: lazy-state
+_lock = threading.Lock()
 _initialized = False
-_queued: list[Callable[[], None]] = []
+_queued: list[tuple[Callable[[], None], str]] = []  # calls, and where each was made
+_starting = threading.local()  # set on the thread that makes the queued calls, which use the device themselves
 
 
 def _is_in_bad_fork() -> bool:
@@ -28,6 +32,9 @@ def is_initialized() -> bool:
     return _initialized and not _is_in_bad_fork()
 
 
+# LITERALINCLUDE END: lazy-state
+
+
 def init() -> None:
     """Starts the driver. Needs no call: the first use of a device does it.
 
@@ -38,32 +45,73 @@ def init() -> None:
     _lazy_init()
 
 
+# LITERALINCLUDE START: lazy-init
+def _refuse_bad_fork() -> None:
+    if _is_in_bad_fork():
+        raise RuntimeError(
+            "Cannot re-initialize openreg in forked subprocess: its device threads do not exist here. To use openreg "
+            "with multiprocessing, you must use the 'spawn' start method, or first use openreg after the fork."
+        )
+
+
 def _lazy_init() -> None:
     """Starts the driver once, and then makes the calls that waited for it.
 
     PyTorch calls it by this name before it creates the first tensor on the device.
     """
     global _initialized
-    if is_initialized():
+    if is_initialized() or hasattr(_starting, "here"):
         return
-    if _is_in_bad_fork():
-        raise RuntimeError(
-            "openreg cannot be used in a process that was forked after openreg was initialized: its device threads "
-            "do not exist here. Use multiprocessing with the 'spawn' start method, or first use openreg after the fork."
-        )
+    _refuse_bad_fork()
     with _lock:
         if not _initialized:
             _C._init()
+            _make_queued_calls()
             _initialized = True
-            for call in _queued:
+
+
+# LITERALINCLUDE END: lazy-init
+
+
+# LITERALINCLUDE START: lazy-queue
+def _make_queued_calls() -> None:
+    _starting.here = True
+    try:
+        while _queued:
+            call, where = _queued.pop(0)
+            try:
                 call()
-            _queued.clear()
+            except Exception as error:
+                error.add_note(f"The call waited for the first use of openreg. It was made here:\n{where}")
+                raise
+    finally:
+        del _starting.here
 
 
 def _lazy_call(call: Callable[[], None]) -> None:
-    """Makes the call now if the driver runs, else as soon as it has started."""
+    """Makes the call now if the driver runs, else as soon as it has started.
+
+    An error of a call that waited is raised by the first use of the device, with a note on where the call was made;
+    the next use goes on with the calls behind it.
+
+    Raises:
+        RuntimeError: in a process forked after the start, where the call would wait for ever.
+    """
+    if is_initialized() or hasattr(_starting, "here"):
+        call()
+        return
+    _refuse_bad_fork()
     with _lock:
-        if _initialized:
-            call()
-        else:
-            _queued.append(call)
+        if not _initialized:
+            _queued.append((call, "".join(traceback.format_stack()[:-1])))
+            return
+    call()
+
+
+# LITERALINCLUDE END: lazy-queue
+
+
+# LITERALINCLUDE START: lazy-fork
+# A fork waits until a start that is going on in another thread has ended. In the child the lock would never open.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+# LITERALINCLUDE END: lazy-fork

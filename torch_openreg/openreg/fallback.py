@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+import torch
+
 from torch_openreg import _C
 
 
@@ -32,3 +34,25 @@ def fallback_stats() -> dict[str, int]:
 def reset_fallback_stats() -> None:
     """Forgets what `fallback_stats` counted."""
     _C._reset_fallback_stats()
+
+
+# LITERALINCLUDE START: fallback-mark-python
+def forbid_fallback(tensor: torch.Tensor, forbid: bool = True) -> None:
+    """Marks a tensor on the device as one that the fallback may not copy to the CPU, or takes the mark away.
+
+    An operator without a kernel then raises `NotImplementedError` for it, instead of moving a large weight over the bus
+    at each call. Views of the tensor are covered; `cpu()`, `to()` and `tolist()` are copies that the program asks for,
+    and stay allowed. `detach()`, `.data`, `torch.nn.Parameter` and a file keep the mark; other copies have none.
+
+    Raises:
+        RuntimeError: if the tensor is on another device.
+    """
+    _C._set_forbids_fallback(tensor, forbid)
+
+
+def is_fallback_forbidden(tensor: torch.Tensor) -> bool:
+    """Whether `forbid_fallback` marked the tensor, or the one that it is a view of. False on other devices."""
+    return _C._forbids_fallback(tensor)
+
+
+# LITERALINCLUDE END: fallback-mark-python

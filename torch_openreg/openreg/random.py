@@ -1,12 +1,54 @@
-"""Random numbers: the seed and the state of each device's default generator."""
+"""Random numbers: the seed and the state of each device's default generator, by the names that `torch.cuda` has."""
 
 from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_call, _lazy_init
-from torch_openreg.openreg.device import _index, device_count
+from torch_openreg.openreg.device import _index, current_device, device_count
+
+
+# LITERALINCLUDE START: random-default-generators
+class _DefaultGenerators(Sequence[torch.Generator]):
+    """The default generator of each device. Looking one up starts the driver; the sequence itself does not."""
+
+    def __len__(self) -> int:
+        return device_count()
+
+    @overload
+    def __getitem__(self, index: int) -> torch.Generator: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[torch.Generator, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> torch.Generator | tuple[torch.Generator, ...]:
+        _lazy_init()
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(len(self))[index])
+        count = len(self)
+        position = operator.index(index)
+        if not -count <= position < count:
+            raise IndexError(
+                f"openreg: default_generators has {count} elements, one for each device, got index {index}"
+            )
+        return _C._get_default_generator(position % count)
+
+
+default_generators = _DefaultGenerators()
+
+
+def _get_generator(device: torch.device) -> torch.Generator:
+    """The default generator of a device. PyTorch's compiler asks for it by this name."""
+    index = _index(device)
+    return default_generators[current_device() if index < 0 else index]
+
+
+# LITERALINCLUDE END: random-default-generators
 
 
 # LITERALINCLUDE START: random-manual-seed
@@ -38,16 +80,44 @@ def _seed_device(index: int, seed: int) -> None:
 # LITERALINCLUDE END: random-manual-seed
 
 
+# LITERALINCLUDE START: random-seed
+def seed() -> None:
+    """Seeds the current device's default generator with a number from the operating system."""
+
+    def seed_device() -> None:
+        _C._get_default_generator(-1).seed()
+
+    _lazy_call(seed_device)
+
+
+def seed_all() -> None:
+    """Seeds the default generators of all devices with one number from the operating system."""
+
+    def seed_devices() -> None:
+        manual_seed_all(default_generators[0].seed())
+
+    _lazy_call(seed_devices)
+
+
 def initial_seed() -> int:
     """The seed of the current device's default generator."""
     _lazy_init()
     return _C._get_default_generator(-1).initial_seed()
 
 
+# LITERALINCLUDE END: random-seed
+
+
+# LITERALINCLUDE START: random-state
 def get_rng_state(device: torch.device | int | str = "openreg") -> torch.Tensor:
     """The state of a device's default generator: a CPU tensor of 16 `uint8`, the seed and then the offset."""
     _lazy_init()
     return _C._get_default_generator(_index(device)).get_state()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of the default generators of all devices, in the order of the devices."""
+    return [get_rng_state(index) for index in range(device_count())]
 
 
 def set_rng_state(new_state: torch.Tensor, device: torch.device | int | str = "openreg") -> None:
@@ -58,3 +128,20 @@ def set_rng_state(new_state: torch.Tensor, device: torch.device | int | str = "o
     """
     _lazy_init()
     _C._get_default_generator(_index(device)).set_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Sets the states of the default generators of all devices to what `get_rng_state_all` returned.
+
+    Raises:
+        ValueError: if there are not as many states as devices. Nothing has been set then.
+        RuntimeError: if one of the tensors is not a state.
+    """
+    states = list(new_states)
+    if len(states) != device_count():
+        raise ValueError(f"openreg: {device_count()} states are needed, one for each device, got {len(states)}")
+    for index, state in enumerate(states):
+        set_rng_state(state, index)
+
+
+# LITERALINCLUDE END: random-state

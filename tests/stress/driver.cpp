@@ -1,7 +1,7 @@
 // Many threads use the driver at once, on shared and own streams, while another device fails and is reset; all values
 // are checked. Built with a sanitizer by tools/stress.sh.
 //
-// Usage: openreg_stress [seconds]. Exits with 1 and one line on the first thing that is wrong.
+// Usage: stress_driver [seconds]. Exits with 1 and one line on the first thing that is wrong.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

@@ -1,0 +1,16 @@
+// The two loops of dropout. Each has two bodies, and the build picks one: dropout_kernel.cpp (kernels) or, with
+// HOST_KERNELS=OFF, dropout_staged.cpp (other operators).
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+namespace openreg {
+
+// Sets mask to true with probability `keep`, drawn from the device's default generator, and output to
+// input * mask * scale. Requires: one device, the same sizes, at least one element; mask is of bool.
+void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep, double scale);
+
+// Sets result to grad * mask * scale. Requires: as above.
+void apply_dropout(const at::Tensor& result, const at::Tensor& grad, const at::Tensor& mask, double scale);
+
+}  // namespace openreg

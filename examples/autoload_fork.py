@@ -1,0 +1,57 @@
+"""Forks before the device is started, while another thread is starting it, and afterwards; uses it in each child."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+
+import torch
+
+from torch_openreg.openreg import _lazy
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: there are threads
+
+# LITERALINCLUDE START: autoload-fork
+entered = threading.Event()
+
+
+def slow_call() -> None:
+    """Makes the start of the device take a while."""
+    entered.set()
+    time.sleep(0.2)
+
+
+def in_a_child(when: str) -> None:
+    """Seeds and uses the device in a forked process."""
+    if (child := os.fork()) == 0:
+        print(f"forked {when} the start", flush=True)
+        print("   in a bad fork:", torch.openreg._is_in_bad_fork(), "locked:", _lazy._lock.locked(), flush=True)
+        for use in (lambda: torch.openreg.manual_seed(1), lambda: torch.ones(2, device="openreg").tolist()):
+            try:
+                print("  ", use(), flush=True)
+            except RuntimeError as error:
+                print("  ", str(error).partition(":")[0], flush=True)
+        print("   initialized:", torch.openreg.is_initialized(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def main() -> None:
+    """Forks three times."""
+    in_a_child("before")
+    _lazy._lazy_call(slow_call)
+    thread = threading.Thread(target=torch.openreg.init)
+    thread.start()
+    entered.wait()
+    in_a_child("during")
+    thread.join()
+    in_a_child("after")
+    print("the parent goes on:", torch.ones(2, device="openreg").tolist())
+
+
+# LITERALINCLUDE END: autoload-fork
+
+if __name__ == "__main__":
+    main()

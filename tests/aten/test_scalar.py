@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
+def test_one_element(dtype: torch.dtype, device: str) -> None:
+    expected = torch.tensor([1.0, 0.0, 3.5]).to(dtype)
+    tensor = expected.to(device)
+    for index in range(3):
+        value = tensor[index].item()
+        assert value == expected[index].item()
+        assert type(value) is type(expected[index].item())
+
+
+def test_one_element_of_a_lazy_conjugate_and_a_negative() -> None:
+    tensor = torch.tensor([1 + 2j, 3 - 4j]).to("openreg").conj()
+    assert tensor[0].item() == 1 - 2j
+    assert tensor[1].imag.item() == 4
+
+
+def test_one_element_waits_for_the_work_before_it() -> None:
+    with torch.Stream("openreg"):
+        torch.openreg._sleep(30_000_000)
+        assert torch.full((), 7.0, device="openreg").abs().item() == 7.0
+
+
+def test_no_element_and_several() -> None:
+    with pytest.raises(RuntimeError, match="a Tensor with 0 elements cannot be converted to Scalar"):
+        torch.empty(0, device="openreg").item()
+    with pytest.raises(RuntimeError, match="a Tensor with 2 elements cannot be converted to Scalar"):
+        torch.empty(2, device="openreg").item()

@@ -1,0 +1,207 @@
+"""Lazy initialisation: what starts the device, what waits for it, and what a forked process is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import RunProcess
+
+BAD_FORK = (
+    "Cannot re-initialize openreg in forked subprocess: its device threads do not exist here. To use openreg with "
+    "multiprocessing, you must use the 'spawn' start method, or first use openreg after the fork."
+)
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.manual_seed(1)", "torch.device('openreg:1')", "torch.accelerator.is_available()"]
+)
+def test_calls_that_use_no_device_put_none_into_use(call: str, run_process: RunProcess) -> None:
+    done = run_process(f"import torch; {call}; print(torch.openreg.is_initialized(), torch.openreg._initialized)")
+    assert done.stdout == "False False\n", done.stderr
+
+
+def test_a_seed_given_before_the_first_use_holds(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        torch.manual_seed(5)
+        first = torch.rand(4, device="openreg").tolist()
+        torch.manual_seed(5)
+        assert torch.rand(4, device="openreg").tolist() == first
+        assert [torch.openreg.get_rng_state(i)[0].item() for i in (0, 1)] == [5, 5]
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_queued_calls_are_made_once_and_in_order(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        from torch_openreg.openreg._lazy import _lazy_call
+        for number in range(3):
+            _lazy_call(lambda number=number: print(number))
+        torch.openreg.init()
+        torch.ones(1, device="openreg")
+        _lazy_call(lambda: print("at once"))
+        """
+    )
+    assert done.stdout == "0\n1\n2\nat once\n", done.stderr
+
+
+def test_a_queued_call_that_fails_is_raised_once_with_its_place(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        from torch_openreg.openreg import _lazy
+        def fails():
+            raise ValueError("a bad seed")
+        _lazy._lazy_call(fails)
+        _lazy._lazy_call(lambda: print("the next one"))
+        try:
+            torch.ones(1, device="openreg")
+        except ValueError as error:
+            assert error.__notes__[0].startswith("The call waited for the first use of openreg. It was made here:")
+            assert "line 6" in error.__notes__[0]
+        assert not torch.openreg.is_initialized()
+        torch.ones(1, device="openreg")
+        assert torch.openreg.is_initialized()
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "the next one\n"), done.stderr
+
+
+def test_a_queued_call_may_use_the_device(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        from torch_openreg.openreg._lazy import _lazy_call
+        _lazy_call(lambda: print(torch.ones(1, device="openreg").item(), torch.openreg.is_initialized()))
+        torch.openreg.init()
+        """
+    )
+    assert done.stdout == "1.0 False\n", done.stderr
+
+
+def test_a_second_thread_waits_for_the_queued_calls(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import threading, torch
+        from torch_openreg.openreg._lazy import _lazy_call
+        entered, order = threading.Event(), []
+        def slow():
+            entered.set()
+            other.join(0.2)
+            order.append("queued call")
+        def use():
+            entered.wait()
+            torch.ones(1, device="openreg")
+            order.append("other thread")
+        other = threading.Thread(target=use)
+        other.start()
+        _lazy_call(slow)
+        torch.openreg.init()
+        other.join()
+        print(order)
+        """
+    )
+    assert done.stdout == "['queued call', 'other thread']\n", done.stderr
+
+
+def test_a_driver_that_cannot_start_is_asked_again(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        for use in (torch.openreg.init, lambda: torch.ones(1, device="openreg")):
+            try:
+                use()
+            except RuntimeError as error:
+                assert "OPENREG_DEVICE_COUNT is 'none'" in str(error), error
+            else:
+                raise AssertionError("no error")
+        assert not torch.openreg.is_initialized()
+        os.environ["OPENREG_DEVICE_COUNT"] = "3"
+        print(torch.ones(1, device="openreg:2").device)
+        """,
+        OPENREG_DEVICE_COUNT="none",
+    )
+    assert done.stdout == "openreg:2\n", done.stderr
+
+
+def test_every_way_of_using_the_device_in_a_bad_fork_gives_the_known_message(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        torch.ones(1, device="openreg")
+        if (child := os.fork()) == 0:
+            for use in (
+                torch.openreg.init,
+                lambda: torch.ones(1, device="openreg"),
+                lambda: torch.ones(1).to("openreg"),
+                lambda: torch.openreg.set_device(0),
+                lambda: torch.openreg.manual_seed(0),
+                torch.accelerator.current_device_index,
+            ):
+                try:
+                    use()
+                except RuntimeError as error:
+                    print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """
+    )
+    assert done.stdout == 6 * f"{BAD_FORK}\n", (done.stdout, done.stderr)
+
+
+def test_a_driver_that_was_only_asked_for_devices_makes_a_bad_fork_too(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        assert torch.accelerator.is_available() and not torch.openreg.is_initialized()
+        if (child := os.fork()) == 0:
+            try:
+                torch.ones(1, device="openreg")
+            except RuntimeError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """
+    )
+    assert done.stdout == f"{BAD_FORK}\n", done.stderr
+
+
+def test_a_fork_waits_for_a_start_in_another_thread(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, threading, time, torch
+        from torch_openreg.openreg import _lazy
+        entered = threading.Event()
+        _lazy._lazy_call(lambda: (entered.set(), time.sleep(0.2)))
+        thread = threading.Thread(target=torch.openreg.init)
+        thread.start()
+        entered.wait()
+        if (child := os.fork()) == 0:
+            os._exit(int(_lazy._lock.locked()))
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()
+        assert torch.ones(1, device="openreg").item() == 1
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("context", "device"), [("fork", "cpu"), ("spawn", "openreg")])
+def test_workers_of_a_loader_feed_a_busy_device(context: str, device: str, run_process: RunProcess) -> None:
+    done = run_process(
+        f"""
+        import sys
+        sys.path.insert(0, "examples")
+        import torch
+        from autoload_workers import Squares
+        from torch.utils.data import DataLoader
+        torch.openreg._sleep(300_000_000)
+        loader = DataLoader(Squares("{device}"), 2, num_workers=1, multiprocessing_context="{context}", pin_memory=True)
+        print([batch.to("openreg", non_blocking=True).flatten().tolist() for batch in loader])
+        """
+    )
+    assert done.stdout == "[[0.0, 1.0], [4.0, 9.0]]\n", done.stderr

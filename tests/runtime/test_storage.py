@@ -1,0 +1,294 @@
+"""Storages: the methods that copy, resizing, set_, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch.storage import _StorageBase
+
+from tests.conftest import RunProcess
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int16,
+    torch.int64,
+    torch.uint32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
+SHARING = (
+    r"^memory of openreg:1 cannot be shared with another process: share or send tensor.cpu\(\), and move it to the "
+    r"device there$"
+)
+
+
+def both(values: list[float], dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    host = torch.tensor(values).to(dtype)
+    return host, host.to("openreg:1")
+
+
+# Methods that copy.
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_bytes_of_a_storage_are_those_of_the_cpu(dtype: torch.dtype) -> None:
+    host, x = both([0.0, 1.0, 2.0, 1.0], dtype)
+    expected, storage = host.untyped_storage(), x.untyped_storage()
+    assert (storage.nbytes(), storage.size(), len(storage)) == (expected.nbytes(),) * 3
+    assert storage.tolist() == expected.tolist()
+    assert storage.cpu().tolist() == storage.clone().tolist() == expected.tolist()
+    assert [storage[i] for i in (0, -1)] == [expected[i] for i in (0, -1)]
+    assert x._typed_storage().dtype == dtype
+    assert torch.equal(torch.empty(0, dtype=dtype, device="openreg:1").set_(storage.clone()).cpu(), host)
+
+
+def test_attributes() -> None:
+    storage = torch.ones(2, device="openreg:1").untyped_storage()
+    assert (storage.device, storage.get_device(), storage.is_openreg) == (torch.device("openreg:1"), 1, True)
+    assert storage.resizable()
+    assert not storage.is_pinned()
+    assert torch.ones(2, device="openreg:1")[1:].untyped_storage().nbytes() == 8
+    assert torch.empty(0, 3, device="openreg").untyped_storage().tolist() == []
+
+
+def test_a_part_of_a_storage_shares_its_memory_and_outlives_it() -> None:
+    x = torch.arange(4, dtype=torch.uint8, device="openreg:1")
+    part = x.untyped_storage()[1:3]
+    part.fill_(9)
+    assert x.tolist() == [0, 9, 9, 3]
+    assert not part.resizable()
+    del x
+    assert part.tolist() == [9, 9]
+
+
+def test_writing_bytes() -> None:
+    storage = torch.zeros(4, dtype=torch.uint8, device="openreg:1").untyped_storage()
+    storage[0] = 1
+    storage[2:4] = 7
+    assert storage.tolist() == [1, 0, 7, 7]
+    assert storage.fill_(255).tolist() == [255] * 4
+    assert storage.copy_(torch.arange(4, dtype=torch.uint8).untyped_storage()).tolist() == [0, 1, 2, 3]
+
+
+def test_copies_between_host_and_devices() -> None:
+    host = torch.arange(3, dtype=torch.uint8).untyped_storage()
+    first = host.openreg(0)
+    second = first.to(device="openreg:1")
+    assert (first.device.index, second.device.index) == (0, 1)
+    assert second.cpu().tolist() == second.tolist() == [0, 1, 2]
+    assert second.openreg(1) is second
+    assert host.copy_(second.fill_(4)).tolist() == [4, 4, 4]
+
+
+def test_a_file_and_a_storage(tmp_path: Path) -> None:
+    storage = torch.arange(3, dtype=torch.uint8, device="openreg:1").untyped_storage()
+    with (tmp_path / "bytes").open("wb") as file:
+        storage._write_file(file, True, True, 1)
+    with (tmp_path / "bytes").open("rb") as file:
+        read = torch.UntypedStorage(3, device="openreg:1")._set_from_file(file, 0, True, 1)
+    assert (read.tolist(), read.device) == ([0, 1, 2], storage.device)
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda s: s[8], IndexError, "index 8 out of range for storage of size 8"),
+        (lambda s: s[::2], RuntimeError, "only a step of 1 is supported"),
+        (lambda s: s.copy_(torch.ones(1).untyped_storage()), RuntimeError, "self was 8 bytes but src was 4 bytes"),
+        (lambda s: s.pin_memory(), TypeError, "only CPU memory can be pinned"),
+        (lambda s: torch.UntypedStorage(8, device="openreg:7"), RuntimeError, "valid indices are 0 to 1"),
+        (lambda s: s.byteswap(torch.int16), RuntimeError, "byteswap works on host memory, and this storage is on"),
+    ],
+)
+def test_what_is_refused(use: Callable[[torch.UntypedStorage], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        use(torch.ones(2, device="openreg:1").untyped_storage())
+
+
+# Resizing.
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_resizing_keeps_what_fits(dtype: torch.dtype) -> None:
+    host, x = both([1.0, 0.0, 2.0, 1.0], dtype)
+    expected, storage = host.untyped_storage().tolist(), x.untyped_storage()
+    storage.resize_(len(expected) + 8)
+    assert storage.tolist()[: len(expected)] == expected
+    storage.resize_(3)
+    assert (storage.tolist(), storage.device) == (expected[:3], torch.device("openreg:1"))
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "error", "message"),
+    [
+        (-1, RuntimeError, r"^openreg: a storage cannot have -1 bytes$"),
+        (-(2**63), RuntimeError, r"^openreg: a storage cannot have -9223372036854775808 bytes$"),
+        (2**63 - 1, torch.OutOfMemoryError, "^openreg"),
+    ],
+)
+def test_a_size_that_is_none(bytes_: int, error: type[Exception], message: str) -> None:
+    storage = torch.ones(2, device="openreg:1").untyped_storage()
+    with pytest.raises(error, match=message):
+        storage.resize_(bytes_)
+    assert storage.cpu().tolist() == torch.ones(2).untyped_storage().tolist()
+
+
+def test_a_part_of_a_storage_cannot_be_resized() -> None:
+    part = torch.ones(2, device="openreg:1").untyped_storage()[:4]
+    message = r"^openreg: a storage of 4 bytes on openreg:1 is not resizable, and cannot become 8 bytes$"
+    with pytest.raises(RuntimeError, match=message):
+        part.resize_(8)
+
+
+def test_a_tensor_whose_storage_was_freed_and_restored() -> None:
+    x = torch.ones(3, device="openreg")
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="are out of bounds for storage of size 0"):
+        x.tolist()
+    x.untyped_storage().resize_(12)
+    assert x.fill_(2).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("size", [(4,), (2, 3), (0, 2), ()])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_resizing_a_tensor_as_on_the_cpu(size: tuple[int, ...], offset: int) -> None:
+    host, x = both([1.0, 2.0, 3.0])
+    resized = [tensor[offset:].resize_(size) for tensor in (host, x)]
+    assert resized[0].stride() == resized[1].stride()
+    assert host.untyped_storage().nbytes() == x.untyped_storage().nbytes()
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+# set_
+
+
+def test_set_to_storages_as_on_the_cpu() -> None:
+    def results(device: str) -> list[object]:
+        x = torch.arange(6.0, device=device)
+        y, storage = torch.empty(0, device=device), x[3:].untyped_storage()
+        steps: list[object] = []
+        for arguments in ((storage,), (storage, 1, (2, 2), (1, 2)), (storage, 2, (3,)), (storage, 5, ()), (x[4:],)):
+            y.set_(*arguments)
+            steps.append((y.tolist(), y.stride(), y.storage_offset(), y.data_ptr() - x.data_ptr()))
+        y.set_(storage, 4, (0,), (1,))
+        y.set_()
+        return [*steps, y.shape, y.stride(), y.untyped_storage().nbytes(), storage.nbytes()]
+
+    assert results("openreg:1") == results("cpu")
+
+
+def test_set_grows_the_storage_for_all_its_tensors() -> None:
+    x = torch.arange(3.0, device="openreg:1")
+    y = torch.empty(0, device="openreg:1").set_(x.untyped_storage(), 1, (4,), (1,))
+    y[2:] = 7
+    assert (y.tolist(), x.tolist(), x.untyped_storage().nbytes()) == ([1.0, 2.0, 7.0, 7.0], [0.0, 1.0, 2.0], 20)
+
+
+def test_set_refuses_another_device_and_another_dtype() -> None:
+    storage = torch.ones(2, device="openreg:1").untyped_storage()
+    for device in ("cpu", "openreg:0"):
+        with pytest.raises(RuntimeError, match="the devices must match"):
+            torch.empty(0, device=device).set_(storage)
+    with pytest.raises(RuntimeError, match="invalid storage offset -1"):
+        torch.empty(0, device="openreg:1").set_(storage, -1, (1,))
+    with pytest.raises(RuntimeError, match="Could not set tensor of type float to a tensor of type signed char"):
+        torch.empty(0, dtype=torch.int8, device="openreg:1").set_(torch.ones(2, device="openreg:1"))
+
+
+# Sharing with other processes.
+
+
+@pytest.mark.parametrize("make", [lambda x: x, torch.nn.Parameter, lambda x: x[:0].clone(), lambda x: {"x": x}])
+def test_device_memory_cannot_be_sent(make: Callable[[torch.Tensor], object]) -> None:
+    queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    with pytest.raises(RuntimeError, match=SHARING):
+        queue.put(make(torch.ones(2, device="openreg:1")))
+
+
+def test_device_memory_cannot_be_shared() -> None:
+    x = torch.ones(2, device="openreg:1")
+    uses: list[Callable[[], object]] = [
+        x.share_memory_,
+        x.untyped_storage().share_memory_,
+        x._typed_storage()._share_memory_,
+        lambda: torch.UntypedStorage._new_shared(8, device="openreg:1"),
+        lambda: x._typed_storage()._new_shared(2, device="openreg:1"),
+        torch.nn.Linear(2, 2, device="openreg:1").share_memory,
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeError, match=SHARING):
+            use()
+    assert not x.is_shared()
+
+
+def test_the_memory_of_the_host_is_shared_as_before() -> None:
+    x = torch.ones(2)
+    assert not x.is_shared()
+    assert x.share_memory_().is_shared()
+    assert torch.UntypedStorage._new_shared(8).is_shared()
+    assert torch.UntypedStorage._new_shared(8, device="meta").device.type == "meta"
+    queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    queue.put(x)
+    received = queue.get()
+    received.fill_(5)
+    assert x.tolist() == [5.0, 5.0]
+
+
+def test_what_pytorch_does_by_itself() -> None:
+    storage = torch.ones(2, device="openreg").untyped_storage()
+    assert _StorageBase.share_memory_(storage) is storage
+    assert torch._C.StorageBase.is_shared(storage)
+    with pytest.raises(RuntimeError, match="_share_fd_: only available on CPU"):
+        torch.multiprocessing.reductions.reduce_storage(storage)
+
+
+def test_workers_that_return_device_tensors_end_with_the_message(tmp_path: Path) -> None:
+    script = tmp_path / "workers.py"
+    script.write_text(
+        "import torch\n"
+        "class Data(torch.utils.data.Dataset):\n"
+        "    def __len__(self): return 2\n"
+        "    def __getitem__(self, index): return torch.ones(2, device='openreg:1')\n"
+        "if __name__ == '__main__':\n"
+        "    list(torch.utils.data.DataLoader(Data(), 2, num_workers=1, multiprocessing_context='spawn'))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "memory of openreg:1 cannot be shared with another process" in done.stderr
+
+
+def test_a_storage_in_a_forked_child_is_dropped_in_silence(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        storage = torch.ones(2, device="openreg").untyped_storage()
+        child = os.fork()
+        if child == 0:
+            del storage
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# A storage class of one's own.
+
+
+def test_the_storage_class_example() -> None:
+    done = subprocess.run([sys.executable, "examples/storage_class.py"], capture_output=True, text=True, check=True)
+    assert '1 of torch.UntypedStorage(8, device="openreg"), 1 alive' in done.stdout
+    assert '0 of torch.empty(4, device="openreg"), 0 alive' in done.stdout
+    assert done.stdout.endswith("at the end: 0 alive\n")
