@@ -15,21 +15,21 @@ warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.
 
 
 def main() -> None:
-    """Makes the calls of the command line in the child. Both processes then let go of the stream and the event."""
+    """Makes the calls of the command line in the child, which then lets go of the stream and the event."""
     stream = torch.Stream("openreg")
-    event = stream.record_event()
+    names = {"torch": torch, "stream": stream, "event": stream.record_event()}
     child = os.fork()
     if child == 0:
         for call in sys.argv[1:]:
             try:
-                print(f"{call}\n    returns {eval(call)}", flush=True)
+                print(f"{call}\n    returns {eval(call, names)}", flush=True)
             except RuntimeError as error:
                 print(f"{call}\n    {error}", flush=True)
-        del stream, event
+        names.clear()  # destroys the event
         os._exit(0)
     os.waitpid(child, 0)
-    event.synchronize()
-    print("in the parent, the event has passed:", event.query())
+    names["event"].synchronize()
+    print("in the parent, the event has passed:", names["event"].query())
 
 
 if __name__ == "__main__":

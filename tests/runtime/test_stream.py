@@ -315,7 +315,8 @@ def test_a_future_orders_streams_and_keeps_memory() -> None:
             assert value.tolist() == [7.0] * 1000
     with held(consumer):
         del x, value, future
-        assert torch.empty(1000, device="openreg:0").data_ptr() != address
+        blocks = [block for segment in torch.openreg.memory_snapshot() for block in segment["blocks"]]
+        assert [block["state"] for block in blocks if block["address"] == address] == ["active_awaiting_free"]
 
 
 def test_a_futures_callback_runs_on_a_stream_of_the_pool() -> None:
