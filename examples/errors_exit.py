@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
@@ -15,7 +16,11 @@ import threading
 import time
 from collections.abc import Callable
 
-import torch
+if sys.argv[1:] == ["without-the-device"]:
+    # Called after the functions that torch registers, which it does below.
+    atexit.register(lambda: print("the driver was started:", torch.openreg.is_initialized()))
+
+import torch  # noqa: E402 - see above
 
 KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
 NUMPY_IS_ABSENT = "ignore:Failed to initialize NumPy:UserWarning"
@@ -58,15 +63,24 @@ def with_queued_work() -> None:
 
 
 def with_a_hanging_kernel() -> None:
-    """Ends while a kernel runs that never will."""
+    """Ends while a kernel runs that never will, and right after a backward, too."""
+    after_backward()
+    hang()
+
+
+def hang() -> None:
+    """Lets a kernel hang."""
+    x = torch.empty(8, device="openreg")
     inject(HANG_FAULT)
-    torch.ones(8, device="openreg").abs()
+    x.abs()
 
 
 def with_a_failed_kernel() -> None:
-    """Ends before anybody was told of the failure."""
+    """Ends after a failure that nobody has asked for, beside a thread that does nothing."""
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    after_backward()
     inject(KERNEL_FAULT)
-    torch.ones(8, device="openreg").abs()
+    torch.empty(8, device="openreg").abs()
 
 
 def with_an_exception() -> None:
@@ -77,19 +91,20 @@ def with_an_exception() -> None:
 
 def by_os_exit() -> None:
     """Ends at once, without any function that was registered for the end."""
-    with_a_hanging_kernel()
+    hang()
     os._exit(3)
 
 
 def by_sigterm() -> None:
     """Is ended by another process, while it waits for a kernel that hangs."""
-    with_a_hanging_kernel()
+    hang()
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
     torch.accelerator.synchronize("openreg")
 
 
 def from_a_thread() -> None:
-    """Ends right after a thread other than the main one has run backward and come to its end."""
+    """Ends right after a thread other than the main one has run a backward, beside one that does nothing."""
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     thread = threading.Thread(target=after_backward)
     thread.start()
     thread.join()
@@ -97,9 +112,33 @@ def from_a_thread() -> None:
 
 def beside_a_waiting_thread() -> None:
     """Ends while a daemon thread waits for a kernel that hangs: nobody waits for such a thread at the end."""
-    with_a_hanging_kernel()
+    hang()
     threading.Thread(target=torch.accelerator.synchronize, args=("openreg",), daemon=True).start()
     time.sleep(0.2)
+
+
+class Waits(Double):
+    """Its backward waits for the device."""
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        """Gives the gradient."""
+        torch.accelerator.synchronize("openreg")
+        return gradient
+
+
+def beside_a_waiting_backward() -> None:
+    """The same, where a thread of the engine waits, and the daemon thread for that."""
+    x = torch.ones(8, device="openreg", requires_grad=True)
+    y, gradient = Waits.apply(x), torch.ones(8, device="openreg")
+    hang()
+    threading.Thread(target=y.backward, args=(gradient,), daemon=True).start()
+    time.sleep(0.2)
+
+
+def without_the_device() -> None:
+    """Ends after a backward on the CPU; nothing is to start the driver now."""
+    torch.ones(8, requires_grad=True).sum().backward()
 
 
 # LITERALINCLUDE END: errors-exit-ways
@@ -114,6 +153,8 @@ WAYS: dict[str, tuple[Callable[[], None], int]] = {
     "by-sigterm": (by_sigterm, -signal.SIGTERM),
     "from-a-thread": (from_a_thread, 0),
     "beside-a-waiting-thread": (beside_a_waiting_thread, 0),
+    "beside-a-waiting-backward": (beside_a_waiting_backward, 0),
+    "without-the-device": (without_the_device, 0),
 }
 
 
@@ -130,7 +171,7 @@ def main() -> None:
         return
     for way in WAYS:
         ran = run(way)
-        print(f"{way}: {ran.returncode}", *ran.stderr.splitlines()[-1:])
+        print(f"{way}: {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()[-1:])
 
 
 if __name__ == "__main__":
