@@ -23,7 +23,9 @@ def main() -> None:
         program = f'#include "runtime/error.h"\nvoid function(void* pointer) {{ {line} }}\n'
         ran = subprocess.run(command, input=program, capture_output=True, text=True, check=False)
         refused = re.search(r"\[-Werror[=,](?:-W)?([\w-]+)", ran.stderr)
-        print(f"{line}\n   {'refused: -W' + refused[1] if refused else 'compiles' if ran.returncode == 0 else ran.stderr}")
+        print(
+            f"{line}\n   {'refused: -W' + refused[1] if refused else 'compiles' if ran.returncode == 0 else ran.stderr}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Ways in which a process that uses the device comes to its end.
 
-    python examples/errors_exit.py              every way, each in a process of its own, and the status it ends with
-    python examples/errors_exit.py after-backward   that one, in this process
+python examples/errors_exit.py              every way, each in a process of its own, and the status it ends with
+python examples/errors_exit.py after-backward   that one, in this process
 """
 
 from __future__ import annotations

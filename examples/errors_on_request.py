@@ -1,6 +1,6 @@
 """Errors on request: each part runs in a process of its own, because some errors stay.
 
-    python examples/errors_on_request.py kernel
+python examples/errors_on_request.py kernel
 """
 
 from __future__ import annotations
@@ -90,13 +90,12 @@ def torch_check(error: int) -> None:
 # LITERALINCLUDE START: errors-allocation-fails
 def allocation() -> None:
     """The driver finds no memory, once or more often."""
-    retries = lambda: torch.accelerator.memory_stats(0)["num_alloc_retries"]  # noqa: E731 - one word for what follows
-    losses = lambda: torch.accelerator.memory_stats(0)["num_ooms"]  # noqa: E731
     for count in (1, 2, 3):
         torch.accelerator.empty_cache()
         inject(ALLOCATION_FAULT, count)
         attempt(f"{count} in a row", lambda: torch.empty(1 << 20, device="openreg"))
-        print("   asked again:", retries(), "given up:", losses())
+        statistics = torch.accelerator.memory_stats(0)
+        print("   asked again:", statistics["num_alloc_retries"], "given up:", statistics["num_ooms"])
     attempt("afterwards", lambda: torch.ones(3, device="openreg").tolist())
 
 
@@ -210,18 +209,18 @@ def wait_for_ever() -> None:
 def signals() -> None:
     """Sends signals to a process that waits for ever."""
     program = [sys.executable, "-W", "ignore", __file__, "wait-quietly"]
-    child = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert child.stdout is not None
-    child.stdout.readline()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        time.sleep(0.2)
-        child.send_signal(number)
-        try:
-            child.wait(1)
-        except subprocess.TimeoutExpired:
-            print(f"{number.name}: it still waits")
-        else:
-            print(f"{number.name}: it has ended, by {signal.Signals(-child.returncode).name}")
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            time.sleep(0.2)
+            child.send_signal(number)
+            try:
+                child.wait(1)
+            except subprocess.TimeoutExpired:
+                print(f"{number.name}: it still waits")
+            else:
+                print(f"{number.name}: it has ended, by {signal.Signals(-child.returncode).name}")
 
 
 def wait_quietly() -> None:

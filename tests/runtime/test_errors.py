@@ -13,8 +13,8 @@ from torch_openreg import _C
 
 FAILED = (
     "orErrorLaunchFailure: a kernel failed; the device runs nothing more until orDeviceReset ({function}: kernel "
-    "'abs' failed on openreg:0: injected fault; the device runs nothing more until orDeviceReset). PyTorch cannot reset "
-    "a device: restart the process"
+    "'abs' failed on openreg:0: injected fault; the device runs nothing more until orDeviceReset). PyTorch cannot "
+    "reset a device: restart the process"
 )
 LOST = (
     "orErrorDeviceLost: the device is lost until orDeviceReset ({function}: openreg:0 is lost (injected fault) until "
@@ -52,7 +52,9 @@ def test_an_error_of_a_call_is_a_runtime_error_and_leaves_no_trace() -> None:
 
 
 def test_too_much_pinned_memory_is_out_of_memory() -> None:
-    with pytest.raises(torch.OutOfMemoryError, match=r"orErrorMemoryAllocation: .*\(orMallocHost: the host has no room"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"orErrorMemoryAllocation: .*\(orMallocHost: the host has no room"
+    ):
         torch.empty(1 << 50, dtype=torch.uint8, pin_memory=True)
     assert torch.ones(2).pin_memory().is_pinned()
 
@@ -91,7 +93,8 @@ def test_a_lost_device_says_so_in_every_call_and_the_other_goes_on(run_process: 
 event = torch.Event("openreg:0"); event.record()
 inject(3)
 for call in (event.query, event.synchronize, lambda: x.abs(), lambda: x.tolist(), lambda: x.to("openreg:1"),
-             lambda: torch.accelerator.synchronize("openreg:0"), lambda: torch.accelerator.get_memory_info("openreg:0")):
+             lambda: torch.accelerator.synchronize("openreg:0"),
+             lambda: torch.accelerator.get_memory_info("openreg:0")):
     attempt(call)
 attempt(torch.accelerator.device_count)
 attempt(lambda: (y + y).tolist())
