@@ -20,7 +20,7 @@ if sys.argv[1:] == ["without-the-device"]:
     # Called after the functions that torch registers, which it does below.
     atexit.register(lambda: print("the driver was started:", torch.openreg.is_initialized()))
 
-import torch  # noqa: E402 - see above
+import torch
 
 KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
 NUMPY_IS_ABSENT = "ignore:Failed to initialize NumPy:UserWarning"

@@ -40,7 +40,7 @@ def attempt(what: str, call: Callable[[], Any]) -> None:
 
 # LITERALINCLUDE START: errors-kernel-fails
 def kernel() -> None:
-    """A kernel fails; when is that seen, and what still works?"""
+    """Lets a kernel fail: when is that seen, and what still works."""
     x = torch.ones(4, device="openreg")
     inject(KERNEL_FAULT)
     attempt("the kernel that fails", lambda: x.abs())
@@ -58,14 +58,14 @@ def kernel() -> None:
 
 # LITERALINCLUDE START: errors-in-a-kernel
 def look_up(index: int, size: int) -> None:
-    """Launches a kernel that checks its index on the device, as a kernel has to that gets the index in device memory."""
+    """Launches a kernel that checks its index, as a kernel must whose index lies in device memory."""
 
     def run(closure: int, message: int, message_bytes: int) -> int:
         text = f"index {index} is out of range for {size} elements".encode()
         ctypes.memmove(message, text, len(text) + 1)
         return 0 if index < size else 1
 
-    look_up.kept = callback = RUN(run)  # type: ignore[attr-defined]  # the driver keeps no reference
+    callback = RUN(run)
     kernel = HostKernel(b"look_up", callback, None, None, 0)
     attempt("launch", lambda: torch_check(driver.orLaunchHostKernel(ctypes.byref(kernel), None)))
     attempt("synchronize", lambda: torch.accelerator.synchronize("openreg"))
@@ -164,7 +164,7 @@ def backward() -> None:
     """Errors on the engine's thread: of Python, of the backend, and of a kernel, which comes later."""
     x = torch.ones(4, device="openreg", requires_grad=True)
     for what, failure in {
-        "a Python error": lambda: {}["absent"],
+        "a Python error": lambda: {"present": 1}["absent"],
         "an argument": lambda: torch.ones(2, device="openreg:7"),
         "a kernel": lambda: inject(KERNEL_FAULT),
     }.items():

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from torch_openreg import openreg
+
 
 # LITERALINCLUDE START: errors-exit-settle
 def settle_autograd_at_exit() -> None:
@@ -22,9 +24,9 @@ def settle_autograd_at_exit() -> None:
 
 
 def _settle() -> None:
-    if not torch.openreg.is_initialized() or not _engine_has_threads():
+    if not openreg.is_initialized() or not _engine_has_threads():
         return
-    for index in range(torch.openreg.device_count()):
+    for index in range(openreg.device_count()):
         # Another thread may be inside a backward that waits for a device which never answers.
         if threading.active_count() == 1 or _is_idle(index):
             _pass_through_engine(index)
@@ -49,7 +51,7 @@ def _pass_through_engine(index: int) -> None:
 
 def _is_idle(index: int) -> bool:
     try:
-        return torch.openreg.current_stream(index).query()
+        return bool(openreg.current_stream(index).query())
     except torch.AcceleratorError:
         return True  # A device that has failed drops its work, and nobody waits for it.
 
