@@ -30,7 +30,8 @@ void destroy_event_of_lost_device() {
 struct ThrowingHandler final : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     const c10::SourceLocation& place = warning.source_location();
-    std::cout << "a warning of " << place.function << ", in line " << place.line << ":\n  " << warning.msg() << '\n';
+    std::cout << "  a warning of " << place.function << ", in line " << place.line << ":\n    " << warning.msg()
+              << '\n';
     throw std::runtime_error("this warning is an error");
   }
 };
@@ -43,7 +44,7 @@ struct ThrowingEvent {
 
 // Runs the function in a process of its own, and prints how that ends.
 void print_end(const char* what, void (*function)()) {
-  std::cout << what << ": " << std::flush;
+  std::cout << what << ":\n" << std::flush;
   const pid_t child = fork();
   if (child == 0) {
     close(STDERR_FILENO);  // the C++ runtime prints the exception there, with a stack trace
@@ -54,18 +55,17 @@ void print_end(const char* what, void (*function)()) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) {
-    std::cout << "killed by " << sigabbrev_np(WTERMSIG(status)) << '\n';
+    std::cout << "  killed by " << sigabbrev_np(WTERMSIG(status)) << '\n';
   } else {
-    std::cout << "exit status " << WEXITSTATUS(status) << '\n';
+    std::cout << "  exit status " << WEXITSTATUS(status) << '\n';
   }
 }
 
 void warn_through_a_handler_that_throws() {
-  std::cout << '\n';
   ThrowingHandler handler;
   const c10::WarningUtils::WarningHandlerGuard guard(&handler);
   destroy_event_of_lost_device();
-  std::cout << "the destructor has returned\n";
+  std::cout << "  the destructor has returned\n";
 }
 
 void throw_in_a_destructor() {
