@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 if sys.argv[1:] == ["without-the-device"]:
     # Called after the functions that torch registers, which it does below.
@@ -169,8 +170,9 @@ def main() -> None:
     if sys.argv[1:]:
         WAYS[sys.argv[1]][0]()
         return
-    for way in WAYS:
-        ran = run(way)
+    with ThreadPoolExecutor(4) as pool:
+        ended = list(pool.map(run, WAYS))
+    for way, ran in zip(WAYS, ended, strict=True):
         print(f"{way}: {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()[-1:])
 
 
