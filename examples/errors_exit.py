@@ -33,6 +33,21 @@ def inject(fault: int) -> None:
     assert driver.orInjectFault(fault, 0, 1) == 0
 
 
+class Waits(torch.autograd.Function):
+    """Its backward waits for the device."""
+
+    @staticmethod
+    def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
+        """Gives the magnitude of x."""
+        return x.abs()
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        """Gives the gradient."""
+        torch.accelerator.synchronize("openreg")
+        return gradient
+
+
 # LITERALINCLUDE START: errors-exit-ways
 class Double(torch.autograd.Function):
     """Twice x. Its backward makes the engine's thread as slow as can be: it runs when no other thread wants to."""
@@ -118,18 +133,8 @@ def beside_a_waiting_thread() -> None:
     time.sleep(0.2)
 
 
-class Waits(Double):
-    """Its backward waits for the device."""
-
-    @staticmethod
-    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
-        """Gives the gradient."""
-        torch.accelerator.synchronize("openreg")
-        return gradient
-
-
 def beside_a_waiting_backward() -> None:
-    """The same, where a thread of the engine waits, and the daemon thread for that."""
+    """The same, where a thread of the engine waits inside a backward, and the daemon thread for that."""
     x = torch.ones(8, device="openreg", requires_grad=True)
     y, gradient = Waits.apply(x), torch.ones(8, device="openreg")
     hang()
