@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 if sys.argv[1:] == ["without-the-device"]:
     # Called after the functions that torch registers, which it does below.
@@ -30,6 +31,21 @@ def inject(fault: int) -> None:
     """Lets the next kernel of device 0 fail, or never end."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     assert driver.orInjectFault(fault, 0, 1) == 0
+
+
+class Waits(torch.autograd.Function):
+    """Its backward waits for the device."""
+
+    @staticmethod
+    def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
+        """Gives the magnitude of x."""
+        return x.abs()
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        """Gives the gradient."""
+        torch.accelerator.synchronize("openreg")
+        return gradient
 
 
 # LITERALINCLUDE START: errors-exit-ways
@@ -117,18 +133,8 @@ def beside_a_waiting_thread() -> None:
     time.sleep(0.2)
 
 
-class Waits(Double):
-    """Its backward waits for the device."""
-
-    @staticmethod
-    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
-        """Gives the gradient."""
-        torch.accelerator.synchronize("openreg")
-        return gradient
-
-
 def beside_a_waiting_backward() -> None:
-    """The same, where a thread of the engine waits, and the daemon thread for that."""
+    """The same, where a thread of the engine waits inside a backward, and the daemon thread for that."""
     x = torch.ones(8, device="openreg", requires_grad=True)
     y, gradient = Waits.apply(x), torch.ones(8, device="openreg")
     hang()
@@ -169,8 +175,9 @@ def main() -> None:
     if sys.argv[1:]:
         WAYS[sys.argv[1]][0]()
         return
-    for way in WAYS:
-        ran = run(way)
+    with ThreadPoolExecutor(4) as pool:
+        ended = list(pool.map(run, WAYS))
+    for way, ran in zip(WAYS, ended, strict=True):
         print(f"{way}: {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()[-1:])
 
 

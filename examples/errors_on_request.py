@@ -260,7 +260,6 @@ if __name__ == "__main__":
         "lost": lost,
         "reset": reset,
         "backward": backward,
-        "hang": hang,
         "wait-for-ever": wait_for_ever,
         "wait-quietly": wait_quietly,
         "signals": signals,

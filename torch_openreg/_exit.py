@@ -12,7 +12,6 @@ import torch
 from torch_openreg import openreg
 
 
-# LITERALINCLUDE START: errors-exit-settle
 def settle_autograd_at_exit() -> None:
     """Waits, when the process ends, until the engine's thread of each device has dropped its last graph.
 
@@ -24,6 +23,7 @@ def settle_autograd_at_exit() -> None:
     atexit.register(_settle)
 
 
+# LITERALINCLUDE START: errors-exit-settle
 def _settle() -> None:
     if not openreg.is_initialized() or not _engine_has_threads():
         return
