@@ -20,11 +20,6 @@ import torch
 
 TORCH = Path(torch.__file__).parent
 
-# Names that the table calls provided and that are not there yet: the chapters that bring them are not merged.
-LATER = {"Event", "Stream", "_get_generator", "current_stream", "default_generators", "default_stream", "empty_cache"}
-LATER |= {"get_rng_state_all", "max_memory_allocated", "mem_get_info", "memory_allocated", "memory_reserved"}
-LATER |= {"memory_stats", "memory_summary", "seed", "seed_all", "set_rng_state_all", "set_stream", "stream"}
-
 
 @dataclass(frozen=True)
 class Row:
@@ -106,7 +101,7 @@ def faults(table: list[Row]) -> Iterator[str]:
         for file in row.files:
             if file not in scan.get(row.name, ()) and row.name.encode() not in (TORCH / file).read_bytes():
                 yield f"{row.name} does not occur in torch/{file}"
-        if hasattr(module, row.name) != (row.state == "provided") and row.name not in LATER:
+        if hasattr(module, row.name) != (row.state == "provided"):
             yield f"{row.name} is {row.state} in the table, and {module.__name__} says otherwise"
 
 

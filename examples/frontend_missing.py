@@ -70,6 +70,11 @@ def forked_state() -> None:
         pass
 
 
+def draw() -> int:
+    """The number of random numbers that an operator of a compiled graph draws, with a state of its own."""
+    return torch.rand(4, device="openreg:0").numel()
+
+
 def device_of_rank() -> int:
     """The device that a process of a distributed program works on, chosen by its rank on the machine."""
     os.environ["LOCAL_RANK"] = "1"
@@ -101,10 +106,10 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("get_device_properties", lambda: _check_balance([0, 1])),
     ("_utils", lambda: torch.serialization._validate_device("openreg", "openreg")),
     ("Scheduling", inductor),
-    ("_get_generator", lambda: get_default_generator(torch.device("openreg:0"))),
-    ("default_generators", lambda: _impl_graphsafe_rng(torch.rand, rng_state=torch.Generator("openreg:0"))),
+    ("_get_generator", lambda: get_default_generator(torch.device("openreg:0")).device),
+    ("default_generators", lambda: _impl_graphsafe_rng(draw, rng_state=torch.Generator("openreg:0"))),
     ("Stream", lambda: FSDPCommContext().lazy_init(torch.device("openreg"))),
-    ("current_stream", lambda: _OverlappingCpuLoader(lambda tensor: tensor)),
+    ("current_stream", lambda: _OverlappingCpuLoader(lambda tensor: tensor).device_type),
     ("empty_cache", lambda: MemoryTracker().start_monitor(torch.nn.Linear(1, 1))),
 ]
 # LITERALINCLUDE END: frontend-missing-calls

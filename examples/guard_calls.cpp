@@ -1,128 +1,129 @@
-// A device guard that notes which of its functions PyTorch calls, and leaves the work to the backend's guard, in whose
-// place it is registered.
+// A guard that stands before the backend's own: it notes which of its members are called, passes the calls on, and can
+// leave a member out, so that PyTorch's own body answers instead. A library for guard_calls.py.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <algorithm>
 #include <mutex>
+#include <set>
 #include <string>
-#include <vector>
 
 namespace {
 
-using Guard = c10::impl::DeviceGuardImplInterface;
+using c10::Device;
+using c10::DeviceIndex;
+using c10::Stream;
+using Interface = c10::impl::DeviceGuardImplInterface;
 
+// Autograd calls from threads of its own.
 std::mutex mutex;
-std::vector<std::string> called;
+std::set<std::string> called;
+std::string left_out;
 
-// LITERALINCLUDE START: guard-calls-noted
-void note(const char* function) {
+void note(const char* member) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (std::find(called.begin(), called.end(), function) == called.end()) {
-    called.emplace_back(function);
-  }
+  called.insert(member);
 }
 
-struct NotingGuard final : Guard {
-  explicit NotingGuard(const Guard& backend) : backend_(backend) {}
+bool has(const char* member) {
+  note(member);
+  const std::lock_guard<std::mutex> lock(mutex);
+  return left_out != member;
+}
 
-  c10::Stream getStream(c10::Device device) const override {
-    note(__func__);
-    return backend_.getStream(device);
+// The members without a body in PyTorch. No backend can leave them out.
+struct Telling : Interface {
+  c10::DeviceType type() const override { return note("type"), guard_.type(); }
+  Device exchangeDevice(Device device) const override { return note("exchangeDevice"), guard_.exchangeDevice(device); }
+  Device getDevice() const override { return note("getDevice"), guard_.getDevice(); }
+  void setDevice(Device device) const override { note("setDevice"), guard_.setDevice(device); }
+  void uncheckedSetDevice(Device device) const noexcept override {
+    note("uncheckedSetDevice"), guard_.uncheckedSetDevice(device);
   }
-  // LITERALINCLUDE END: guard-calls-noted
-  c10::Stream getDefaultStream(c10::Device device) const override {
-    note(__func__);
-    return backend_.getDefaultStream(device);
+  Stream getStream(Device device) const override { return note("getStream"), guard_.getStream(device); }
+  Stream exchangeStream(Stream stream) const override { return note("exchangeStream"), guard_.exchangeStream(stream); }
+  DeviceIndex deviceCount() const noexcept override { return note("deviceCount"), guard_.deviceCount(); }
+
+  // The one that was registered before.
+  const Interface& guard_ = *c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+};
+
+// The members that have one.
+struct Choosing final : Telling {
+  Stream getDefaultStream(Device device) const override {
+    return has("getDefaultStream") ? guard_.getDefaultStream(device) : Interface::getDefaultStream(device);
   }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool high) const override {
-    note(__func__);
-    return backend_.getStreamFromGlobalPool(device, high);
+  // LITERALINCLUDE START: guard-calls-choosing
+  Stream getStreamFromGlobalPool(Device device, bool high) const override {
+    return has("getStreamFromGlobalPool") ? guard_.getStreamFromGlobalPool(device, high)
+                                          : Interface::getStreamFromGlobalPool(device, high);
   }
-  c10::Stream getNewStream(c10::Device device, int priority) const override {
-    note(__func__);
-    return backend_.getNewStream(device, priority);
+  Stream getNewStream(Device device, int priority) const override {
+    return has("getNewStream") ? guard_.getNewStream(device, priority) : Interface::getNewStream(device, priority);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override {
-    note(__func__);
-    return backend_.exchangeStream(stream);
+  // LITERALINCLUDE END: guard-calls-choosing
+  void* getStreamNativeHandle(const Stream stream) const override {
+    return has("getStreamNativeHandle") ? guard_.getStreamNativeHandle(stream)
+                                        : Interface::getStreamNativeHandle(stream);
   }
-  void* getStreamNativeHandle(const c10::Stream stream) const override {
-    note(__func__);
-    return backend_.getStreamNativeHandle(stream);
+  bool queryStream(const Stream& stream) const override {
+    return has("queryStream") ? guard_.queryStream(stream) : Interface::queryStream(stream);
   }
-  bool queryStream(const c10::Stream& stream) const override {
-    note(__func__);
-    return backend_.queryStream(stream);
+  void synchronizeStream(const Stream& stream) const override {
+    has("synchronizeStream") ? guard_.synchronizeStream(stream) : Interface::synchronizeStream(stream);
   }
-  void synchronizeStream(const c10::Stream& stream) const override {
-    note(__func__);
-    backend_.synchronizeStream(stream);
+  bool isStreamCapturing(const Stream& stream) const override {
+    return has("isStreamCapturing") ? guard_.isStreamCapturing(stream) : Interface::isStreamCapturing(stream);
   }
-  bool isStreamCapturing(const c10::Stream& stream) const override {
-    note(__func__);
-    return backend_.isStreamCapturing(stream);
+  void recordDataPtrOnStream(const c10::DataPtr& data, const Stream& stream) const override {
+    has("recordDataPtrOnStream") ? guard_.recordDataPtrOnStream(data, stream)
+                                 : Interface::recordDataPtrOnStream(data, stream);
   }
-  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
-    note(__func__);
-    backend_.recordDataPtrOnStream(data, stream);
+  void record(void** event, const Stream& stream, const DeviceIndex index, const c10::EventFlag flag) const override {
+    has("record") ? guard_.record(event, stream, index, flag) : Interface::record(event, stream, index, flag);
   }
-  void record(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag) const override {
-    note(__func__);
-    backend_.record(event, stream, index, flag);
-  }
-  void block(void* event, const c10::Stream& stream) const override {
-    note(__func__);
-    backend_.block(event, stream);
+  void block(void* event, const Stream& stream) const override {
+    has("block") ? guard_.block(event, stream) : Interface::block(event, stream);
   }
   bool queryEvent(void* event) const override {
-    note(__func__);
-    return backend_.queryEvent(event);
+    return has("queryEvent") ? guard_.queryEvent(event) : Interface::queryEvent(event);
   }
   void synchronizeEvent(void* event) const override {
-    note(__func__);
-    backend_.synchronizeEvent(event);
+    has("synchronizeEvent") ? guard_.synchronizeEvent(event) : Interface::synchronizeEvent(event);
   }
-  double elapsedTime(void* start, void* end, c10::DeviceIndex index) const override {
-    note(__func__);
-    return backend_.elapsedTime(start, end, index);
+  double elapsedTime(void* start, void* end, const DeviceIndex index) const override {
+    return has("elapsedTime") ? guard_.elapsedTime(start, end, index) : Interface::elapsedTime(start, end, index);
   }
-  void destroyEvent(void* event, c10::DeviceIndex index) const noexcept override {
-    note(__func__);
-    backend_.destroyEvent(event, index);
+  void destroyEvent(void* event, const DeviceIndex index) const noexcept override {
+    has("destroyEvent") ? guard_.destroyEvent(event, index) : Interface::destroyEvent(event, index);
   }
-
-  // Nearly every statement calls these; they are left out.
-  c10::DeviceType type() const override { return backend_.type(); }
-  c10::Device exchangeDevice(c10::Device device) const override { return backend_.exchangeDevice(device); }
-  c10::Device getDevice() const override { return backend_.getDevice(); }
-  void setDevice(c10::Device device) const override { backend_.setDevice(device); }
-  void uncheckedSetDevice(c10::Device device) const noexcept override { backend_.uncheckedSetDevice(device); }
-  c10::DeviceIndex deviceCount() const noexcept override { return backend_.deviceCount(); }
-  c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
-    return backend_.getDeviceCapability(device);
+  c10::DeviceCapability getDeviceCapability(Device device) const override {
+    return has("getDeviceCapability") ? guard_.getDeviceCapability(device) : Interface::getDeviceCapability(device);
   }
-  void synchronizeDevice(c10::DeviceIndex index) const override { backend_.synchronizeDevice(index); }
-
- private:
-  const Guard& backend_;
+  void synchronizeDevice(const DeviceIndex index) const override {
+    has("synchronizeDevice") ? guard_.synchronizeDevice(index) : Interface::synchronizeDevice(index);
+  }
 };
 
 }  // namespace
 
-// Called by guard_calls.py.
-extern "C" void start_noting() {
-  const Guard* backend = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
-  c10::impl::registerDeviceGuard(c10::kPrivateUse1, new NotingGuard(*backend));
+// What guard_calls.py calls.
+extern "C" {
+
+void stand_before_the_guard() { c10::impl::registerDeviceGuard(c10::kPrivateUse1, new Choosing()); }
+
+void leave_out(const char* member) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  left_out = member;
 }
 
-// The functions called since the last time, each once, in the order of their first calls. Valid until the next time.
-extern "C" const char* take_notes() {
+// The names of the members that were called since the last time, which are valid until the next.
+const char* calls() {
   static std::string names;
-  names.clear();
   const std::lock_guard<std::mutex> lock(mutex);
+  names.clear();
   for (const std::string& name : called) {
     names += (names.empty() ? "" : ", ") + name;
   }
   called.clear();
   return names.c_str();
+}
 }

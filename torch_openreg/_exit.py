@@ -3,42 +3,66 @@
 from __future__ import annotations
 
 import atexit
-import time
+import contextlib
+import threading
 from pathlib import Path
 
-LONGEST_WAIT = 1.0  # seconds
+import torch
+
+from torch_openreg import openreg
 
 
+# LITERALINCLUDE START: errors-exit-settle
 def settle_autograd_at_exit() -> None:
-    """Waits, when the process ends, until no thread of the autograd engine is at work.
+    """Waits, when the process ends, until the engine's thread of each device has dropped its last graph.
 
     On an accelerator, backward runs on a thread of the engine, and `backward()` returns before that thread has dropped
-    the last of the graph. If the graph holds a Python object and the interpreter is gone by then, CPython (before 3.14)
-    ends the thread inside a C++ destructor, and the process aborts with "terminate called without an active exception".
+    the last of it. That needs the interpreter: PyTorch gives each backward the Python context of its caller. If the
+    interpreter is gone by then, CPython (before 3.14) ends the thread inside a C++ destructor, and the process aborts
+    with "terminate called without an active exception".
     """
     atexit.register(_settle)
 
 
 def _settle() -> None:
-    deadline = time.monotonic() + LONGEST_WAIT
-    quiet_looks = 0
-    # Twice in a row: a thread that waits for the GIL sleeps too, and gets it while this one sleeps between the looks.
-    while _engine_threads() and quiet_looks < 2 and time.monotonic() < deadline:
-        time.sleep(0.001)
-        quiet_looks = 0 if _is_engine_at_work() else quiet_looks + 1
+    if not openreg.is_initialized() or not _engine_has_threads():
+        return
+    for index in range(openreg.device_count()):
+        # Another thread may be inside a backward that waits for a device which never answers.
+        if threading.active_count() == 1 or _is_idle(index):
+            _pass_through_engine(index)
 
 
-def _engine_threads() -> list[Path]:
-    return [task for task in Path("/proc/self/task").iterdir() if _read(task / "comm").startswith("pt_autograd")]
+# LITERALINCLUDE END: errors-exit-settle
 
 
-def _is_engine_at_work() -> bool:
-    # The state is the first field after the name, which stands in parentheses: "R" runs, "S" sleeps.
-    return any(_read(task / "stat").rpartition(")")[2].split()[:1] == ["R"] for task in _engine_threads())
+# LITERALINCLUDE START: errors-exit-pass
+def _pass_through_engine(index: int) -> None:
+    """Runs a backward on the engine's thread, which comes to it when it is done with what it was doing.
+
+    The tensors are empty and the only operator is a view, so that no kernel is launched and nothing waits for the
+    device. The engine is called without `Tensor.backward`, which would leave the thread a Python context once more.
+    """
+    leaf = torch.empty(0, device=torch.device("openreg", index), requires_grad=True)
+    gradient = torch.empty_like(leaf)
+    torch.autograd.Variable._execution_engine.run_backward(
+        (leaf.view(0),), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True
+    )
 
 
-def _read(path: Path) -> str:
+def _is_idle(index: int) -> bool:
     try:
-        return path.read_text()
-    except OSError:  # The thread has ended.
-        return ""
+        return bool(openreg.current_stream(index).query())
+    except torch.AcceleratorError:
+        return True  # A device that has failed drops its work, and nobody waits for it.
+
+
+def _engine_has_threads() -> bool:
+    for name in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # The thread has ended meanwhile.
+            if name.read_text().startswith("pt_autograd"):
+                return True
+    return False
+
+
+# LITERALINCLUDE END: errors-exit-pass

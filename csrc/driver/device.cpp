@@ -26,6 +26,7 @@ orError_t Device::synchronize_with(Wait wait) {
   if (const orError_t error = failure.refuse()) return error;
   const uint64_t resets = failure.resets();
   wait();
+  rest_if_process_is_ending();
   if (resetting_.load() || failure.resets() != resets) {
     return fail(orErrorLaunchFailure, "orDeviceReset of openreg:%d dropped the work that this call waited for", index);
   }

@@ -5,6 +5,7 @@
 #include "process.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 namespace openreg::driver {
 namespace {
 
+pthread_t g_ending_thread;  // set before g_ending
 std::atomic<bool> g_ending{false};
 
 // LITERALINCLUDE START: memory-process-fork
@@ -37,6 +39,7 @@ void after_fork_in_child() {
 void end_workers() {
   Driver* const driver = started_driver();
   if (driver == nullptr) return;  // a forked child has no workers
+  g_ending_thread = pthread_self();
   g_ending.store(true);
   driver->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
   driver->for_each_served_stream([](Stream& stream) { stream.stop_worker(); });
@@ -53,5 +56,11 @@ bool process_is_ending() noexcept { return g_ending.load(); }
 
 bool watch_process_end() noexcept { return std::atexit(end_workers) == 0; }
 // LITERALINCLUDE END: memory-process-end
+
+// LITERALINCLUDE START: errors-exit-rest
+void rest_if_process_is_ending() noexcept {
+  while (process_is_ending() && pthread_equal(g_ending_thread, pthread_self()) == 0) pause();
+}
+// LITERALINCLUDE END: errors-exit-rest
 
 }  // namespace openreg::driver

@@ -12,6 +12,7 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: device-fork-flags
 std::atomic<bool> initialized{false};
 std::atomic<bool> in_bad_fork{false};
 
@@ -21,6 +22,7 @@ void mark_forked_child() {
   in_bad_fork.store(true);
   initialized.store(false);
 }
+// LITERALINCLUDE END: device-fork-flags
 
 // LITERALINCLUDE START: device-driver-start
 c10::DeviceIndex start_driver() {
@@ -32,33 +34,44 @@ c10::DeviceIndex start_driver() {
 }
 // LITERALINCLUDE END: device-driver-start
 
+// LITERALINCLUDE START: device-no-device-warning
+// A program may install a handler that turns warnings into exceptions. This one must not leave a noexcept function.
+void warn_of_no_device(const c10::Error& error) noexcept {
+  try {
+    TORCH_WARN_ONCE("openreg reports no device: ", error.what_without_backtrace());
+  } catch (...) {
+    // The handler has the text.
+  }
+}
+// LITERALINCLUDE END: device-no-device-warning
+
 }  // namespace
 
+// LITERALINCLUDE START: device-count-cached
 c10::DeviceIndex device_count() {
-  if (is_in_bad_fork()) {
-    // The driver knows it too, and its text says what to do instead.
-    int count = 0;
-    check(orGetDeviceCount(&count));
-  }
   // A static whose initialisation throws is initialised again by the next call.
   static const c10::DeviceIndex count = start_driver();
-  return count;
+  // In a forked child the driver refuses to start, with a text that says what to do instead.
+  return is_in_bad_fork() ? start_driver() : count;
 }
 
 c10::DeviceIndex device_count_or_zero() noexcept {
   try {
     return device_count();
   } catch (const c10::Error& error) {
-    TORCH_WARN_ONCE("openreg reports no device: ", error.what_without_backtrace());
+    warn_of_no_device(error);
     return 0;
   }
 }
+// LITERALINCLUDE END: device-count-cached
 
+// LITERALINCLUDE START: device-current
 c10::DeviceIndex current_device() {
   int index = 0;
   check(orGetDevice(&index));
   return static_cast<c10::DeviceIndex>(index);
 }
+// LITERALINCLUDE END: device-current
 
 // LITERALINCLUDE START: device-resolve-index
 c10::DeviceIndex resolve_device_index(int64_t index) {
@@ -94,10 +107,12 @@ void initialize() {
 }
 // LITERALINCLUDE END: device-initialize
 
+// LITERALINCLUDE START: device-synchronize
 void synchronize_device(int64_t index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
   check(orDeviceSynchronize());
 }
+// LITERALINCLUDE END: device-synchronize
 
 bool is_initialized() noexcept { return initialized.load(); }
 

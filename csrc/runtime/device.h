@@ -24,11 +24,13 @@ OPENREG_EXPORT void set_device(int64_t index);
 // Sets the device and returns the one before.
 OPENREG_EXPORT c10::DeviceIndex exchange_device(int64_t index);
 
+// LITERALINCLUDE START: device-contract
 // Returns the index, or the current device for -1, which is what PyTorch passes for "openreg" without an index.
 // Takes more than the eight bits that PyTorch has for an index, so that a number too large for them is named, and not
 // cut off to that of another device.
 // Throws: an error that names the valid range.
 OPENREG_EXPORT c10::DeviceIndex resolve_device_index(int64_t index);
+// LITERALINCLUDE END: device-contract
 
 // Waits for all work of the device and raises the error of a kernel that failed.
 OPENREG_EXPORT void synchronize_device(int64_t index);

@@ -8,6 +8,11 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: errors-describe
+c10::SourceLocation location_of(const std::source_location& where) {
+  return {where.function_name(), where.file_name(), where.line()};
+}
+
 std::string describe(orError_t error) {
   std::string text = std::string(orGetErrorName(error)) + ": " + orGetErrorString(error);
   if (const std::string detail = orGetErrorDetail(); !detail.empty()) {
@@ -15,8 +20,12 @@ std::string describe(orError_t error) {
   }
   // Reported is cleared, so that it is not taken for the error of a later call. Errors that stay do so in the driver.
   static_cast<void>(orGetLastError());
+  if (error == orErrorLaunchFailure || error == orErrorDeviceLost) {
+    text += ". PyTorch cannot reset a device: restart the process";
+  }
   return text;
 }
+// LITERALINCLUDE END: errors-describe
 
 }  // namespace
 
@@ -25,7 +34,7 @@ void check(orError_t error, std::source_location where) {
   if (C10_LIKELY(error == orSuccess)) {
     return;
   }
-  const c10::SourceLocation location{where.function_name(), where.file_name(), where.line()};
+  const c10::SourceLocation location = location_of(where);
   const std::string text = describe(error);
   switch (error) {
     case orErrorMemoryAllocation:
@@ -41,6 +50,7 @@ void check(orError_t error, std::source_location where) {
 }
 // LITERALINCLUDE END: driver-error-check
 
+// LITERALINCLUDE START: errors-query-and-warn
 bool is_finished(orError_t query, std::source_location where) {
   if (query == orErrorNotReady) {
     return false;
@@ -49,15 +59,15 @@ bool is_finished(orError_t query, std::source_location where) {
   return true;
 }
 
-void warn(orError_t error) noexcept {
+void warn(orError_t error, std::source_location where) noexcept {
   if (error != orSuccess) {
     try {
-      TORCH_WARN(describe(error));
+      c10::warn({c10::UserWarning(), location_of(where), describe(error), false});
     } catch (...) {
-      // A warning that Python turns into an exception cannot leave a noexcept function; the text is already printed
-      // or recorded by the warning handler.
+      // PyTorch's own handlers keep or print the text and return. Another one may throw, but not through here.
     }
   }
 }
+// LITERALINCLUDE END: errors-query-and-warn
 
 }  // namespace openreg

@@ -10,15 +10,18 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: errors-contract
 // Throws: torch.OutOfMemoryError for orErrorMemoryAllocation, torch.AcceleratorError (with the driver's code) for a
 // failed kernel or a lost device, NotImplementedError for orErrorNotSupported, RuntimeError for the rest. The text is
-// the driver's own, which names what was asked, what was given and what is valid.
+// the driver's own, which names what was asked, what was given and what is valid. With TORCH_SHOW_CPP_STACKTRACES=1
+// it is followed by the place of the call.
 void check(orError_t error, std::source_location where = std::source_location::current());
 
 // For queries: whether the work has finished. Throws: as check, for every answer but orSuccess and orErrorNotReady.
 bool is_finished(orError_t query, std::source_location where = std::source_location::current());
 
-// For destructors and noexcept functions: reports the same text as a warning.
-void warn(orError_t error) noexcept;
+// For destructors and noexcept functions: reports the same text, and the place of the call, as a warning.
+void warn(orError_t error, std::source_location where = std::source_location::current()) noexcept;
+// LITERALINCLUDE END: errors-contract
 
 }  // namespace openreg

@@ -15,6 +15,10 @@
 namespace openreg {
 namespace {
 
+// As in torch.Stream(priority=...): a lower number is served first.
+constexpr int kNormalPriority = 0;
+constexpr int kHighPriority = -1;
+
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
 
@@ -36,11 +40,12 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   // LITERALINCLUDE END: guard-devices
 
   // LITERALINCLUDE START: guard-capability
-  // Every dtype whose kernels the CPU fallback can run. PyTorch's default would claim the quantized and bit types too.
+  // The dtypes that can be allocated and converted into one another, which is what PyTorch wants to know. What is
+  // default constructed would claim all there are.
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
     static_cast<void>(resolve_device_index(device.index()));
     c10::DeviceCapability capability;
-    capability.capability_data.capability_bits = 0;
+    capability.capability_data = {};
     auto& types = capability.capability_data.supported_scalar_types;
     types.has_Bool = types.has_Byte = types.has_Char = types.has_Short = types.has_Int = types.has_Long = 1;
     types.has_UInt16 = types.has_UInt32 = types.has_UInt64 = 1;
@@ -56,7 +61,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override { return default_stream(device.index()); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool isHighPriority) const override {
-    return stream_from_pool(device.index(), isHighPriority ? -1 : 0);
+    return stream_from_pool(device.index(), isHighPriority ? kHighPriority : kNormalPriority);
   }
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     return stream_from_pool(device.index(), priority);

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.runtime.busy import sleep_on
 
 VALID_RANGE = r"device index 9 was asked for, but the valid indices are 0 to 1"
 
@@ -42,6 +43,47 @@ def test_device_context_restores_the_device_also_after_an_exception() -> None:
     assert torch.openreg.current_device() == 0
 
 
+def test_a_device_context_without_a_device_restores_nothing() -> None:
+    torch.openreg.set_device(1)
+    for nothing in (None, -1, "openreg"):
+        with torch.openreg.device(nothing):
+            assert torch.openreg.current_device() == 1
+            torch.openreg.set_device(0)
+        assert torch.openreg.current_device() == 0
+        torch.openreg.set_device(1)
+    torch.openreg.device(0).__exit__()
+    assert torch.openreg.current_device() == 1
+
+
+def test_a_device_context_can_be_entered_again() -> None:
+    context = torch.openreg.device(1)
+    for before in (0, 1, 0):
+        torch.openreg.set_device(before)
+        with context:
+            assert torch.openreg.current_device() == 1
+        assert torch.openreg.current_device() == before
+
+
+def test_accelerator_and_device_module_agree() -> None:
+    torch.accelerator.set_device_index(1)
+    assert torch.openreg.current_device() == torch.accelerator.current_device_index() == 1
+    with torch.accelerator.device_index(0):
+        assert torch.openreg.current_device() == 0
+    torch.accelerator.set_stream(torch.Stream("openreg:0"))
+    assert torch.openreg.current_device() == 0
+    torch.accelerator.set_stream(torch.openreg.default_stream(0))
+
+
+def test_synchronize_waits_for_the_device_that_is_named() -> None:
+    stream = torch.accelerator.current_stream(1)
+    sleep_on(stream, 200)
+    torch.openreg.synchronize()
+    assert not stream.query()
+    torch.openreg.synchronize("openreg:1")
+    assert stream.query()
+    assert torch.openreg.current_device() == 0
+
+
 def test_the_current_device_belongs_to_the_thread() -> None:
     seen: list[int] = []
     torch.openreg.set_device(1)
@@ -60,6 +102,14 @@ def test_the_current_device_belongs_to_the_thread() -> None:
         lambda: torch.openreg.set_device(9),
         lambda: torch.openreg.synchronize(9),
         lambda: torch.openreg.device(9).__enter__(),
+        lambda: torch.openreg.get_device_properties(9),
+        lambda: torch.accelerator.synchronize(9),
+        lambda: torch.accelerator.current_stream(9),
+        lambda: torch.accelerator.get_device_capability(9),
+        lambda: torch.accelerator.device_index(9).__enter__(),
+        lambda: torch.accelerator.memory_stats(9),
+        lambda: torch.Stream("openreg:9"),
+        lambda: torch.UntypedStorage(4, device="openreg:9"),
         lambda: torch.accelerator.set_device_index(9),
         lambda: torch.Generator("openreg:9"),
         lambda: torch.openreg.get_rng_state("openreg:9"),
@@ -139,6 +189,62 @@ def test_a_forked_child_gets_an_error_and_does_not_hang(run_process: RunProcess)
         """
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_backward_on_the_cpu_starts_the_driver_and_so_forbids_a_fork(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        torch.ones(1, requires_grad=True).sum().backward()
+        assert not torch.openreg.is_initialized()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                torch.ones(2, device="openreg")
+            except RuntimeError as error:
+                os._exit("spawn" not in str(error))
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_child_of_a_user_counts_no_devices_and_is_warned_once(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, sys, torch
+        torch.openreg.set_device(1)
+        if (pid := os.fork()) == 0:
+            assert torch.openreg.device_count() == torch.openreg.device_count() == 0
+            assert not torch.openreg.is_available()
+            assert torch.accelerator.memory_stats(0) == {}
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert torch.openreg.device_count() == 2
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("openreg reports no device: orErrorForked: ") == 1
+
+
+def test_one_device_is_available(run_process: RunProcess) -> None:
+    done = run_process("import torch; assert torch.openreg.is_available()", OPENREG_DEVICE_COUNT="1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_that_cannot_start_is_asked_again(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        assert torch.openreg.device_count() == 0
+        os.environ["OPENREG_DEVICE_COUNT"] = "3"
+        assert torch.openreg.device_count() == 3
+        """,
+        OPENREG_DEVICE_COUNT="none",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("openreg reports no device: orErrorInitialization: ") == 1
 
 
 def test_a_child_forked_before_the_first_use_works(run_process: RunProcess) -> None:

@@ -1,20 +1,343 @@
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 import torch
 
+from docs._ext import headers
+from tests.conftest import RunProcess
+from tests.runtime.busy import sleep_on
 
-def test_capability_lists_what_runs() -> None:
-    supported = torch.accelerator.get_device_capability("openreg:0")["supported_dtypes"]
-    assert {torch.float32, torch.bfloat16, torch.complex64, torch.bool, torch.int64} <= supported
-    assert not {torch.qint8, torch.quint4x2} & supported
-    for dtype in supported:
-        assert torch.zeros(3, dtype=dtype).to("openreg").cpu().dtype == dtype
+Probe = Callable[..., str]
+TORCH = Path(torch.__file__).parent
+HEADER = TORCH / "include" / "c10" / "core" / "impl" / "DeviceGuardImplInterface.h"
+SOURCE = Path(__file__).with_name("guard_probe.cpp")
+
+
+def out_of_range(index: int) -> str:
+    return (
+        f"openreg: device index {index} was asked for, but the valid indices are 0 to 1 "
+        "(OPENREG_DEVICE_COUNT sets the number of devices)"
+    )
+
+
+@pytest.fixture(autouse=True)
+def first_device() -> None:
+    torch.openreg.set_device(0)
+    torch.openreg.init()
+
+
+@pytest.fixture(scope="module")
+def probe_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("guard") / "guard_probe.so"
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-shared", "-fPIC", "-isystem", str(TORCH / "include")]
+    subprocess.run([*compiler, str(SOURCE), "-o", str(library), f"-L{TORCH / 'lib'}", "-lc10"], check=True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def probe(probe_library: Path) -> Probe:
+    """Calls a member: `probe(name, index, number)`, where the number is a stream's id, a priority, or an event."""
+    function = ctypes.CDLL(str(probe_library)).probe
+    function.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+    function.restype = ctypes.c_char_p
+
+    def call(name: str, index: int = 0, number: int = 0, owner: str = "registered") -> str:
+        return str(function(owner.encode(), name.encode(), index, number).decode())
+
+    return call
+
+
+def test_the_probe_calls_every_member() -> None:
+    declared = headers.virtual_methods(HEADER.read_text(encoding="utf-8"), "DeviceGuardImplInterface")
+    probed = SOURCE.read_text(encoding="utf-8")
+    assert len({method.name for method in declared}) == 24
+    assert [method.name for method in declared if f'{{"{method.name}",' not in probed] == []
+
+
+# Devices.
+
+
+def test_the_members_that_switch_devices(probe: Probe) -> None:
+    assert probe("type") == "openreg"
+    assert probe("deviceCount") == "2"
+    assert probe("getDevice") == "openreg:0"
+    assert probe("exchangeDevice", 1) == "openreg:0"
+    assert probe("getDevice") == "openreg:1" == f"openreg:{torch.openreg.current_device()}"
+    assert probe("exchangeDevice", 1) == "openreg:1"
+    assert probe("exchangeDevice", -1) == "openreg:1"
+    assert probe("setDevice", -1) == "done"
+    assert probe("getDevice") == "openreg:1"
+    assert probe("setDevice", 0) == "done"
+    assert probe("getDevice") == "openreg:0"
+    assert probe("uncheckedSetDevice", 1) == "done"
+    assert probe("getDevice") == "openreg:1"
+
+
+def test_guards(probe: Probe) -> None:
+    assert probe("DeviceGuard", 1) == "openreg:0 openreg:1"
+    assert probe("DeviceGuard", -1) == "openreg:0 openreg:0"
+    assert probe("OptionalDeviceGuard", 1) == "false openreg:1"
+    assert probe("getDevice") == "openreg:0"
+
+
+def test_each_thread_has_its_own_device(probe: Probe) -> None:
+    answers: list[str] = []
+
+    def work() -> None:
+        answers.extend((probe("getDevice"), probe("setDevice", 1), probe("getDevice")))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert answers == ["openreg:0", "done", "openreg:1"]
+    assert probe("getDevice") == "openreg:0"
+
+
+@pytest.mark.parametrize("index", [2, 9, 127])
+@pytest.mark.parametrize(
+    "member",
+    [
+        "exchangeDevice",
+        "setDevice",
+        "synchronizeDevice",
+        "getDeviceCapability",
+        "getStream",
+        "getDefaultStream",
+        "getNewStream",
+        "getStreamFromGlobalPool",
+        "exchangeStream",
+        "getStreamNativeHandle",
+        "queryStream",
+        "synchronizeStream",
+        "record",
+        "DeviceGuard",
+        "OptionalDeviceGuard",
+    ],
+)
+def test_an_index_out_of_range_is_refused(probe: Probe, member: str, index: int) -> None:
+    assert probe(member, index) == out_of_range(index)
+    assert probe("getDevice") == "openreg:0"
+
+
+def test_synchronize_device_waits_for_that_device(probe: Probe) -> None:
+    stream = torch.accelerator.current_stream(1)
+    sleep_on(stream, 200)
+    assert probe("synchronizeDevice", 0) == "done"
+    assert not stream.query()
+    assert probe("synchronizeDevice", 1) == "done"
+    assert stream.query()
+    assert probe("getDevice") == "openreg:0"
 
 
 def test_synchronize_every_way() -> None:
     torch.openreg.synchronize()
     torch.openreg.synchronize("openreg:1")
     torch.accelerator.synchronize()
+    torch.accelerator.synchronize("openreg:1")
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real", "ignore:ComplexHalf support is experimental")
+def test_capability_lists_what_can_be_converted(probe: Probe) -> None:
+    supported = torch.accelerator.get_device_capability("openreg:0")["supported_dtypes"]
+    assert probe("getDeviceCapability", 1) == str(len(supported)) == "21"
+    for one in supported:
+        tensor = torch.ones(3, dtype=one).to("openreg")
+        for other in supported:
+            assert torch.equal(tensor.to(other).cpu().to(torch.complex128), torch.ones(3, dtype=torch.complex128))
+
+
+def test_what_cannot_be_converted_is_not_in_the_capability() -> None:
+    supported = torch.accelerator.get_device_capability("openreg:0")["supported_dtypes"]
+    dtypes = {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+    for dtype in dtypes - supported:
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            torch.ones(3).to(dtype)
+
+
+# Streams.
+
+
+def test_the_members_that_give_streams(probe: Probe) -> None:
+    assert probe("getStream", 1) == probe("getDefaultStream", 1) == "openreg:1 0"
+    assert probe("getStream", -1) == "openreg:0 0"
+    device, identity = probe("getNewStream", 1).split()
+    assert device == "openreg:1"
+    assert probe("exchangeStream", 1, int(identity)) == "openreg:1 0"
+    assert probe("getStream", 1) == f"openreg:1 {identity}"
+    assert probe("getDefaultStream", 1) == "openreg:1 0"
+    assert probe("getStream", 0) == "openreg:0 0"
+    assert probe("getDevice") == "openreg:0"
+    assert probe("exchangeStream", 1, 0) == f"openreg:1 {identity}"
+
+
+def test_the_pools_of_the_priorities_are_two(probe: Probe) -> None:
+    normal = {probe("getStreamFromGlobalPool", 1, 0) for _ in range(40)}
+    high = {probe("getStreamFromGlobalPool", 1, 1) for _ in range(40)}
+    assert len(normal) == len(high) == 32
+    assert not normal & high
+    assert probe("getNewStream", 1, -1) in high
+    assert probe("getNewStream", 1, 0) in normal
+
+
+def test_the_members_that_ask_a_stream(probe: Probe) -> None:
+    stream = torch.Stream("openreg:1")
+    assert probe("getStreamNativeHandle", 1, stream.stream_id) == str(stream.native_handle)
+    assert int(probe("getStreamNativeHandle", 1, 0)) > 0
+    assert probe("isStreamCapturing", 1, stream.stream_id) == "false"
+    sleep_on(stream, 200)
+    assert probe("queryStream", 1, stream.stream_id) == "false"
+    assert probe("synchronizeStream", 1, stream.stream_id) == "done"
+    assert probe("queryStream", 1, stream.stream_id) == "true"
+    assert probe("recordDataPtrOnStream", 1, stream.stream_id) == "done"
+
+
+def test_a_stream_that_does_not_exist_is_refused(probe: Probe) -> None:
+    for member in ("exchangeStream", "getStreamNativeHandle", "queryStream", "synchronizeStream"):
+        assert probe(member, 1, 12345).startswith("orErrorInvalidHandle: the stream, event or kernel does not exist")
+    stream = torch.Stream("openreg:1")
+    wrong = f"openreg: stream {stream.stream_id} on device openreg:0 does not exist: a stream of openreg:1 has this id"
+    assert probe("queryStream", 0, stream.stream_id) == wrong
+
+
+# Events.
+
+
+def test_the_members_of_events(probe: Probe) -> None:
+    stream = torch.accelerator.current_stream(1)
+    start = int(probe("record", 1))
+    assert probe("queryEvent", 0, start) == "true"
+    sleep_on(stream, 200)
+    end = int(probe("record", 1))
+    assert probe("queryEvent", 0, end) == "false"
+    other = torch.accelerator.current_stream(0)
+    assert probe("block", 0, end) == "done"
+    sleep_on(other, 0)
+    assert not other.query()
+    assert probe("synchronizeEvent", 0, end) == "done"
+    assert probe("queryEvent", 0, end) == "true"
+    torch.accelerator.synchronize(0)
+    assert probe("elapsedTime", 1, start) == "true"
+    for event in (start, end):
+        assert probe("destroyEvent", 1, event) == "done"
+        assert probe("queryEvent", 1, event).startswith("orErrorInvalidHandle")
+
+
+def test_an_event_that_was_never_recorded(probe: Probe) -> None:
+    assert probe("queryEvent") == "true"
+    assert probe("synchronizeEvent") == probe("block", 1) == probe("destroyEvent") == "done"
+    assert probe("elapsedTime").startswith("openreg: elapsed_time needs two events that have been recorded")
+
+
+# What must not throw.
+
+
+def test_noexcept_members_warn(probe: Probe) -> None:
+    refused = "done; warning: orErrorInvalidDevice: no device has this index (orSetDevice: device {} does not exist; "
+    for index in (9, -1):
+        assert probe("uncheckedSetDevice", index).startswith(refused.format(index))
+    assert probe("getDevice") == "openreg:0"
+    assert probe("destroyEvent", 0, 12345).startswith("done; warning: orErrorInvalidHandle: ")
+
+
+PROBE = """
+import ctypes, os, sys, torch
+function = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else os.environ["PROBE"]).probe
+function.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+function.restype = ctypes.c_char_p
+def probe(name, index=0, number=0):
+    return function(b"registered", name.encode(), index, number).decode()
+"""
+
+
+def test_noexcept_members_in_a_forked_child(run_process: RunProcess, probe_library: Path) -> None:
+    done = run_process(
+        PROBE
+        + """
+torch.openreg.set_device(1)
+event = int(probe("record", 1))
+if (child := os.fork()) == 0:
+    print(probe("uncheckedSetDevice", 0), probe("destroyEvent", 1, event), probe("getDevice"))
+    print(probe("deviceCount"))
+    for member in ("setDevice", "synchronizeDevice", "getStream", "getDeviceCapability", "record"):
+        print(probe(member, 1))
+    sys.stdout.flush()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(probe("queryEvent", 1, event), probe("getDevice"))
+""",
+        PROBE=str(probe_library),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "done done openreg:1"
+    assert lines[1].startswith("0; warning: openreg reports no device: orErrorForked: ")
+    assert [line.partition(":")[0] for line in lines[2:-1]] == ["orErrorForked"] * 5
+    assert lines[-1] == "true openreg:1"
+
+
+def test_device_count_without_a_driver(run_process: RunProcess, probe_library: Path) -> None:
+    done = run_process(
+        PROBE
+        + """
+print(probe("deviceCount"))
+print(probe("setDevice", 0))
+os.environ["OPENREG_DEVICE_COUNT"] = "3"
+print(probe("deviceCount"), probe("getDevice"))
+""",
+        PROBE=str(probe_library),
+        OPENREG_DEVICE_COUNT="none",
+    )
+    reason = (
+        "orErrorInitialization: the driver could not start (orGetDeviceCount: OPENREG_DEVICE_COUNT is 'none'; "
+        "valid is a number from 1 to 16)"
+    )
+    assert done.stdout.splitlines() == [
+        f"0; warning: openreg reports no device: {reason}",
+        reason,
+        "3 openreg:0",
+    ], done.stderr
+
+
+# What a backend gets for a member that it leaves out.
+
+
+@pytest.mark.parametrize(
+    ("member", "answer"),
+    [
+        ("getDefaultStream", "Backend doesn't support acquiring a default stream."),
+        ("getStreamFromGlobalPool", "Backend doesn't support acquiring a stream from pool."),
+        ("getNewStream", "Backend doesn't support create a new Stream."),
+        ("getStreamNativeHandle", "Backend doesn't support getting stream native handle."),
+        ("queryStream", "Backend doesn't support querying streams."),
+        ("synchronizeStream", "Backend doesn't support synchronizing streams."),
+        ("isStreamCapturing", "false"),
+        ("recordDataPtrOnStream", "done"),
+        ("record", "Backend doesn't support events."),
+        ("block", "Backend doesn't support events."),
+        ("queryEvent", "Backend doesn't support events."),
+        ("synchronizeEvent", "Backend doesn't support synchronizing events."),
+        ("destroyEvent", "done"),
+        ("getDeviceCapability", "Backend doesn't support getting device capabilities."),
+        ("synchronizeDevice", "Backend doesn't support synchronizing all streams on device."),
+    ],
+)
+def test_a_member_that_is_left_out(probe: Probe, member: str, answer: str) -> None:
+    assert probe(member, owner="bare") == answer
+
+
+def test_without_a_guard_the_message_names_the_device_type(run_process: RunProcess) -> None:
+    done = run_process("import torch; torch.Stream('privateuseone')", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.stderr.endswith("RuntimeError: PyTorch is not linked with support for privateuseone devices\n")
+
+
+# Autograd.
 
 
 def test_backward_across_devices() -> None:
@@ -23,3 +346,20 @@ def test_backward_across_devices() -> None:
     (y.sum() * 2).backward()
     expected = torch.autograd.grad(((x * 3).exp().sum() * 2), x)[0]
     torch.testing.assert_close(x.grad, expected)
+
+
+def test_autograd_has_a_thread_for_each_device() -> None:
+    seen: dict[str, tuple[int, int]] = {}
+
+    def look(tensor: torch.Tensor) -> None:
+        def hook(gradient: torch.Tensor) -> None:
+            seen[str(gradient.device)] = torch.openreg.current_device(), threading.get_ident()
+
+        tensor.register_hook(hook)
+
+    first, second = (torch.ones(3, device=f"openreg:{index}", requires_grad=True) for index in (0, 1))
+    look(first)
+    look(second)
+    (first.to("openreg:1") * second).sum().backward()
+    assert {name: device for name, (device, _) in seen.items()} == {"openreg:0": 0, "openreg:1": 1}
+    assert len({threading.get_ident(), *(thread for _, thread in seen.values())}) == 3

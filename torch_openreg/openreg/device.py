@@ -63,8 +63,7 @@ class device:  # noqa: N801 - the spelling that torch.cuda.device set
         self._previous = _C._exchange_device(self._index) if self._index >= 0 else -1
 
     def __exit__(self, *_: Any) -> None:
-        if self._previous >= 0:
-            _C._set_device(self._previous)
+        _C._set_device(self._previous)  # -1 is the current device: nothing changes
 
 
 def _index(device: torch.device | int | str | None) -> int:

@@ -1,0 +1,64 @@
+"""What a forked child may ask, when its parent has used the devices, and when the parent has used the CPU alone.
+
+python examples/device_fork.py
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+
+import torch
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+
+
+def tell(call: str) -> None:
+    """Makes a call and prints what came of it."""
+    try:
+        print(f"{call}\n    {eval(call)}", flush=True)
+    except RuntimeError as error:
+        print(f"{call}\n    {error}", flush=True)
+
+
+def in_a_child(run: Callable[[], None]) -> None:
+    """Runs a function in a forked child."""
+    if (child := os.fork()) == 0:
+        run()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def of_a_user() -> None:
+    """What a child is told, whose parent has used the devices."""
+    print("the parent has used openreg:1")
+    tell("torch.openreg._is_in_bad_fork()")
+    tell("torch.openreg.is_initialized()")
+    tell("torch.openreg.device_count()")
+    tell("torch.openreg.is_available()")
+    tell("len(torch.accelerator.memory_stats(0))")
+    tell("torch._C._accelerator_hooks_get_current_device()")
+    tell("torch._C._accelerator_hooks_set_current_device(1)")
+    tell("torch._C._accelerator_hooks_set_current_device(0)")
+
+
+def of_nobody() -> None:
+    """What a child is told, whose parent has computed a gradient on the CPU."""
+    print("the parent has called backward() on the CPU")
+    tell('torch.ones(1, device="openreg")')
+
+
+def main() -> None:
+    """Forks three times."""
+    in_a_child(lambda: tell('torch.ones(1, device="openreg")'))
+    torch.ones(1, requires_grad=True).sum().backward()
+    in_a_child(of_nobody)
+    torch.openreg.set_device(1)
+    tell("len(torch.accelerator.memory_stats(0)) > 0")
+    in_a_child(of_a_user)
+    tell("torch.openreg.device_count()")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Ways in which a process that uses the device comes to its end.
+
+python examples/errors_exit.py              every way, each in a process of its own, and the status it ends with
+python examples/errors_exit.py after-backward   that one, in this process
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+if sys.argv[1:] == ["without-the-device"]:
+    # Called after the functions that torch registers, which it does below.
+    atexit.register(lambda: print("the driver was started:", torch.openreg.is_initialized()))
+
+import torch
+
+KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
+NUMPY_IS_ABSENT = "ignore:Failed to initialize NumPy:UserWarning"
+
+
+def inject(fault: int) -> None:
+    """Lets the next kernel of device 0 fail, or never end."""
+    driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
+    assert driver.orInjectFault(fault, 0, 1) == 0
+
+
+# LITERALINCLUDE START: errors-exit-ways
+class Double(torch.autograd.Function):
+    """Twice x. Its backward makes the engine's thread as slow as can be: it runs when no other thread wants to."""
+
+    @staticmethod
+    def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
+        """Gives twice x."""
+        return x.abs() * 2
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        """Gives twice the gradient."""
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+        return gradient * 2
+
+
+def after_backward() -> None:
+    """Ends as soon as backward has returned, while the engine's thread still holds the last of the graph."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one processor for both threads
+    x = torch.ones(8, device="openreg", requires_grad=True)
+    Double.apply(x).sum().backward()
+
+
+def with_queued_work() -> None:
+    """Ends with an hour of work queued."""
+    x = torch.ones(1 << 20, device="openreg")
+    torch.openreg._sleep(3600 * 10**9)
+    x.abs()
+
+
+def with_a_hanging_kernel() -> None:
+    """Ends while a kernel runs that never will, and right after a backward, too."""
+    after_backward()
+    hang()
+
+
+def hang() -> None:
+    """Lets a kernel hang."""
+    x = torch.empty(8, device="openreg")
+    inject(HANG_FAULT)
+    x.abs()
+
+
+def with_a_failed_kernel() -> None:
+    """Ends after a failure that nobody has asked for, beside a thread that does nothing."""
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    after_backward()
+    inject(KERNEL_FAULT)
+    torch.empty(8, device="openreg").abs()
+
+
+def with_an_exception() -> None:
+    """Ends with the traceback of the failure."""
+    with_a_failed_kernel()
+    torch.accelerator.synchronize("openreg")
+
+
+def by_os_exit() -> None:
+    """Ends at once, without any function that was registered for the end."""
+    hang()
+    os._exit(3)
+
+
+def by_sigterm() -> None:
+    """Is ended by another process, while it waits for a kernel that hangs."""
+    hang()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    torch.accelerator.synchronize("openreg")
+
+
+def from_a_thread() -> None:
+    """Ends right after a thread other than the main one has run a backward, beside one that does nothing."""
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    thread = threading.Thread(target=after_backward)
+    thread.start()
+    thread.join()
+
+
+def beside_a_waiting_thread() -> None:
+    """Ends while a daemon thread waits for a kernel that hangs: nobody waits for such a thread at the end."""
+    hang()
+    threading.Thread(target=torch.accelerator.synchronize, args=("openreg",), daemon=True).start()
+    time.sleep(0.2)
+
+
+class Waits(Double):
+    """Its backward waits for the device."""
+
+    @staticmethod
+    def backward(context: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+        """Gives the gradient."""
+        torch.accelerator.synchronize("openreg")
+        return gradient
+
+
+def beside_a_waiting_backward() -> None:
+    """The same, where a thread of the engine waits, and the daemon thread for that."""
+    x = torch.ones(8, device="openreg", requires_grad=True)
+    y, gradient = Waits.apply(x), torch.ones(8, device="openreg")
+    hang()
+    threading.Thread(target=y.backward, args=(gradient,), daemon=True).start()
+    time.sleep(0.2)
+
+
+def without_the_device() -> None:
+    """Ends after a backward on the CPU; nothing is to start the driver now."""
+    torch.ones(8, requires_grad=True).sum().backward()
+
+
+# LITERALINCLUDE END: errors-exit-ways
+
+WAYS: dict[str, tuple[Callable[[], None], int]] = {
+    "after-backward": (after_backward, 0),
+    "with-queued-work": (with_queued_work, 0),
+    "with-a-hanging-kernel": (with_a_hanging_kernel, 0),
+    "with-a-failed-kernel": (with_a_failed_kernel, 0),
+    "with-an-exception": (with_an_exception, 1),
+    "by-os-exit": (by_os_exit, 3),
+    "by-sigterm": (by_sigterm, -signal.SIGTERM),
+    "from-a-thread": (from_a_thread, 0),
+    "beside-a-waiting-thread": (beside_a_waiting_thread, 0),
+    "beside-a-waiting-backward": (beside_a_waiting_backward, 0),
+    "without-the-device": (without_the_device, 0),
+}
+
+
+def run(way: str) -> subprocess.CompletedProcess[str]:
+    """Ends a fresh process in that way. A process that has not ended after a minute is killed."""
+    command = [sys.executable, "-W", "error", "-W", NUMPY_IS_ABSENT, __file__, way]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def main() -> None:
+    """Runs one way here, or each in a process of its own."""
+    if sys.argv[1:]:
+        WAYS[sys.argv[1]][0]()
+        return
+    for way in WAYS:
+        ran = run(way)
+        print(f"{way}: {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()[-1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""Errors on request: each part runs in a process of its own, because some errors stay.
+
+python examples/errors_on_request.py kernel
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from driver_errors import RUN, HostKernel  # type: ignore[import-not-found]  # beside this script
+
+driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
+ALLOCATION_FAULT, KERNEL_FAULT, HANG_FAULT, LOST_FAULT = range(4)  # orFault_t of openreg_faults.h
+
+
+def inject(fault: int, count: int = 1) -> None:
+    """Orders a fault of device 0."""
+    assert driver.orInjectFault(fault, 0, count) == 0
+
+
+def attempt(what: str, call: Callable[[], Any]) -> None:
+    """Makes a call and prints how it ends: its value, or the class, code and text of the error."""
+    try:
+        value = call()
+    except Exception as error:
+        code = getattr(error, "error_code", "")
+        print(f"{what}: {type(error).__name__} {code}".rstrip() + f"\n   {str(error).splitlines()[0]}")
+    else:
+        print(f"{what}: {value if isinstance(value, (bool, int, list)) else 'no error'}")
+
+
+# LITERALINCLUDE START: errors-kernel-fails
+def kernel() -> None:
+    """Lets a kernel fail: when is that seen, and what still works."""
+    x = torch.ones(4, device="openreg")
+    inject(KERNEL_FAULT)
+    attempt("the kernel that fails", lambda: x.abs())
+    attempt("the next", lambda: x.abs())
+    attempt("a copy to the host", lambda: x.tolist())
+    attempt("another kernel", lambda: x.abs())
+    attempt("new memory", lambda: torch.empty(1 << 24, device="openreg"))
+    attempt("a view", lambda: x[1:])
+    attempt("its shape", lambda: x.numel())
+    attempt("the other device", lambda: torch.ones(2, device="openreg:1").tolist())
+
+
+# LITERALINCLUDE END: errors-kernel-fails
+
+
+# LITERALINCLUDE START: errors-in-a-kernel
+def look_up(index: int, size: int) -> None:
+    """Launches a kernel that checks its index, as a kernel must whose index lies in device memory."""
+
+    def run(closure: int, message: int, message_bytes: int) -> int:
+        text = f"index {index} is out of range for {size} elements".encode()
+        ctypes.memmove(message, text, len(text) + 1)
+        return 0 if index < size else 1
+
+    callback = RUN(run)
+    kernel = HostKernel(b"look_up", callback, None, None, 0)
+    attempt("launch", lambda: torch_check(driver.orLaunchHostKernel(ctypes.byref(kernel), None)))
+    attempt("synchronize", lambda: torch.accelerator.synchronize("openreg"))
+
+
+def in_kernel() -> None:
+    """An index out of range, found on the host, and found by a kernel."""
+    attempt("found on the host", lambda: torch.arange(4, device="openreg")[9])
+    look_up(3, 4)
+    look_up(9, 4)
+
+
+# LITERALINCLUDE END: errors-in-a-kernel
+
+
+def torch_check(error: int) -> None:
+    """Raises what the backend raises for an error that stays."""
+    if error:
+        torch.accelerator.synchronize("openreg")
+
+
+# LITERALINCLUDE START: errors-allocation-fails
+def allocation() -> None:
+    """The driver finds no memory, once or more often."""
+    for count in (1, 2, 3):
+        torch.accelerator.empty_cache()
+        inject(ALLOCATION_FAULT, count)
+        attempt(f"{count} in a row", lambda: torch.empty(1 << 20, device="openreg"))
+        statistics = torch.accelerator.memory_stats(0)
+        print("   asked again:", statistics["num_alloc_retries"], "given up:", statistics["num_ooms"])
+    attempt("afterwards", lambda: torch.ones(3, device="openreg").tolist())
+
+
+# LITERALINCLUDE END: errors-allocation-fails
+
+
+# LITERALINCLUDE START: errors-device-lost
+def lost() -> None:
+    """The device is gone while a kernel runs on it that hangs."""
+    x, y = torch.ones(4, device="openreg:0"), torch.ones(4, device="openreg:1")
+    event = torch.Event("openreg:0")
+    inject(HANG_FAULT)
+    x.abs()
+    event.record()
+    attempt("before", event.query)
+    inject(LOST_FAULT)
+    attempt("query", event.query)
+    attempt("kernel", lambda: x.abs())
+    attempt("copy", lambda: x.tolist())
+    attempt("copy to the other", lambda: x.to("openreg:1"))
+    attempt("kernel of the other", lambda: y.abs().tolist())
+    attempt("how many devices", torch.accelerator.device_count)
+    del event
+    print("the event is gone", file=sys.stderr)
+
+
+# LITERALINCLUDE END: errors-device-lost
+
+
+# LITERALINCLUDE START: errors-device-reset
+def reset() -> None:
+    """What no backend should offer: the driver's reset, under tensors that are alive."""
+    x = torch.full((4,), 7.0, device="openreg")
+    inject(KERNEL_FAULT)
+    x.abs()
+    attempt("a kernel has failed", lambda: torch.accelerator.synchronize("openreg"))
+    assert driver.orDeviceReset() == 0
+    attempt("the old tensor", lambda: x.tolist())
+    attempt("a new one, from the cache", lambda: torch.ones(4, device="openreg").tolist())
+    other = torch.full((1 << 20,), 3.0, device="openreg")
+    attempt("the old tensor, once somebody has its memory", lambda: x.tolist())
+    del other
+
+
+# LITERALINCLUDE END: errors-device-reset
+
+
+# LITERALINCLUDE START: errors-backward-fails
+class FailsBackward(torch.autograd.Function):
+    """A function whose backward fails as it is told."""
+
+    @staticmethod
+    def forward(context: Any, x: torch.Tensor, failure: Callable[[], Any]) -> torch.Tensor:
+        """Gives the magnitude of x."""
+        context.failure = failure
+        return x.abs()
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Fails, on a thread of the autograd engine."""
+        context.failure()
+        return gradient.abs(), None
+
+
+def backward() -> None:
+    """Errors on the engine's thread: of Python, of the backend, and of a kernel, which comes later."""
+    x = torch.ones(4, device="openreg", requires_grad=True)
+    for what, failure in {
+        "a Python error": lambda: {"present": 1}["absent"],
+        "an argument": lambda: torch.ones(2, device="openreg:7"),
+        "a kernel": lambda: inject(KERNEL_FAULT),
+    }.items():
+        loss = FailsBackward.apply(x, failure).sum()
+        attempt(what, loss.backward)
+    attempt("the gradient", lambda: x.grad.tolist() if x.grad is not None else None)
+
+
+# LITERALINCLUDE END: errors-backward-fails
+
+
+# LITERALINCLUDE START: errors-hang-noticed
+def wait_at_most(event: torch.Event, seconds: float) -> None:
+    """Waits for an event, and raises when it takes too long. Errors of the device come out of the query."""
+    deadline = time.monotonic() + seconds
+    while not event.query():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the device has not reached the event within {seconds} s")
+        time.sleep(0.001)
+
+
+def hang() -> None:
+    """A kernel that never ends."""
+    event = torch.Event("openreg")
+    inject(HANG_FAULT)
+    torch.ones(4, device="openreg").abs()
+    event.record()
+    attempt("with a deadline", lambda: wait_at_most(event, 0.2))
+
+
+def wait_for_ever() -> None:
+    """Waits as programs do, without a deadline; the watchdog prints where, and ends the process."""
+    hang()
+    faulthandler.dump_traceback_later(0.5, exit=True)
+    torch.accelerator.synchronize("openreg")
+
+
+# LITERALINCLUDE END: errors-hang-noticed
+
+
+# LITERALINCLUDE START: errors-hang-signals
+def signals() -> None:
+    """Sends signals to a process that waits for ever."""
+    program = [sys.executable, "-W", "ignore", __file__, "wait-quietly"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            time.sleep(0.2)
+            child.send_signal(number)
+            try:
+                child.wait(1)
+            except subprocess.TimeoutExpired:
+                print(f"{number.name}: it still waits")
+            else:
+                print(f"{number.name}: it has ended, by {signal.Signals(-child.returncode).name}")
+
+
+def wait_quietly() -> None:
+    """Says when it begins to wait."""
+    inject(HANG_FAULT)
+    torch.ones(4, device="openreg").abs()
+    print("waiting", flush=True)
+    torch.accelerator.synchronize("openreg")
+
+
+# LITERALINCLUDE END: errors-hang-signals
+
+
+def places() -> None:
+    """The places that errors name when TORCH_SHOW_CPP_STACKTRACES is set."""
+    os.environ["TORCH_DISABLE_ADDR2LINE"] = "1"
+    from torch_openreg import _C
+
+    def first_lines(call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except Exception as error:
+            lines = str(error).splitlines()
+            print(type(error).__name__, *(line for line in lines if line.startswith("Exception raised")))
+
+    first_lines(lambda: _C._external_stream(5))
+    first_lines(lambda: torch.openreg.set_device(9))
+    inject(LOST_FAULT)
+    first_lines(lambda: _C._synchronize(0))
+
+
+if __name__ == "__main__":
+    {
+        "kernel": kernel,
+        "in-kernel": in_kernel,
+        "allocation": allocation,
+        "lost": lost,
+        "reset": reset,
+        "backward": backward,
+        "hang": hang,
+        "wait-for-ever": wait_for_ever,
+        "wait-quietly": wait_quietly,
+        "signals": signals,
+        "places": places,
+    }[sys.argv[1]]()
