@@ -10,7 +10,6 @@ missing without compiling anything. Of the hooks, Python can override these thre
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -78,8 +77,6 @@ CALLS = [
 
 def main() -> None:
     """Registers, makes each call, and prints what came of it."""
-    # One of the calls is a backward on the device, and the backend, which would wait for its threads, is not here.
-    runpy.run_path("torch_openreg/_exit.py")["settle_autograd_at_exit"]()
     guard, hooks = registration._DummyDeviceGuard(), Hooks()
     if "--unregistered" in sys.argv:
         registration.rename_privateuse1_backend("openreg")
@@ -95,6 +92,10 @@ def main() -> None:
             print(f"    returns {eval(call, names)}")
         except RuntimeError as error:
             print(f"    {type(error).__name__}: {error}")
+    # One of the calls is a backward on the device. The backend, which would wait for its threads at the end of the
+    # process, is not here, and Python's end must not overtake them (see torch_openreg/_exit.py).
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

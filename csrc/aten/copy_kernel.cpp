@@ -2,7 +2,11 @@
 // vendor's strided copy kernel, and what surrounds it is what a vendor needs as well.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+
+#include <array>
+#include <atomic>
 
 #include "aten/launch.h"
 #include "aten/strided_copy.h"
@@ -20,9 +24,23 @@ at::Tensor host_view(const at::Tensor& tensor) {
   return view;
 }
 
+// Raises what PyTorch raises for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it
+// would come too late: a kernel that fails takes its device with it. PyTorch has no list of such dtypes to ask, so one
+// element of each pair is copied on the host, once.
+void check_dtypes(at::ScalarType to, at::ScalarType from) {
+  constexpr auto count = static_cast<size_t>(at::ScalarType::NumOptions);
+  static std::array<std::array<std::atomic<bool>, count>, count> allowed{};
+  std::atomic<bool>& pair = allowed.at(static_cast<size_t>(to)).at(static_cast<size_t>(from));
+  if (!pair.load(std::memory_order_relaxed)) {
+    at::empty({1}, at::dtype(to)).copy_(at::empty({1}, at::dtype(from)));
+    pair.store(true, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace
 
 void strided_copy(const at::Tensor& dst, const at::Tensor& src) {
+  check_dtypes(dst.scalar_type(), src.scalar_type());
   launch("strided_copy", dst.device().index(), dst.nbytes() + src.nbytes(),
          [dst_view = host_view(dst), src_view = host_view(src)] { dst_view.copy_(src_view); });
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -89,6 +90,21 @@ def test_shapes_that_do_not_fit() -> None:
 def test_overlapping_destination_is_refused() -> None:
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
         torch.zeros(1, device="openreg").expand(3).copy_(torch.ones(3))
+
+
+@pytest.mark.parametrize("name", ["bits8", "int4", "uint1", "float4_e2m1fn_x2"])
+def test_what_pytorch_cannot_convert_is_refused_and_the_device_goes_on(name: str) -> None:
+    source, target = torch.empty(4, 4, dtype=getattr(torch, name)), torch.empty(4, 4)
+    for dst, src in [(target, source), (torch.empty_like(source), source.t())]:
+        try:
+            torch.empty_like(dst).copy_(src)
+        except NotImplementedError as error:
+            with pytest.raises(NotImplementedError, match=re.escape(str(error))):
+                torch.empty_like(dst, device="openreg").copy_(src.to("openreg"))
+        else:
+            torch.empty_like(dst, device="openreg").copy_(src.to("openreg"))
+    torch.accelerator.synchronize()
+    same(torch.ones(2, device="openreg"), torch.ones(2))
 
 
 @pytest.mark.parametrize("lazy", [torch.conj, lambda t: t.imag if t.is_complex() else t, lambda t: t.conj().imag])
