@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from docs._ext.run_example import WARNINGS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -66,7 +68,7 @@ def run_page(
         job.write_text(json.dumps(task), encoding="utf-8")
         journal.touch()
         with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
-            command = [str(python), "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
+            command = [str(python), *WARNINGS, "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
             process = subprocess.Popen(
                 command,
                 cwd=root,

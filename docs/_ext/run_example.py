@@ -10,31 +10,50 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Without NumPy, importing torch warns of it; no example is about that.
-_WARNINGS = ["-W", "error", "-W", "ignore:Failed to initialize NumPy:UserWarning"]
+    from docs._ext.fork_server import Client
+
+# What a page does not expect, a reader should not meet. That torch warns without NumPy is nothing that a page is about.
+WARNINGS = ("-W", "error", "-W", "ignore:Failed to initialize NumPy:UserWarning")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:^ .*\n|^\s*\n)*", re.MULTILINE)
 
 
-def run_example(path: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-    """Run the script ``path`` (relative to the root of the repository, where pages run) and print what it printed.
+class RunExample:
+    """The function; ``client`` asks for processes that need not begin from nothing."""
 
-    ``arguments`` are given to the script, ``env`` is added to its environment. What it writes to stderr follows, of a
-    traceback only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the script.
-    """
-    done = subprocess.run(
-        [sys.executable, *_WARNINGS, path, *arguments],
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(done.stdout, end="")
-    print(_TRACEBACK.sub("", done.stderr), end="")
-    if done.returncode < 0:
-        raise RuntimeError(f"{path} was killed by {signal.Signals(-done.returncode).name}")
+    def __init__(self, client: Client | None) -> None:
+        self._client = client
+
+    def __call__(self, path: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        """Run the script ``path`` (relative to the root of the repository, where pages run) and print what it printed.
+
+        ``arguments`` are given to the script, ``env`` is added to its environment. What it writes to stderr follows, of
+        a traceback only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the
+        script.
+        """
+        environment = {**os.environ, **(env or {})}
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            status = self._run([path, *arguments], environment, stdout, stderr)
+            for stream in (stdout, stderr):
+                stream.seek(0)
+            print(stdout.read().decode(), end="")
+            print(_TRACEBACK.sub("", stderr.read().decode()), end="")
+        if status < 0:
+            raise RuntimeError(f"{path} was killed by {signal.Signals(-status).name}")
+
+    def _run(self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO) -> int:
+        if self._client and self._client.can_run(command[0], environment):
+            return self._client.run(command, environment, stdout.fileno(), stderr.fileno())
+        return subprocess.run(
+            [sys.executable, *WARNINGS, *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            check=False,
+        ).returncode

@@ -20,14 +20,18 @@ import subprocess
 import sys
 import traceback
 import types
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from docs._ext import fork_server
+from docs._ext.run_example import RunExample
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from docs._ext.fork_server import Client
 
 FLAGS = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
 
@@ -38,9 +42,18 @@ Step = dict[str, Any]
 class Runner:
     """Runs blocks in the order of the page; set-up of a group comes before its other blocks, clean-up after them."""
 
-    def __init__(self, page: str, tell: Callable[..., None], measure: str | None = None, *, stop: bool = False) -> None:
+    def __init__(
+        self,
+        page: str,
+        tell: Callable[..., None],
+        run_example: RunExample,
+        measure: str | None = None,
+        *,
+        stop: bool = False,
+    ) -> None:
         self.page = page
         self.tell = tell
+        self.run_example = run_example
         self.measured = _measured(measure)
         self.stop = stop
         self.spaces: dict[str, dict[str, Any]] = {}
@@ -66,9 +79,7 @@ class Runner:
             # The names of the default group live in `__main__`, so that what a page defines can be pickled.
             module = types.ModuleType("__main__" if group == "default" else f"group_{group}")
             sys.modules[module.__name__] = module
-            from docs._ext.run_example import run_example
-
-            module.__dict__["run_example"] = run_example
+            module.__dict__["run_example"] = self.run_example
             self.spaces[group] = module.__dict__
         return self.spaces[group]
 
@@ -157,20 +168,24 @@ def _trace(error: BaseException) -> str:
 
 def main(job: Path, journal: Path, seconds: float) -> None:
     """Run the page described by ``job``, a JSON file. A page that takes longer than ``seconds`` is ended."""
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(seconds, exit=True)
     task = json.loads(job.read_text(encoding="utf-8"))
-    with journal.open("a", encoding="utf-8") as file:
-        tell = partial(_tell, file)
-        runner = Runner(task["page"], tell, task["measure"], stop=task["stop"])
-        # What a page does not expect, a reader should not meet: warnings are errors, unless an example catches them.
-        warnings.simplefilter("error")
-        # Without NumPy, importing torch warns of it; no page is about that.
-        warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)
-        runner.run(task["blocks"])
-        sys.stdout.flush()
-        ctypes.CDLL(None).fflush(None)
-        tell("done", ran=runner.ran)
+
+    def page(client: Client | None) -> None:
+        faulthandler.enable()
+        faulthandler.dump_traceback_later(seconds, exit=True)
+        with journal.open("a", encoding="utf-8") as file:
+            tell = partial(_tell, file)
+            runner = Runner(task["page"], tell, RunExample(client), task["measure"], stop=task["stop"])
+            runner.run(task["blocks"])
+            sys.stdout.flush()
+            ctypes.CDLL(None).fflush(None)
+            tell("done", ran=runner.ran)
+
+    # What is measured is measured from the start of each process.
+    if task["measure"]:
+        page(None)
+    else:
+        fork_server.serve(page)
 
 
 def _tell(file: TextIO, event: str, **more: object) -> None:

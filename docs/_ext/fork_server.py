@@ -1,0 +1,159 @@
+"""The fork server: a page and the scripts that it runs begin where ``import torch`` has nearly ended.
+
+Half of what the pages take would be spent on that import otherwise, a second in each process. The process that serves
+has imported torch and no backend, runs one thread, and has never touched a device. Each process that it forks ends the
+import for itself when it says ``import torch``: then the backend is loaded, if its environment does not forbid it.
+
+    server        imports torch, forks the page, then one process for each script that the page runs
+    ├ page        runs the examples, and asks for scripts
+    └ script ...  as ``python script`` would
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import types
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
+_READ_LATE = ("OPENREG_", _AUTOLOAD)
+_REQUEST_BYTES = 1 << 17
+
+
+class Client:
+    """The page's end of the connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._environment = dict(os.environ)
+
+    def can_run(self, path: str, environment: Mapping[str, str]) -> bool:
+        """Return whether a process that has started already is as good as a new one."""
+        changed = {name for name, _ in environment.items() ^ self._environment.items()}
+        if not all(name.startswith(_READ_LATE) for name in changed) or not os.path.isfile(path):
+            return False
+        with open(path, encoding="utf-8") as script:
+            return "import torch" in script.read()
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str], stdout: int, stderr: int) -> int:
+        """Run a script with its arguments, writing to two file descriptors. Returns what ``Popen.wait`` would."""
+        request = json.dumps([os.getcwd(), list(command), dict(environment)]).encode()
+        socket.send_fds(self._socket, [request], [stdout, stderr])
+        return int(self._socket.recv(_REQUEST_BYTES))
+
+
+def serve(page: Callable[[Client], None]) -> None:
+    """Run ``page`` in a fork, and scripts for it; ends with its status. Returns in the processes that were forked."""
+    _import_torch()
+    # What is frozen the collector leaves alone, at the end of each fork, too: its memory stays shared.
+    gc.collect()
+    gc.freeze()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        ours.close()
+        with theirs:
+            page(Client(theirs))
+        return
+    theirs.close()
+    # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
+    ended = os.pidfd_open(child)
+    while ended not in select.select([ours, ended], [], [])[0]:
+        request, streams, _, _ = socket.recv_fds(ours, _REQUEST_BYTES, 2)
+        if not request:
+            break
+        script = os.fork()
+        if script == 0:
+            ours.close()
+            os.close(ended)
+            _become(*json.loads(request), streams)
+            return
+        for stream in streams:
+            os.close(stream)
+        status = _status(script)
+        with suppress(BrokenPipeError):  # the page has been ended meanwhile
+            ours.send(str(status).encode())
+    _end(_status(child))
+
+
+def _become(folder: str, command: list[str], environment: dict[str, str], streams: list[int]) -> None:
+    """Run a script in this process, as if Python had been started with it."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, stream in enumerate([nothing, *streams]):
+        os.dup2(stream, number)
+        os.close(stream)
+    file = os.path.abspath(command[0])
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=file, __builtins__=sys.modules["builtins"])
+    sys.modules["__main__"] = main
+    sys.argv[:] = command
+    sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[:-1]]  # without the root, which came last
+    with open(file, "rb") as source:
+        code = compile(source.read(), file, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+def _status(process: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def _end(status: int) -> None:
+    """End this process as another one has ended: with its exit status, or by its signal."""
+    if status < 0:
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def _import_torch() -> None:
+    """Import torch without backends, and hide it."""
+    given = os.environ.get(_AUTOLOAD)
+    os.environ[_AUTOLOAD] = "0"
+    import torch  # noqa: F401
+
+    del os.environ[_AUTOLOAD]
+    if given is not None:
+        os.environ[_AUTOLOAD] = given
+    sys.meta_path.insert(0, _Rest(sys.modules.pop("torch")))
+
+
+class _Rest(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """What is left of ``import torch``: it gives the module that is there, and loads the backends."""
+
+    def __init__(self, torch: types.ModuleType) -> None:
+        self._torch = torch
+        self._spec = torch.__spec__
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        """Know torch, once."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        return importlib.machinery.ModuleSpec("torch", self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Return the module that is there."""
+        return self._torch
+
+    def exec_module(self, module: Any) -> None:
+        """Load the backends, as torch does at the end of its import."""
+        module.__spec__ = self._spec
+        if module._is_device_backend_autoload_enabled():
+            module._import_device_backends()
