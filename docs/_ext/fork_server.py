@@ -1,12 +1,15 @@
-"""The fork server: a page and the scripts that it runs begin where ``import torch`` has nearly ended.
+"""The fork server: pages, and the scripts that they run, begin where ``import torch`` has nearly ended.
 
 Half of what the pages take would be spent on that import otherwise, a second in each process. The process that serves
 has imported torch and no backend, runs one thread, and has never touched a device. Each process that it forks ends the
 import for itself when it says ``import torch``: then the backend is loaded, if its environment does not forbid it.
 
-    server        imports torch, forks the page, then one process for each script that the page runs
-    ├ page        runs the examples, and asks for scripts
-    └ script ...  as ``python script`` would
+    server           imports torch, and forks a leader for each page
+    └ leader         begins a session; forks the page, and a process for each script that the page runs
+      ├ page         runs the examples, and asks for scripts
+      └ script ...   as ``python script`` would
+
+A request is a folder, a command and an environment, and with them come the file descriptors for stdout and stderr.
 """
 
 from __future__ import annotations
@@ -29,75 +32,119 @@ if TYPE_CHECKING:
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
-_READ_LATE = ("OPENREG_", _AUTOLOAD)
-_REQUEST_BYTES = 1 << 17
+_READ_LATE = ("OPENREG_", _AUTOLOAD, "CXX", "TORCHINDUCTOR_")
+_BYTES = 1 << 17
+
+
+def connect() -> tuple[socket.socket, socket.socket]:
+    """Return the two ends of a connection."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def ask(
+    connection: socket.socket, command: Sequence[str], folder: str, environment: Mapping[str, str], streams: list[int]
+) -> None:
+    """Ask for a process that writes to these two file descriptors."""
+    request = json.dumps([folder, list(command), dict(environment)]).encode()
+    socket.send_fds(connection, [request], streams)
+
+
+def answer(connection: socket.socket) -> int:
+    """Wait for a number: a process, or how it has ended, as ``Popen.returncode`` says it."""
+    return int(connection.recv(_BYTES))
 
 
 class Client:
     """The page's end of the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+        self._connection = connection
         self._environment = dict(os.environ)
 
     def can_run(self, path: str, environment: Mapping[str, str]) -> bool:
-        """Return whether a process that has started already is as good as a new one."""
+        """Return whether a process that has started already is as good as a new one, and better."""
         changed = {name for name, _ in environment.items() ^ self._environment.items()}
         if not all(name.startswith(_READ_LATE) for name in changed) or not os.path.isfile(path):
             return False
         with open(path, encoding="utf-8") as script:
             return "import torch" in script.read()
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str], stdout: int, stderr: int) -> int:
-        """Run a script with its arguments, writing to two file descriptors. Returns what ``Popen.wait`` would."""
-        request = json.dumps([os.getcwd(), list(command), dict(environment)]).encode()
-        socket.send_fds(self._socket, [request], [stdout, stderr])
-        return int(self._socket.recv(_REQUEST_BYTES))
+    def run(self, command: Sequence[str], environment: Mapping[str, str], streams: list[int]) -> int:
+        """Run a script with its arguments. Returns how it has ended."""
+        ask(self._connection, command, os.getcwd(), environment, streams)
+        return answer(self._connection)
 
 
-def serve(page: Callable[[Client], None]) -> None:
-    """Run ``page`` in a fork, and scripts for it; ends with its status. Returns in the processes that were forked."""
+def main(descriptor: int, page: Callable[[Client | None, list[str]], None]) -> None:
+    """Run ``page`` with each command that is asked for. Returns in every process that was forked."""
     _import_torch()
     # What is frozen the collector leaves alone, at the end of each fork, too: its memory stays shared.
     gc.collect()
     gc.freeze()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with socket.socket(fileno=descriptor) as connection:
+        while received := _receive(connection):
+            command, streams, enter = received
+            leader = os.fork()
+            if leader == 0:
+                os.setsid()
+                connection.close()
+                enter()
+                _lead(page, command)
+                return
+            _close(streams)
+            connection.send(str(leader).encode())
+            connection.send(str(_status(leader)).encode())
+
+
+def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) -> None:
+    ours, theirs = connect()
     child = os.fork()
     if child == 0:
         ours.close()
         with theirs:
-            page(Client(theirs))
+            page(Client(theirs), command)
         return
     theirs.close()
     # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
     ended = os.pidfd_open(child)
-    while ended not in select.select([ours, ended], [], [])[0]:
-        request, streams, _, _ = socket.recv_fds(ours, _REQUEST_BYTES, 2)
-        if not request:
+    while ended not in select.select([ours.fileno(), ended], [], [])[0]:
+        received = _receive(ours)
+        if received is None:
             break
-        script = os.fork()
-        if script == 0:
+        script, streams, enter = received
+        process = os.fork()
+        if process == 0:
             ours.close()
             os.close(ended)
-            _become(*json.loads(request), streams)
+            enter()
+            _run(script)
             return
-        for stream in streams:
-            os.close(stream)
-        status = _status(script)
+        _close(streams)
         with suppress(BrokenPipeError):  # the page has been ended meanwhile
-            ours.send(str(status).encode())
+            ours.send(str(_status(process)).encode())
     _end(_status(child))
 
 
-def _become(folder: str, command: list[str], environment: dict[str, str], streams: list[int]) -> None:
+def _receive(connection: socket.socket) -> tuple[list[str], list[int], Callable[[], None]] | None:
+    """Return a command, the file descriptors, and what makes a fork the process that was asked for."""
+    request, streams, _, _ = socket.recv_fds(connection, _BYTES, 2)
+    if not request:
+        return None
+    folder, command, environment = json.loads(request)
+
+    def enter() -> None:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        for number, stream in enumerate([os.open(os.devnull, os.O_RDONLY), *streams]):
+            os.dup2(stream, number)
+            os.close(stream)
+
+    return command, streams, enter
+
+
+def _run(command: list[str]) -> None:
     """Run a script in this process, as if Python had been started with it."""
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, stream in enumerate([nothing, *streams]):
-        os.dup2(stream, number)
-        os.close(stream)
     file = os.path.abspath(command[0])
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=file, __builtins__=sys.modules["builtins"])
@@ -107,6 +154,11 @@ def _become(folder: str, command: list[str], environment: dict[str, str], stream
     with open(file, "rb") as source:
         code = compile(source.read(), file, "exec", dont_inherit=True)
     exec(code, main.__dict__)
+
+
+def _close(streams: list[int]) -> None:
+    for stream in streams:
+        os.close(stream)
 
 
 def _status(process: int) -> int:

@@ -9,23 +9,34 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from docs._ext import fork_server
 from docs._ext.run_example import WARNINGS
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
+
+# The process ends itself first, with a traceback of what hangs; the margin, in seconds, is for one that cannot.
+MARGIN = 5.0
 
 # The root comes last on the path: an installed package wins over the folder of the same name.
 _ROOT = Path(__file__).resolve().parents[2]
-_START = """
+_SERVER = """
 import sys
 sys.path.append(sys.argv[1])
-from pathlib import Path
-from docs._ext.runner import main
-main(Path(sys.argv[2]), Path(sys.argv[3]), float(sys.argv[4]))
+from docs._ext import fork_server, runner
+fork_server.main(int(sys.argv[2]), runner.main)
+"""
+_PAGE = """
+import sys
+sys.path.append(sys.argv[1])
+from docs._ext import runner
+runner.main(None, sys.argv[2:])
 """
 
 
@@ -46,42 +57,124 @@ class Outcome:
     stderr: str
 
 
-def run_page(
-    root: Path,
-    page: str,
-    blocks: list[dict[str, Any]],
-    seconds: float,
-    *,
-    python: Path = Path(sys.executable),
-    environment: Mapping[str, str] | None = None,
-    measure: Path | None = None,
-    stop: bool = False,
-) -> Outcome:
-    """Run the blocks of a page, as ``asdict`` gives them, in a fresh interpreter that starts in ``root``.
+class Pages:
+    """Runs pages, each in a process of its own that starts in the folder ``root``.
 
-    ``environment`` is added to that of this process. ``measure`` names the folder for what each example executes (see
-    ``tools/proof``); ``stop`` ends the page at its first failure.
+    ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
+    until ``close``.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        job, journal = Path(folder, "job.json"), Path(folder, "journal")
-        task = {"page": page, "blocks": blocks, "measure": measure and str(measure), "stop": stop}
-        job.write_text(json.dumps(task), encoding="utf-8")
-        journal.touch()
-        with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
-            command = [str(python), *WARNINGS, "-P", "-c", _START, str(_ROOT), str(job), str(journal), str(seconds)]
-            process = subprocess.Popen(
-                command,
-                cwd=root,
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-            status = _wait(process, seconds)
+
+    def __init__(
+        self, root: Path, *, python: Path = Path(sys.executable), environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._root = root
+        self._python = python
+        self._environment = {**os.environ, **(environment or {})}
+        self._of_thread = threading.local()
+        self._servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the servers. No page may be running."""
+        for process, connection in self._servers:
+            connection.close()
+            process.wait()
+        self._servers.clear()
+        self._of_thread = threading.local()
+
+    def run(
+        self,
+        page: str,
+        blocks: list[dict[str, Any]],
+        seconds: float,
+        *,
+        environment: Mapping[str, str] | None = None,
+        measure: Path | None = None,
+        stop: bool = False,
+    ) -> Outcome:
+        """Run the blocks of a page, as ``asdict`` gives them.
+
+        ``environment`` is what is added for this page. ``measure`` names the folder for what each example executes (see
+        ``tools/proof``): then no process is forked, and each is measured from its start. ``stop`` ends the page at its
+        first failure.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            job, journal = Path(folder, "job.json"), Path(folder, "journal")
+            task = {"page": page, "blocks": blocks, "measure": measure and str(measure), "stop": stop}
+            job.write_text(json.dumps(task), encoding="utf-8")
+            journal.touch()
+            command = [str(job), str(journal), str(seconds)]
+            full = {**self._environment, **(environment or {})}
+            with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
+                start = self._fork if measure is None else self._start
+                status = start(command, full, stdout, stderr, seconds + MARGIN)
+                texts = [_read(stdout), _read(stderr)]
+            events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+        return _outcome(events, status, seconds, *texts)
+
+    def _start(
+        self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
+    ) -> int | None:
+        """Start an interpreter. Returns its exit status, or None when the process had to be ended."""
+        process = subprocess.Popen(
+            [str(self._python), *WARNINGS, "-P", "-c", _PAGE, str(_ROOT), *command],
+            cwd=self._root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
             _end_group(process.pid)
-            texts = [_read(stdout), _read(stderr)]
-        events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+            process.wait()
+
+    def _fork(
+        self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
+    ) -> int | None:
+        """Let the thread's server fork. Returns the same."""
+        if not hasattr(self._of_thread, "server"):
+            self._of_thread.server = self._new_server()
+        server = self._of_thread.server
+        fork_server.ask(server, command, str(self._root), environment, [stdout.fileno(), stderr.fileno()])
+        leader = fork_server.answer(server)
+        server.settimeout(seconds)
+        try:
+            return fork_server.answer(server)
+        except TimeoutError:
+            _end_group(leader)
+            server.settimeout(None)
+            fork_server.answer(server)
+            return None
+        finally:
+            server.settimeout(None)
+            _end_group(leader)
+
+    def _new_server(self) -> socket.socket:
+        """Start a server; it ends when the connection is closed, at the latest with this process."""
+        ours, theirs = fork_server.connect()
+        with theirs:
+            process = subprocess.Popen(
+                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno())],
+                cwd=self._root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self._servers.append((process, ours))
+        return ours
+
+
+def _outcome(events: list[dict[str, Any]], status: int | None, seconds: float, stdout: str, stderr: str) -> Outcome:
     failures = [
         Failure(event["line"], f"{event['source'].rstrip()}\n{event['text'].rstrip()}")
         for event in events
@@ -90,23 +183,12 @@ def run_page(
     done = [event for event in events if event["event"] == "done"]
     at = max([event["line"] for event in events[-2:] if event["event"] == "at"], default=1)
     if status is None or not done or status:
-        failures.append(Failure(at, _ending(status, bool(done), seconds, texts[1])))
-    if texts[0]:
+        failures.append(Failure(at, _ending(status, bool(done), seconds, stderr)))
+    if stdout:
         failures.append(
-            Failure(at, f"something wrote to file descriptor 1 past Python, so nothing compares it:\n{texts[0]}")
+            Failure(at, f"something wrote to file descriptor 1 past Python, so nothing compares it:\n{stdout}")
         )
-    return Outcome(done[0]["ran"] if done else 0, failures, texts[1])
-
-
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Return the exit status, or None when the process had to be ended."""
-    try:
-        # The process ends itself first, with a traceback of what hangs; the margin is for one that cannot.
-        return process.wait(seconds + 5)
-    except subprocess.TimeoutExpired:
-        _end_group(process.pid)
-        process.wait()
-        return None
+    return Outcome(done[0]["ran"] if done else 0, failures, stderr)
 
 
 def _end_group(leader: int) -> None:

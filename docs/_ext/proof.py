@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from sphinx.builders import Builder
 from sphinx.util import logging
 
-from docs._ext import examples, isolation
+from docs._ext import cached_compiler, examples, isolation
 from docs._ext.records import pages
 from docs._ext.repository import report, root_of
 
@@ -42,6 +43,9 @@ class ProofBuilder(Builder):
         self.proof = Path(self.outdir, PROOF)
         self.proof.unlink(missing_ok=True)
         self.ran: dict[str, int] = {}
+        compiler = shlex.split(os.environ.get("CXX") or "c++")
+        cached = cached_compiler.wrapper(Path(self.outdir, "compiled"), compiler)
+        self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached)})
 
     def get_outdated_docs(self) -> set[str]:
         """Return all pages: a page can fail although nothing of it changed."""
@@ -54,7 +58,7 @@ class ProofBuilder(Builder):
     def write_documents(self, docnames: Set[str]) -> None:
         """Run the pages, several at a time, and report each failure at its page and line."""
         workers = min(len(os.sched_getaffinity(0)) + 1, 5)  # One more than processors: some pages wait for a device.
-        with ThreadPoolExecutor(workers) as pool:
+        with self.pages, ThreadPoolExecutor(workers) as pool:
             started = time.monotonic()
             running = {pool.submit(self._run, docname): docname for docname in sorted(docnames)}
             for future in as_completed(running):
@@ -78,7 +82,7 @@ class ProofBuilder(Builder):
             return None
         root = root_of(self.config)
         page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
-        return isolation.run_page(root, page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
+        return self.pages.run(page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
 
     def finish(self) -> None:
         """Write the proof when nothing is wrong."""

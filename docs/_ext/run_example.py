@@ -48,7 +48,7 @@ class RunExample:
 
     def _run(self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO) -> int:
         if self._client and self._client.can_run(command[0], environment):
-            return self._client.run(command, environment, stdout.fileno(), stderr.fileno())
+            return self._client.run(command, environment, [stdout.fileno(), stderr.fileno()])
         return subprocess.run(
             [sys.executable, *WARNINGS, *command],
             env=environment,

@@ -1,7 +1,7 @@
 """Runs the executed blocks of one page, in a process of its own that knows nothing of Sphinx.
 
-The parent (``isolation``) starts it as ``main(job, journal, seconds)``. The journal is a file of JSON lines; its last
-line says ``done`` only when every block has run, so an example that ends the process cannot pass.
+Its parent (``isolation``, or a fork server for it) calls ``main``. The journal is a file of JSON lines; its last line
+says ``done`` only when every block has run, so an example that ends the process cannot pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from docs._ext import fork_server
 from docs._ext.run_example import RunExample
 
 if TYPE_CHECKING:
@@ -166,26 +165,22 @@ def _trace(error: BaseException) -> str:
     return "".join(frames.format())
 
 
-def main(job: Path, journal: Path, seconds: float) -> None:
-    """Run the page described by ``job``, a JSON file. A page that takes longer than ``seconds`` is ended."""
+def main(client: Client | None, command: list[str]) -> None:
+    """Run the page described by a JSON file. The command: this file, the journal, and when a page is ended in seconds.
+
+    ``client`` asks for the scripts that the page runs; without it each is a process that begins from nothing.
+    """
+    job, journal, seconds = Path(command[0]), Path(command[1]), float(command[2])
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(seconds, exit=True)
     task = json.loads(job.read_text(encoding="utf-8"))
-
-    def page(client: Client | None) -> None:
-        faulthandler.enable()
-        faulthandler.dump_traceback_later(seconds, exit=True)
-        with journal.open("a", encoding="utf-8") as file:
-            tell = partial(_tell, file)
-            runner = Runner(task["page"], tell, RunExample(client), task["measure"], stop=task["stop"])
-            runner.run(task["blocks"])
-            sys.stdout.flush()
-            ctypes.CDLL(None).fflush(None)
-            tell("done", ran=runner.ran)
-
-    # What is measured is measured from the start of each process.
-    if task["measure"]:
-        page(None)
-    else:
-        fork_server.serve(page)
+    with journal.open("a", encoding="utf-8") as file:
+        tell = partial(_tell, file)
+        runner = Runner(task["page"], tell, RunExample(client), task["measure"], stop=task["stop"])
+        runner.run(task["blocks"])
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)
+        tell("done", ran=runner.ran)
 
 
 def _tell(file: TextIO, event: str, **more: object) -> None:

@@ -95,15 +95,8 @@ class Measurement:
             "CXX": str(self.compiler),
         }
         started = time.monotonic()
-        outcome = isolation.run_page(
-            self.sandbox.tree,
-            page.file,
-            page.blocks,
-            SECONDS,
-            python=self.sandbox.python,
-            environment=environment,
-            measure=folder,
-        )
+        with isolation.Pages(self.sandbox.tree, python=self.sandbox.python, environment=environment) as pages:
+            outcome = pages.run(page.file, page.blocks, SECONDS, measure=folder)
         seconds = time.monotonic() - started
         if outcome.failures:
             texts = "\n".join(f"{page.file}:{failure.line}: {failure.text}" for failure in outcome.failures)

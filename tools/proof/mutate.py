@@ -77,6 +77,7 @@ class Run:
                 # Of an interrupted run nothing is left but what it has written.
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+        self.trial.processes.close()
         self._progress(order, time.monotonic() - started)
 
     def _progress(self, order: list[int], seconds: float) -> None:

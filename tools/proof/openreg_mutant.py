@@ -6,6 +6,7 @@ A ``.pth`` file of the sandbox imports this module into every process, before an
 from __future__ import annotations
 
 import builtins
+import functools
 import mmap
 import os
 import struct
@@ -15,26 +16,32 @@ CHOSEN = "OPENREG_MUTANT"
 REACHED = "OPENREG_MUTANT_REACHED"
 WORD = 8
 
-_chosen = int(os.environ.get(CHOSEN, "0"))
-_map: mmap.mmap | None = None
+
+@functools.cache
+def _choice() -> tuple[int, mmap.mmap | None]:
+    """The number of the chosen mutant, and the file; read late, for a process may be forked and told them then."""
+    chosen, file = int(os.environ.get(CHOSEN, "0")), os.environ.get(REACHED)
+    if not file:
+        return chosen, None
+    with open(file, "r+b") as opened:
+        return chosen, mmap.mmap(opened.fileno(), 0)
 
 
 def openreg_mutant(number: int) -> bool:
     """Whether a mutant is the chosen one."""
-    if _map is not None:
-        current, count = struct.unpack_from("QQ", _map)
-        _map[WORD * (2 + count) + number * count + current] = 1
-    return number == _chosen
+    chosen, reached = _choice()
+    if reached is not None:
+        current, count = struct.unpack_from("QQ", reached)
+        reached[WORD * (2 + count) + number * count + current] = 1
+    return number == chosen
 
 
 def example(number: int) -> None:
     """Says in the process of a page that its example ``number`` begins."""
-    if _map is not None:
-        struct.pack_into("Q", _map, 0, number)
-        struct.pack_into("d", _map, WORD * (2 + number), time.monotonic())
+    _, reached = _choice()
+    if reached is not None:
+        struct.pack_into("Q", reached, 0, number)
+        struct.pack_into("d", reached, WORD * (2 + number), time.monotonic())
 
 
-if os.environ.get(REACHED):
-    with open(os.environ[REACHED], "r+b") as _file:
-        _map = mmap.mmap(_file.fileno(), 0)
 builtins.openreg_mutant = openreg_mutant  # type: ignore[attr-defined]

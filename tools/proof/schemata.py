@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from environment import Fault, say
 
+from docs._ext import cached_compiler
 from proof.mutants import Mutant, Woven, weave
 from proof.sandbox import Sandbox
 
@@ -49,11 +49,6 @@ class Schemata(Sandbox):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
 
-    @property
-    def compiler(self) -> Path:
-        """What examples find in CXX, to compile programs of their own."""
-        return self.folder / "cxx"
-
     def make(self) -> None:
         """Builds, until only mutants are left that compile. Throws: ``Fault`` when the sources do not without them."""
         self.prepare()
@@ -63,7 +58,8 @@ class Schemata(Sandbox):
         if not header.exists() or header.read_bytes() != (_HERE / header.name).read_bytes():
             shutil.copy(_HERE / header.name, header)
         options = f"-include {header} {_OPTIONS}"
-        self._write_compiler(options)
+        # What examples find in CXX, to compile programs of their own.
+        self.compiler = cached_compiler.wrapper(self.folder / "compiled", ["c++", *shlex.split(options)])
         while True:
             try:
                 # Without optimisation: to compile takes longer than all that the examples compute.
@@ -71,13 +67,6 @@ class Schemata(Sandbox):
                 return
             except Fault as fault:
                 self._leave_out(str(fault))
-
-    def _write_compiler(self, options: str) -> None:
-        copies = self.folder / "compiled"
-        copies.mkdir(exist_ok=True)
-        command = [sys.executable, str(_HERE / "cached_compiler.py"), str(copies), "c++", *shlex.split(options), "--"]
-        self.compiler.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
-        self.compiler.chmod(0o755)
 
     def _leave_out(self, messages: str) -> None:
         refused = {

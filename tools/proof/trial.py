@@ -44,20 +44,15 @@ class Trial:
         self.pages = {page.name: page for page in pages}
         self.mutants = mutants
         # One thread for each page: several pages run at once.
-        self.environment = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+        threads = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+        self.processes = isolation.Pages(sandbox.tree, python=sandbox.python, environment=threads)
         self.reaches: dict[str, Reach] = {}
         self._lock = threading.Lock()
 
-    def _run(self, page: Page, blocks: list[reach.Block], seconds: float, **environment: str) -> isolation.Outcome:
-        return isolation.run_page(
-            self.sandbox.tree,
-            page.file,
-            blocks,
-            seconds,
-            python=self.sandbox.python,
-            environment={**self.environment, **environment},
-            stop=True,
-        )
+    def _run(
+        self, page: Page, blocks: list[reach.Block], seconds: float, environment: Mapping[str, str]
+    ) -> isolation.Outcome:
+        return self.processes.run(page.file, blocks, seconds, environment=environment, stop=True)
 
     def measure(self, workers: int) -> None:
         """Runs every page without a mutant, twice. Throws: ``Fault`` when an example fails."""
@@ -85,7 +80,7 @@ class Trial:
         file = self.sandbox.folder / f"reached-{page.name.replace('/', '-')}"
         reach.new_record(file, len(found.examples), self.mutants)
         blocks = reach.watched(examples, len(found.examples))
-        outcome = self._run(page, blocks, LIMIT, **{openreg_mutant.REACHED: str(file)})
+        outcome = self._run(page, blocks, LIMIT, {openreg_mutant.REACHED: str(file)})
         reach.read_record(file, found)
         file.unlink()
         return outcome
@@ -99,7 +94,8 @@ class Trial:
                 reached = True
                 page = self.pages[name]
                 seconds = FACTOR * sum(one.seconds for one in job) + MARGIN
-                outcome = self._run(page, [one.block for one in job], seconds, **{openreg_mutant.CHOSEN: str(number)})
+                blocks = [one.block for one in job]
+                outcome = self._run(page, blocks, seconds, {openreg_mutant.CHOSEN: str(number)})
                 if outcome.failures:
                     first = outcome.failures[0]
                     by = f"{page.file}:{first.line}: {first.text.splitlines()[0]}"

@@ -1,0 +1,79 @@
+"""A compiler for examples that compile programs of their own: what was compiled before is copied.
+
+It is told apart by the command, and by size and time of every file that the compiler read, as make does.
+
+Arguments: the folder of the copies, the compiler and its options, "--"; then what the example gives to its compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+_SOURCES = (".cpp", ".cc", ".c")
+
+
+def wrapper(folder: Path, compiler: Sequence[str]) -> Path:
+    """Write a program into ``folder`` that compiles as ``compiler`` does, for the variable CXX; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "cxx"
+    command = shlex.join([sys.executable, "-P", "-S", "-E", __file__, str(folder), *compiler, "--"])
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return program
+
+
+def main(folder: Path, compiler: list[str], arguments: list[str]) -> int:
+    """Compile, or copy. Returns the exit status."""
+    if "-o" not in arguments or "-MF" in arguments or not any(word.endswith(_SOURCES) for word in arguments):
+        # When nothing is made, the example is about what the compiler says: warnings stay.
+        heard = compiler if "-o" in arguments else [word for word in compiler if word != "-w"]
+        return subprocess.run([*heard, *arguments], check=False).returncode
+    at = arguments.index("-o") + 1
+    command = [*compiler, *arguments[:at], *arguments[at + 1 :], os.getcwd()]
+    entry = folder / hashlib.sha256("\0".join(command).encode()).hexdigest()
+    product, read = entry / "product", entry / "read.json"
+    if read.is_file() and product.is_file():
+        known = json.loads(read.read_text(encoding="utf-8"))
+        if known == _states(known):
+            shutil.copy(product, arguments[at])
+            return 0
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        listing = Path(temporary, "read")
+        status = subprocess.run([*compiler, *arguments, "-MD", "-MF", str(listing)], check=False).returncode
+        if status != 0:
+            return status
+        # In the form of make: "target: file file \", with a backslash before each blank in a name.
+        files = shlex.split(listing.read_text(encoding="utf-8").partition(": ")[2].replace("\\\n", ""))
+        entry.mkdir(exist_ok=True)
+        shutil.copy(arguments[at], Path(temporary, "product"))
+        Path(temporary, "read.json").write_text(json.dumps(_states(files)), encoding="utf-8")
+        read.unlink(missing_ok=True)  # what it says is not true of the new product
+        os.replace(Path(temporary, "product"), product)
+        os.replace(Path(temporary, "read.json"), read)
+    return 0
+
+
+def _states(files: Sequence[str]) -> dict[str, list[int]]:
+    """Return size and time of each file; of one that is gone, none."""
+    states = {}
+    for file in files:
+        try:
+            found = os.stat(file)
+            states[file] = [found.st_size, found.st_mtime_ns]
+        except FileNotFoundError:
+            states[file] = []
+    return states
+
+
+if __name__ == "__main__":
+    split = sys.argv.index("--")
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:split], sys.argv[split + 1 :]))
