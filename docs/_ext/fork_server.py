@@ -24,11 +24,11 @@ import signal
 import socket
 import sys
 import types
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
@@ -46,12 +46,24 @@ def ask(
 ) -> None:
     """Ask for a process that writes to these two file descriptors."""
     request = json.dumps([folder, list(command), dict(environment)]).encode()
-    socket.send_fds(connection, [request], streams)
+    with _while_it_serves():
+        socket.send_fds(connection, [request], streams)
 
 
 def answer(connection: socket.socket) -> int:
     """Wait for a number: a process, or how it has ended, as ``Popen.returncode`` says it."""
-    return int(connection.recv(_BYTES))
+    with _while_it_serves():
+        if number := connection.recv(_BYTES):
+            return int(number)
+        raise BrokenPipeError
+
+
+@contextmanager
+def _while_it_serves() -> Iterator[None]:
+    try:
+        yield
+    except ConnectionError as error:
+        raise RuntimeError("the fork server has ended; what it said stands above") from error
 
 
 class Client:
@@ -107,7 +119,7 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
     theirs.close()
     # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
     ended = os.pidfd_open(child)
-    while ended not in select.select([ours.fileno(), ended], [], [])[0]:
+    while _first(ours.fileno(), ended) != ended:
         received = _receive(ours)
         if received is None:
             break
@@ -120,9 +132,17 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
             _run(script)
             return
         _close(streams)
-        with suppress(BrokenPipeError):  # the page has been ended meanwhile
-            ours.send(str(_status(process)).encode())
+        done = os.pidfd_open(process)
+        if _first(done, ended) == ended:
+            break  # who ends the page ends the session
+        _close([done])
+        ours.send(str(_status(process)).encode())
     _end(_status(child))
+
+
+def _first(*descriptors: int) -> int:
+    """Wait for one of them, and return the last that is ready."""
+    return select.select(descriptors, [], [])[0][-1]
 
 
 def _receive(connection: socket.socket) -> tuple[list[str], list[int], Callable[[], None]] | None:

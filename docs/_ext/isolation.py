@@ -80,9 +80,10 @@ class Pages:
         self.close()
 
     def close(self) -> None:
-        """End the servers. No page may be running."""
+        """End the servers."""
         for process, connection in self._servers:
             connection.close()
+            process.terminate()
             process.wait()
         self._servers.clear()
         self._of_thread = threading.local()

@@ -9,8 +9,9 @@ import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from environment import ROOT, Fault, say
@@ -39,7 +40,8 @@ class Run:
         self.verdicts: dict[int, Verdict] = {}
         self.log = ROOT / WORK / "log"
 
-    def prepare(self) -> None:
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
         """Builds, and runs the pages without a mutant."""
         started = time.monotonic()
         self.log.unlink(missing_ok=True)
@@ -52,8 +54,10 @@ class Run:
         started = time.monotonic()
         compiler = {"CXX": str(self.sandbox.compiler)}
         self.trial = Trial(self.sandbox, pages, max(self.shown.mutants, default=0), compiler)
-        self.trial.measure(workers())
-        say(f"{len(pages)} pages pass without a mutant ({time.monotonic() - started:.0f} s)")
+        with self.trial.processes:
+            self.trial.measure(workers())
+            say(f"{len(pages)} pages pass without a mutant ({time.monotonic() - started:.0f} s)")
+            yield
 
     def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
         """Tries mutants in this order, says how far it is, and tells of each that is done."""
@@ -77,7 +81,6 @@ class Run:
                 # Of an interrupted run nothing is left but what it has written.
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        self.trial.processes.close()
         self._progress(order, time.monotonic() - started)
 
     def _progress(self, order: list[int], seconds: float) -> None:
@@ -172,8 +175,7 @@ def sample(shown: Shown, regions: list[Region], reasons: dict[int, str], count: 
         say(f"{len(stale)} listings have changed since their mutants were tried, and are left out")
     chosen = random.Random(seed).sample(known, min(count, len(known)))
     run = Run(shown, set(chosen))
-    with run.sandbox.lock():
-        run.prepare()
+    with run.sandbox.lock(), run.prepared():
         run.try_all(chosen)
     survived = [number for number, verdict in run.verdicts.items() if not verdict.killed]
     for number in survived:
@@ -278,9 +280,7 @@ def main(arguments: list[str]) -> None:
     run.verdicts |= known
     if known:
         say(f"{len(known)} mutants were killed by examples that are still there")
-    with run.sandbox.lock():
-        if run.sandbox.mutants:
-            run.prepare()
+    with run.sandbox.lock(), run.prepared() if run.sandbox.mutants else nullcontext():
         regions = complete(run, places, held, reasons) if places else held
     result.write(ROOT / RESULT, regions)
     report(regions, run, reasons)

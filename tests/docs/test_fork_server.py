@@ -1,0 +1,121 @@
+"""A process that was forked by the fork server is as good as a new one, or the script gets a new one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docs._ext import isolation
+
+SECONDS = 60.0
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[isolation.Pages]:
+    with isolation.Pages(Path(__file__).parents[2]) as pages:
+        yield pages
+
+
+def run(pages: isolation.Pages, *sources: str, seconds: float = SECONDS) -> isolation.Outcome:
+    """Runs a page with these examples; each must print nothing."""
+    steps: list[dict[str, object]] = [
+        {"line": line, "source": source + "\n", "want": "", "flags": {}, "exact_message": None}
+        for line, source in enumerate(sources, 1)
+    ]
+    blocks = [{"kind": "doctest", "group": "default", "steps": steps}]
+    return pages.run("page.md", blocks, seconds)
+
+
+def printed_by(pages: isolation.Pages, script: Path, code: str, call: str = "run_example(SCRIPT)") -> str:
+    """What a script prints that a page runs."""
+    script.write_text(code, encoding="utf-8")
+    outcome = run(pages, call.replace("SCRIPT", repr(str(script))))
+    assert len(outcome.failures) == 1, outcome
+    return outcome.failures[0].text.partition("\nGot:\n")[2].replace("    ", "", 1).replace("\n    ", "\n")
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there that has not ended; one that nobody has waited for yet has no command any more."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""
+    except FileNotFoundError:
+        return False
+
+
+def test_a_script_finds_what_python_would_give_it(pages: isolation.Pages, tmp_path: Path) -> None:
+    code = """import torch
+import os, sys, threading
+print(__name__, sys.argv, sys.path[0], __file__, "docs._ext" in sys.path, os.read(0, 1), threading.active_count())
+print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/task")), os.getcwd())
+"""
+    script = tmp_path / "script.py"
+    printed = printed_by(pages, script, code, 'run_example(SCRIPT, "an argument")')
+    root = Path(__file__).parents[2]
+    assert printed.splitlines() == [
+        f"__main__ {[str(script), 'an argument']} {tmp_path} {script} False b'' 1",
+        f"True 1 {root}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "printed"),
+    [
+        ("import torch; print(torch.ones(1, device='openreg'))", "", "tensor([1.], device='openreg:0')"),
+        ("import torch_openreg, torch; print(torch.openreg.device_count())", "", "2"),
+        ("import torch.nn; print(torch.openreg.device_count())", ", env={'OPENREG_DEVICE_COUNT': '3'}", "3"),
+        ("import torch; print(hasattr(torch, 'openreg'))", f", env={{'{AUTOLOAD}': '0'}}", "False"),
+        (f"import os; os.environ['{AUTOLOAD}'] = '0'; import torch; print(hasattr(torch, 'openreg'))", "", "False"),
+        ("import torch, sys; print(sys.flags.hash_randomization)", ", env={'PYTHONHASHSEED': '0'}", "0"),
+        ("import torch, atexit; atexit.register(print, 'the end')", "", "the end"),
+        ("import torch; raise KeyError('x')", "", "KeyError: 'x'"),
+    ],
+)
+def test_a_script_begins_before_import_torch_has_ended(
+    pages: isolation.Pages, tmp_path: Path, code: str, call: str, printed: str
+) -> None:
+    assert printed_by(pages, tmp_path / "script.py", code, f"run_example(SCRIPT{call})") == printed
+
+
+def test_a_script_that_a_signal_kills_is_told_of(pages: isolation.Pages, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import torch, os, signal; os.kill(os.getpid(), signal.SIGKILL)", encoding="utf-8")
+    outcome = run(pages, f"run_example({str(script)!r})", "1 if 0 else None")
+    assert outcome.ran == 2
+    assert f"RuntimeError: {script} was killed by SIGKILL" in outcome.failures[0].text
+
+
+def test_a_page_that_crashes_is_named_and_the_next_one_runs(pages: isolation.Pages) -> None:
+    outcome = run(pages, "import os", "os.kill(os.getpid(), 11)")
+    assert "killed by SIGSEGV in this example" in outcome.failures[0].text
+    assert run(pages, "import torch", "assert torch.ones(1, device='openreg').item() == 1").failures == []
+
+
+def test_a_script_that_hangs_ends_with_its_page(pages: isolation.Pages, tmp_path: Path) -> None:
+    script, note = tmp_path / "script.py", tmp_path / "note"
+    code = f"import torch, os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(3600)"
+    script.write_text(code, encoding="utf-8")
+    outcome = run(pages, f"run_example({str(script)!r})", seconds=5.0)
+    assert "still running after 5 seconds" in outcome.failures[0].text
+    deadline = time.monotonic() + SECONDS
+    while is_running(int(note.read_text(encoding="utf-8"))):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert run(pages, "import sys").failures == []
+
+
+def test_what_a_page_leaves_running_does_not_hold_it(pages: isolation.Pages) -> None:
+    outcome = run(pages, "import os, time", "if os.fork() == 0: time.sleep(3600)")
+    assert outcome.failures == []
+    assert outcome.ran == 2
+
+
+def test_a_server_that_has_ended_is_an_error(tmp_path: Path) -> None:
+    with (
+        isolation.Pages(tmp_path, environment={"PYTHONHOME": "/nowhere"}) as pages,
+        pytest.raises(RuntimeError, match="the fork server has ended"),
+    ):
+        run(pages, "import sys")
