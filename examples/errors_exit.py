@@ -7,24 +7,30 @@ python examples/errors_exit.py after-backward   that one, in this process
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
-if sys.argv[1:] == ["without-the-device"]:
-    # Called after the functions that torch registers, which it does below.
-    atexit.register(lambda: print("the driver was started:", torch.openreg.is_initialized()))
+started: list[str] = []  # the way that this process ends in
 
-import torch
+
+def tell_of_the_driver() -> None:
+    """Says at the end of the process without the device whether that was so."""
+    if started == ["without-the-device"]:
+        print("the driver was started:", torch.openreg.is_initialized())
+
+
+atexit.register(tell_of_the_driver)  # called after the functions that torch registers, which it does now
+
+import torch  # noqa: E402
 
 KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
-NUMPY_IS_ABSENT = "ignore:Failed to initialize NumPy:UserWarning"
 
 
 def inject(fault: int) -> None:
@@ -164,21 +170,34 @@ WAYS: dict[str, tuple[Callable[[], None], int]] = {
 }
 
 
-def run(way: str) -> subprocess.CompletedProcess[str]:
-    """Ends a fresh process in that way. A process that has not ended after a minute is killed."""
-    command = [sys.executable, "-W", "error", "-W", NUMPY_IS_ABSENT, __file__, way]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+def start(way: str, output: int) -> int:
+    """Forks a process that ends in that way, and returns its number. What it writes goes to a file descriptor.
+
+    In the child this does not return, but raises what the way ends with. After a minute SIGALRM kills it.
+    """
+    if (child := os.fork()) != 0:
+        return child
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(output, stream.fileno())
+    signal.alarm(60)
+    started.append(way)
+    WAYS[way][0]()
+    sys.exit()
 
 
 def main() -> None:
-    """Runs one way here, or each in a process of its own."""
+    """Runs one way here, or each in a process of its own. This process has not used the device."""
     if sys.argv[1:]:
+        started.append(sys.argv[1])
         WAYS[sys.argv[1]][0]()
         return
-    with ThreadPoolExecutor(4) as pool:
-        ended = list(pool.map(run, WAYS))
-    for way, ran in zip(WAYS, ended, strict=True):
-        print(f"{way}: {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()[-1:])
+    with contextlib.ExitStack() as stack:
+        files = {way: stack.enter_context(tempfile.TemporaryFile("w+")) for way in WAYS}
+        children = {way: start(way, file.fileno()) for way, file in files.items()}
+        for way, child in children.items():
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            files[way].seek(0)
+            print(f"{way}: {status}", *files[way].read().splitlines()[-1:])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
+from torch_openreg.openreg.device import _index
 
 
 # LITERALINCLUDE START: utils-device-index
@@ -20,20 +21,15 @@ def _get_device_index(device: torch.device | int | str | None, optional: bool = 
     Raises:
         ValueError: for a device of another type; for one without an index, unless that is optional.
     """
-    if isinstance(device, int):
-        return device
-    if device is not None:
-        device = torch.device(device)
-        if allow_cpu and device.type == "cpu":
-            return -1
-        if device.type != "openreg":
-            raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
-        if device.index is not None:
-            return device.index
-    if not optional:
-        raise ValueError(f"an index or an openreg device with an index is needed, got {str(device)!r}")
-    _lazy_init()
-    return _C._current_device()
+    if allow_cpu and isinstance(device, (str, torch.device)) and torch.device(device).type == "cpu":
+        return -1
+    index = _index(device)
+    if index == -1 and not isinstance(device, int):
+        if not optional:
+            raise ValueError(f"an index or an openreg device with an index is needed, got {str(device)!r}")
+        _lazy_init()
+        index = _C._current_device()
+    return index
 
 
 # LITERALINCLUDE END: utils-device-index
