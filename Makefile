@@ -19,7 +19,7 @@ help:
 	echo 'make torch     install PyTorch alone: the moment to name another index by PIP_INDEX_URL'
 	echo 'make build     build the extension and install it for development'
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
-	echo 'make stress    the driver under the thread and address sanitizers'
+	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
 	echo 'make bench     run the benchmarks'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'

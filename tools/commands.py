@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import check as checks
@@ -35,9 +35,10 @@ def _prepare_sandbox(*extras: str) -> None:
     ensure_requirements("build", *extras)
 
 
-def _run(command: list[str]) -> int:
-    """Runs a program in the foreground and returns its status."""
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+def _run(command: list[str], environment: Mapping[str, str] | None = None) -> int:
+    """Runs a program in the foreground, ``environment`` added to that of this process, and returns its status."""
+    full = {**os.environ, **(environment or {})}
+    return subprocess.run(command, stdin=subprocess.DEVNULL, env=full, check=False).returncode
 
 
 def _sphinx(builder: str, output: Path, *options: str) -> int:
@@ -143,9 +144,15 @@ def lock(_arguments: list[str]) -> None:
 
 
 def stress(_arguments: list[str]) -> None:
-    """Runs the driver's stress program under the sanitizers."""
+    """Runs the stress programs: driver and pool under the sanitizers, all of the backend through PyTorch."""
     if _run(["bash", str(Path("tools", "stress.sh"))]) != 0:
         raise Fault("make stress: a sanitizer or the program reported a fault; see above")
+    _prepare("test")
+    script = str(Path("tests", "stress", "tensors.py"))
+    for mode, options in (("auto", []), ("async", []), ("auto", ["--faults"])):
+        if _run([sys.executable, script, *options], {"OPENREG_LAUNCH": mode}) != 0:
+            raise Fault("make stress: a value was wrong, or memory was left; see above")
+    print("make stress: sanitizers clean, all values right, no byte left")
 
 
 def bench(arguments: list[str]) -> None:
