@@ -7,7 +7,7 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test check lock stress bench clean python
+.PHONY: help html doctest proof mutate livehtml torch build test check lock stress sanitize bench clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -20,12 +20,13 @@ help:
 	echo 'make build     build the extension and install it for development'
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
+	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make bench     run the benchmarks'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test check lock stress bench: python
+html doctest proof mutate livehtml torch build test check lock stress sanitize bench: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

@@ -155,6 +155,14 @@ def stress(_arguments: list[str]) -> None:
     print("make stress: sanitizers clean, all values right, no byte left")
 
 
+def sanitize(arguments: list[str]) -> None:
+    """Runs the tests of the backend on a build with the address and undefined-behaviour sanitizers."""
+    _prepare_sandbox("test")
+    from proof import sanitized
+
+    sanitized.main(arguments)
+
+
 def bench(arguments: list[str]) -> None:
     """Runs the benchmarks; each writes its figures to benchmarks/results."""
     _prepare("test")
@@ -165,5 +173,5 @@ def bench(arguments: list[str]) -> None:
     print("make bench: the figures are in benchmarks/results")
 
 
-_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, check, lock, stress, bench)
+_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, check, lock, stress, sanitize, bench)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}

@@ -44,7 +44,7 @@ class ProofBuilder(Builder):
         self.proof.unlink(missing_ok=True)
         self.ran: dict[str, int] = {}
         compiler = shlex.split(os.environ.get("CXX") or "c++")
-        cached = cached_compiler.wrapper(Path(self.outdir, "compiled"), compiler)
+        cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
         self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached)})
 
     def get_outdated_docs(self) -> set[str]:
