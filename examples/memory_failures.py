@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from driver_memory import call, new  # type: ignore[import-not-found]  # beside this script
@@ -42,12 +43,14 @@ def fail_on(stream: torch.Stream) -> None:
 
 # LITERALINCLUDE START: memory-failures-cases
 def allocation() -> None:
-    """The driver refuses once, twice, three times: the cache is given back, and then a smaller segment asked for."""
-    for refusals in (1, 2, 3):
+    """The driver refuses again and again: the cache is given back, and then no more asked for than the block."""
+    for size, refusals in ((5, 1), (5, 2), (5, 3), (12, 2)):
         cached = torch.empty(1000, device="openreg")
         del cached
         call("orInjectFault", ALLOCATION_FAULT, 0, refusals)
-        attempt(f"{refusals} refusals", lambda: torch.empty(5 * MIB, dtype=torch.uint8, device="openreg"))
+        attempt(
+            f"{size} MiB, {refusals} refusals", partial(torch.empty, size * MIB, dtype=torch.uint8, device="openreg")
+        )
         reserved, stats = torch.openreg.memory_reserved() // MIB, torch.openreg.memory_stats()
         print(f"   reserved {reserved} MiB, retries {stats['num_alloc_retries']}, failed {stats['num_ooms']}")
         torch.openreg.empty_cache()

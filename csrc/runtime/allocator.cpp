@@ -48,11 +48,8 @@ PoolSettings settings() {
 // become 1, 1.25, 1.5, 1.75 or 2 KiB.
 size_t round_up(size_t bytes) {
   constexpr size_t kUnit = 512;
-  size_t unit = kUnit;
   const size_t divisions = AcceleratorAllocatorConfig::roundup_power2_divisions(bytes);
-  if (divisions > 1 && bytes > kUnit * divisions) {
-    unit = std::max(kUnit, std::bit_floor(bytes) / divisions);
-  }
+  const size_t unit = divisions > 1 ? std::max(kUnit, std::bit_floor(bytes) / divisions) : kUnit;
   TORCH_CHECK_WITH(OutOfMemoryError, bytes <= SIZE_MAX - unit, "openreg: ", bytes,
                    " bytes are more than any device can have");
   return (bytes + unit - 1) / unit * unit;
