@@ -17,8 +17,8 @@ OPERATORS = ("aten::_copy_from", "aten::_local_scalar_dense")
 # LITERALINCLUDE START: copy-calls
 def calls() -> dict[str, Callable[[], object]]:
     """One call for each way to a copy, by its text."""
-    host, x, y = torch.arange(4.0), torch.arange(4.0, device="openreg:0"), torch.zeros(4, device="openreg:1")
-    square = torch.ones(2, 2, device="openreg")
+    host, square = torch.arange(4.0), torch.ones(2, 2, device="openreg")
+    x, y = torch.arange(4.0, device="openreg:0"), torch.zeros(4, device="openreg:1")
     return {
         'host.to("openreg")': lambda: host.to("openreg"),
         "x.copy_(host)": lambda: x.copy_(host),
