@@ -34,7 +34,7 @@ def compiled(source: Path, folder: Path) -> Path:
 
 # LITERALINCLUDE START: copy-views-compared
 def staged() -> None:
-    """Copies through the host between views, and compares all memory behind the target with the CPU's."""
+    """Copies through the host into a view and into all of a tensor, and compares all memory with the CPU's."""
     views = {
         "all": lambda x: x,
         "turned": lambda x: x.t(),
@@ -51,9 +51,10 @@ def staged() -> None:
                 source = torch.complex(torch.arange(36.0), torch.arange(36.0) - 7).reshape(6, 6).to(device)
                 target = torch.full((6, 6), 99 + 98j, dtype=to, device=device)
                 copy = torch.Tensor.copy_ if device == "cpu" else torch.ops.copies.strided_copy
+                plain = torch.zeros(view(source).shape, dtype=to, device=device)
                 copy(view(target), view(source))
-                copy(target.t()[3], view(source).flatten()[:1].expand(6))
-                behind[device] = target.cpu()
+                copy(plain, view(source))
+                behind[device] = torch.cat([target.cpu().flatten(), plain.cpu().flatten()])
             agree.append(torch.equal(behind["cpu"], behind["openreg:1"]))
         print(name, agree)
 
