@@ -20,12 +20,15 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: copy-same-bytes
 // Whether a copy of numel * itemsize bytes is all there is to do.
 bool holds_same_bytes(const at::Tensor& dst, const at::Tensor& src) {
   return dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() && dst.is_neg() == src.is_neg() &&
          dst.is_non_overlapping_and_dense() && dst.strides() == src.strides();
 }
+// LITERALINCLUDE END: copy-same-bytes
 
+// LITERALINCLUDE START: copy-empty-dense
 // An uninitialised tensor on `device` that holds the same bytes as `like` would if `like` had no gaps.
 at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
   const bool keep_strides = like.is_non_overlapping_and_dense();
@@ -36,7 +39,9 @@ at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
   dense._set_neg(like.is_neg());
   return dense;
 }
+// LITERALINCLUDE END: copy-empty-dense
 
+// LITERALINCLUDE START: copy-within-device
 void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
   if (holds_same_bytes(dst, src)) {
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
@@ -45,7 +50,9 @@ void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
     strided_copy(dst, src);
   }
 }
+// LITERALINCLUDE END: copy-within-device
 
+// LITERALINCLUDE START: copy-between-devices
 // The bytes travel on the source's stream, after the destination's earlier work and before its later work.
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (!dst.is_non_overlapping_and_dense()) {
@@ -67,6 +74,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
                       stream_handle(sender)));
   order_streams(sender, receiver);
 }
+// LITERALINCLUDE END: copy-between-devices
 
 // LITERALINCLUDE START: copy-transfer
 // Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
@@ -85,6 +93,7 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
 }
 // LITERALINCLUDE END: copy-transfer
 
+// LITERALINCLUDE START: copy-to-device
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!dst.is_non_overlapping_and_dense()) {
     const at::Tensor dense = empty_dense(dst, dst.device());
@@ -98,7 +107,9 @@ void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_block
     transfer(dst, src, orMemcpyHostToDevice, non_blocking);
   }
 }
+// LITERALINCLUDE END: copy-to-device
 
+// LITERALINCLUDE START: copy-to-host
 void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (holds_same_bytes(dst, src)) {
     transfer(dst, src, orMemcpyDeviceToHost, non_blocking);
@@ -112,7 +123,9 @@ void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blockin
     dst.copy_(same);
   }
 }
+// LITERALINCLUDE END: copy-to-host
 
+// LITERALINCLUDE START: copy-operator
 // schema: aten::_copy_from(Tensor self, Tensor dst, bool non_blocking=False) -> Tensor
 at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   TORCH_CHECK(self.layout() == at::kStrided && dst.layout() == at::kStrided,
@@ -131,7 +144,9 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
   }
   return dst;
 }
+// LITERALINCLUDE END: copy-operator
 
+// LITERALINCLUDE START: copy-resizing
 // schema: aten::_copy_from_and_resize(Tensor self, Tensor dst) -> Tensor
 at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   dst.resize_(self.sizes());
@@ -142,6 +157,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", _copy_from);
   m.impl("_copy_from_and_resize", _copy_from_and_resize);
 }
+// LITERALINCLUDE END: copy-resizing
 
 // LITERALINCLUDE START: copy-lazy-bits
 // A conjugated (or negated) tensor keeps its values as they are, with a bit that says so. PyTorch's fallback for that

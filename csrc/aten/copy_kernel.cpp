@@ -14,6 +14,7 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: copy-host-view
 // A CPU tensor over the bytes of a device tensor, with its lazy bits. Only a kernel may read or write it.
 at::Tensor host_view(const at::Tensor& tensor) {
   const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
@@ -23,7 +24,9 @@ at::Tensor host_view(const at::Tensor& tensor) {
   view._set_neg(tensor.is_neg());
   return view;
 }
+// LITERALINCLUDE END: copy-host-view
 
+// LITERALINCLUDE START: copy-check-dtypes
 // Raises what PyTorch raises for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it
 // would come too late: a kernel that fails takes its device with it. PyTorch has no list of such dtypes to ask, so one
 // element of each pair is copied on the host, once.
@@ -36,13 +39,16 @@ void check_dtypes(at::ScalarType to, at::ScalarType from) {
     pair.store(true, std::memory_order_relaxed);
   }
 }
+// LITERALINCLUDE END: copy-check-dtypes
 
 }  // namespace
 
+// LITERALINCLUDE START: copy-kernel
 void strided_copy(const at::Tensor& dst, const at::Tensor& src) {
   check_dtypes(dst.scalar_type(), src.scalar_type());
   launch("strided_copy", dst.device().index(), dst.nbytes() + src.nbytes(),
          [dst_view = host_view(dst), src_view = host_view(src)] { dst_view.copy_(src_view); });
 }
+// LITERALINCLUDE END: copy-kernel
 
 }  // namespace openreg

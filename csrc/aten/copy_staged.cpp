@@ -10,6 +10,7 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: copy-span-on-host
 size_t span_bytes(const at::Tensor& tensor) {
   return at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
 }
@@ -25,13 +26,16 @@ at::Tensor span_on_host(const at::Tensor& tensor) {
   span._set_neg(tensor.is_neg());
   return span;
 }
+// LITERALINCLUDE END: copy-span-on-host
 
 }  // namespace
 
+// LITERALINCLUDE START: copy-through-host
 void strided_copy(const at::Tensor& dst, const at::Tensor& src) {
   const at::Tensor host = span_on_host(dst);
   host.copy_(span_on_host(src));
   check(orMemcpy(dst.mutable_data_ptr(), host.const_data_ptr(), span_bytes(dst), orMemcpyHostToDevice));
 }
+// LITERALINCLUDE END: copy-through-host
 
 }  // namespace openreg

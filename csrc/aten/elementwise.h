@@ -12,6 +12,7 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: launch-unary-loop
 // out[i] = function(in[i]) for every index i, without a tensor: the form in which the work travels to the device.
 template <class Out, class In, class Function>
 struct UnaryLoop {
@@ -47,7 +48,9 @@ struct UnaryLoop {
     }
   }
 };
+// LITERALINCLUDE END: launch-unary-loop
 
+// LITERALINCLUDE START: launch-operand-bytes
 // The bytes from the first to the last element of an operand.
 inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
   size_t bytes = iter.element_size(operand);
@@ -56,6 +59,7 @@ inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
   }
   return bytes;
 }
+// LITERALINCLUDE END: launch-operand-bytes
 
 // LITERALINCLUDE START: elementwise-launch-unary
 // Queues function(element) over the operands of a unary iterator: operand 0 is the output, operand 1 the input.

@@ -16,6 +16,7 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: launch-host-alias
 // The host address at which a kernel finds the bytes of device memory. To be used inside a kernel only: until then,
 // earlier kernels may still be writing them.
 template <class T>
@@ -24,7 +25,9 @@ T* host_alias(T* device_pointer, size_t bytes) {
   check(orGetHostAlias(&alias, device_pointer, bytes));
   return static_cast<T*>(alias);
 }
+// LITERALINCLUDE END: launch-host-alias
 
+// LITERALINCLUDE START: launch-closure
 // Queues body() on the device's stream and returns. The closure holds addresses and numbers, no tensors of the
 // caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The memory
 // stays valid, since the allocator reuses it in stream order.
@@ -46,5 +49,6 @@ void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body b
   const orHostKernel kernel{name, run, destroy, new Body(std::move(body)), work_bytes};
   check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
 }
+// LITERALINCLUDE END: launch-closure
 
 }  // namespace openreg
