@@ -57,6 +57,12 @@ def staged() -> None:
                 behind[device] = torch.cat([target.cpu().flatten(), plain.cpu().flatten()])
             agree.append(torch.equal(behind["cpu"], behind["openreg:1"]))
         print(name, agree)
+    new, source, target = torch.ones(2, 2).pin_memory(), *torch.zeros(2, 2, 2, device="openreg:1")
+    with torch.Stream("openreg:1"):
+        torch.openreg._sleep(50_000_000)
+        source.copy_(new, non_blocking=True)
+        torch.ops.copies.strided_copy(target, source.t())
+    print("behind the work of its stream", target.unique().tolist())
 
 
 # LITERALINCLUDE END: copy-views-compared
