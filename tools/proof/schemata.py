@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import compile_alone
 from environment import Fault, say
 
 from docs._ext import cached_compiler
 from proof.mutants import Mutant, Woven, weave
-from proof.sandbox import Sandbox
+from proof.sandbox import BUILD_PROGRAMS, Sandbox
 
 _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
@@ -64,9 +66,22 @@ class Schemata(Sandbox):
             try:
                 # Without optimisation: to compile takes longer than all that the examples compute.
                 self.build(f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE=", build_options=["-k", "0"])
+                self._compile_what_is_not_built()
                 return
             except Fault as fault:
                 self._leave_out(str(fault))
+
+    def _compile_what_is_not_built(self) -> None:
+        """Compiles the sources of the backend that only an example compiles. Throws: ``Fault``."""
+        ninja = [str(BUILD_PROGRAMS / "ninja"), "-C", str(self.build_folder), "-t", "deps"]
+        built = subprocess.run(ninja, capture_output=True, text=True, check=True).stdout
+        for name in sorted(self.woven):
+            if name.startswith("csrc/") and name.endswith(".cpp") and f"/{name}\n" not in built:
+                flags = compile_alone.target_flags(self.build_folder / "compile_commands.json")
+                *command, _ = compile_alone.command_for(Path(name), flags)
+                ran = subprocess.run([*command, str(self.tree / name)], capture_output=True, text=True, check=False)
+                if ran.returncode != 0:
+                    raise Fault(ran.stderr)
 
     def _leave_out(self, messages: str) -> None:
         refused = {
