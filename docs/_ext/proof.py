@@ -7,6 +7,7 @@ has a fault. Whoever wants to know whether the guide is proven (``prove``) asks 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import time
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from sphinx.builders import Builder
 from sphinx.util import logging
 
-from docs._ext import cached_compiler, examples, isolation
+from docs._ext import cached_compiler, examples, isolation, proof_files
 from docs._ext.records import pages
 from docs._ext.repository import report, root_of
 
@@ -60,7 +61,7 @@ class ProofBuilder(Builder):
         workers = min(len(os.sched_getaffinity(0)) + 1, 5)  # One more than processors: some pages wait for a device.
         with self.pages, ThreadPoolExecutor(workers) as pool:
             started = time.monotonic()
-            running = {pool.submit(self._run, docname): docname for docname in sorted(docnames)}
+            running = {pool.submit(self._run, docname): docname for docname in self._longest_first(docnames)}
             for future in as_completed(running):
                 docname = running[future]
                 outcome = future.result()
@@ -74,6 +75,14 @@ class ProofBuilder(Builder):
                 logger.info("doctest %s: %d examples, %s (%.1f s)", docname, outcome.ran, state, passed)
                 if outcome.stderr and not outcome.failures:
                     logger.info("%s", outcome.stderr.rstrip())
+
+    def _longest_first(self, docnames: Set[str]) -> list[str]:
+        """Return the pages by what they took when they were measured, so that none runs alone at the end for long."""
+        try:
+            measured = proof_files.read(root_of(self.config)).pages
+        except LookupError:  # who renders the marks tells of it
+            measured = {}
+        return sorted(docnames, key=lambda name: (-measured[name].seconds if name in measured else -math.inf, name))
 
     def _run(self, docname: str) -> isolation.Outcome | None:
         file = Path(self.env.doc2path(docname))
