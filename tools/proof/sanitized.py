@@ -54,7 +54,9 @@ def main(arguments: list[str]) -> None:
         sandbox.build(*flags, compiler=compiler)
         say(f"built ({time.monotonic() - started:.0f} s)")
         environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preloaded(compiler)}
-        command = [str(sandbox.python), "-m", "pytest", "-p", "no:cacheprovider", *(arguments or TESTS)]
+        # Options alone are for the same tests.
+        tests = () if any(not argument.startswith("-") for argument in arguments) else TESTS
+        command = [str(sandbox.python), "-m", "pytest", "-p", "no:cacheprovider", *arguments, *tests]
         if subprocess.run(command, cwd=sandbox.tree, env=environment, stdin=subprocess.DEVNULL, check=False).returncode:
             raise Fault("make sanitize: a sanitizer or a test reported a fault; see above")
     print(f"make sanitize: no test made a sanitizer speak ({time.monotonic() - started:.0f} s)")
