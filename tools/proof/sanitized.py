@@ -15,7 +15,7 @@ from environment import ROOT, Fault, say
 
 from proof.sandbox import Sandbox
 
-TESTS = ("tests/driver", "tests/runtime", "tests/aten", "tests/python")
+TESTS = ("tests/aten", "tests/runtime", "tests/python")  # of the driver alone, `make stress` has the same
 OPTIONS = {
     "ASAN_OPTIONS": ":".join(
         [
@@ -54,9 +54,11 @@ def main(arguments: list[str]) -> None:
         sandbox.build(*flags, compiler=compiler)
         say(f"built ({time.monotonic() - started:.0f} s)")
         environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preloaded(compiler)}
-        # Options alone are for the same tests.
-        tests = () if any(not argument.startswith("-") for argument in arguments) else TESTS
-        command = [str(sandbox.python), "-m", "pytest", "-p", "no:cacheprovider", *arguments, *tests]
-        if subprocess.run(command, cwd=sandbox.tree, env=environment, stdin=subprocess.DEVNULL, check=False).returncode:
-            raise Fault("make sanitize: a sanitizer or a test reported a fault; see above")
+        paths = [argument for argument in arguments if not argument.startswith("-")]
+        options = [argument for argument in arguments if argument.startswith("-")]
+        for path in paths or TESTS:  # each in a process of its own
+            command = [str(sandbox.python), "-m", "pytest", "-p", "no:cacheprovider", *options, path]
+            ran = subprocess.run(command, cwd=sandbox.tree, env=environment, stdin=subprocess.DEVNULL, check=False)
+            if ran.returncode:
+                raise Fault(f"make sanitize: a sanitizer or a test of {path} reported a fault; see above")
     print(f"make sanitize: no test made a sanitizer speak ({time.monotonic() - started:.0f} s)")
