@@ -21,6 +21,8 @@ DTYPES = [
     torch.complex64,
     torch.complex128,
 ]
+# Those that PyTorch stores and converts, and computes little with.
+STORED_DTYPES = [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

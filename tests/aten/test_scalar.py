@@ -3,28 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-]
+from tests.aten.layouts import DTYPES, STORED_DTYPES
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, *STORED_DTYPES])
 @pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
 def test_one_element(dtype: torch.dtype, device: str) -> None:
     expected = torch.tensor([1.0, 0.0, 3.5]).to(dtype)

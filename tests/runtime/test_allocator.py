@@ -90,14 +90,19 @@ def test_a_block_is_for_its_own_stream() -> None:
     assert torch.empty(1000, device="openreg:0").data_ptr() == address
 
 
-def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
-    side = torch.Stream("openreg:0")
+def read_late_on(stream: torch.Stream) -> tuple[torch.Tensor, torch.Tensor]:
+    """A tensor of ones, and its abs, which the stream computes only after a sleep."""
     x = torch.ones(1000, device="openreg:0")
     torch.accelerator.synchronize()
+    with stream:
+        sleep_on(stream, 200)
+        return x, x.abs()
+
+
+def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
+    side = torch.Stream("openreg:0")
+    x, y = read_late_on(side)
     address = x.data_ptr()
-    with side:
-        sleep_on(side, 200)
-        y = x.abs()  # reads x after the sleep
     x.record_stream(side)
     del x
     states = [b["state"] for s in segments() for b in s["blocks"] if b["address"] == address]
@@ -113,12 +118,8 @@ def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
 
 def test_without_record_stream_the_block_is_handed_out_at_once() -> None:
     side = torch.Stream("openreg:0")
-    x = torch.ones(1000, device="openreg:0")
-    torch.accelerator.synchronize()
+    x, y = read_late_on(side)
     address = x.data_ptr()
-    with side:
-        sleep_on(side, 200)
-        y = x.abs()
     del x
     overwritten = torch.full((1000,), 9.0, device="openreg:0")
     assert overwritten.data_ptr() == address
