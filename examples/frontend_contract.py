@@ -1,14 +1,16 @@
 """Compares the table of a page with the installed PyTorch and with the running device module.
 
-    python examples/frontend_contract.py docs/source/accelerator/frontend.md
+    python examples/frontend_contract.py docs/source/accelerator/frontend.md [_initialized]
 
 It reads PyTorch's own Python code for names that are looked up on a device module, and prints each one that the table
-lacks, each row that no longer fits, and then how many rows there are of each kind.
+lacks, each row that no longer fits, and then how many rows there are of each kind. With a name given, it does so again
+for a table in which that name is misspelt.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections import Counter
@@ -30,10 +32,10 @@ class Row:
     state: str
 
 
-def rows(page: Path) -> list[Row]:
+def rows(page: str) -> list[Row]:
     """The rows of all tables of a page whose last column says `provided` or `absent`."""
     found = []
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| `") and (state := re.match("provided|absent", cells[-1])):
             names, files = re.findall(r"`(\w+)", cells[0]), re.findall(r"`([\w./]+\.(?:py|so))`", cells[1])
@@ -57,11 +59,12 @@ def is_device_module(node: ast.expr, variables: set[str]) -> bool:
 
 def looked_up(tree: ast.Module) -> Iterator[str]:
     """The names that one file looks up on a device module."""
-    values = {ast.unparse(n.targets[0]): n.value for n in ast.walk(tree) if isinstance(n, ast.Assign)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.Attribute, ast.Call))]
+    values = {ast.unparse(n.targets[0]): n.value for n in nodes if isinstance(n, ast.Assign)}
     variables = {
         name for name, value in values.items() if isinstance(value, ast.Call) and is_device_module(value, set())
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and is_device_module(node.value, variables):
             yield node.attr
         elif isinstance(node, ast.Call):
@@ -79,6 +82,7 @@ def looked_up(tree: ast.Module) -> Iterator[str]:
 # LITERALINCLUDE END: frontend-contract-scan
 
 
+@functools.cache
 def lookups() -> dict[str, set[str]]:
     """The files of PyTorch that look up each name."""
     found: dict[str, set[str]] = {}
@@ -108,15 +112,24 @@ def faults(table: list[Row]) -> Iterator[str]:
 # LITERALINCLUDE END: frontend-contract-faults
 
 
-def main() -> None:
+def report(page: str) -> None:
     """Prints the faults, and the number of rows of each kind."""
-    table = rows(Path(sys.argv[1]))
+    table = rows(page)
     for fault in faults(table):
         print(fault)
     by_pytorch = Counter(row.state for row in table if row.files)
     by_users = Counter(row.state for row in table if not row.files)
     print(f"looked up by PyTorch: {by_pytorch['provided']} provided, {by_pytorch['absent']} absent")
     print(f"expected by users: {by_users['provided']} provided, {by_users['absent']} absent")
+
+
+def main() -> None:
+    """Reports on the page, and again with names misspelt."""
+    page = Path(sys.argv[1]).read_text(encoding="utf-8")
+    report(page)
+    for name in sys.argv[2:]:
+        print(f"with {name} misspelt")
+        report(page.replace(f"| `{name}` |", f"| `{name}_` |"))
 
 
 if __name__ == "__main__":

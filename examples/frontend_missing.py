@@ -1,7 +1,4 @@
-"""Takes one name after another out of the device module, makes a call that needs it, and prints how the call ends.
-
-    python examples/frontend_missing.py              each call, without the name
-    python examples/frontend_missing.py --complete   the same calls, with it
+"""Takes one name after another out of the device module, and prints how a call ends that needs it, without and with it.
 
 Each call runs in a fork of its own: what is taken out stays out for the rest of a process.
 """
@@ -9,7 +6,6 @@ Each call runs in a fork of its own: what is taken out stays out for the rest of
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -123,27 +119,27 @@ def take_out(name: str) -> None:
         vars(torch.openreg).pop(name, None)
 
 
-def in_a_process_of_its_own(name: str, call: Callable[[], object], complete: bool) -> None:
+def in_a_process_of_its_own(prefix: str, name: str, call: Callable[[], object]) -> None:
     """Makes the call in a fork and prints how it ends."""
     if (child := os.fork()) == 0:
-        if not complete:
+        if prefix == "without":
             take_out(name)
         try:
             outcome = repr(call())
         except Exception as error:
             outcome = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        print(f"{'with' if complete else 'without'} {name}: {outcome}", flush=True)
+        print(f"{prefix} {name}: {outcome}", flush=True)
         os._exit(0)
     os.waitpid(child, 0)
 
 
 def main() -> None:
-    """Makes each call."""
+    """Makes each call twice; once, where the module has no such name."""
     warnings.simplefilter("error")
-    complete = sys.argv[1:] == ["--complete"]
     for name, call in CALLS:
-        if not complete or hasattr(torch.openreg, name):
-            in_a_process_of_its_own(name, call, complete)
+        in_a_process_of_its_own("without", name, call)
+        if hasattr(torch.openreg, name):
+            in_a_process_of_its_own("with", name, call)
 
 
 if __name__ == "__main__":

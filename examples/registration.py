@@ -194,8 +194,7 @@ def print_complete() -> None:
 
 def print_steps(steps: tuple[str, ...]) -> None:
     """Prints, for each step, the calls that begin to work (+) and those that stop working (-)."""
-    import torch._dynamo  # noqa: F401 - once, and not in each fork
-
+    torch.compile(torch.sin, backend="eager")  # compiles nothing yet; its imports happen here, and not in each fork
     before = {call: in_a_process_of_its_own((), call) for call in CALLS}
     for count, step in enumerate(steps, 1):
         print(step)

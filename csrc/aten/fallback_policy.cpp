@@ -7,6 +7,8 @@
 #include <set>
 
 namespace openreg {
+
+// LITERALINCLUDE START: policy-names
 namespace {
 
 struct State {
@@ -54,6 +56,7 @@ void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& 
   state().policy = policy;
   state().listed = {names.begin(), names.end()};
 }
+// LITERALINCLUDE END: policy-names
 
 // LITERALINCLUDE START: policy-admit-fallback
 void admit_fallback(const c10::OperatorName& name) {
@@ -71,6 +74,7 @@ void admit_fallback(const c10::OperatorName& name) {
 }
 // LITERALINCLUDE END: policy-admit-fallback
 
+// LITERALINCLUDE START: policy-statistics
 std::map<std::string, uint64_t> fallback_stats() {
   const std::lock_guard<std::mutex> lock(state().mutex);
   return state().calls;
@@ -80,5 +84,6 @@ void reset_fallback_stats() {
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().calls.clear();
 }
+// LITERALINCLUDE END: policy-statistics
 
 }  // namespace openreg

@@ -8,6 +8,7 @@
 namespace openreg {
 namespace {
 
+// LITERALINCLUDE START: random-stand-in-seed
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): a bijective mixing of
 // consecutive inputs, made for seeding other generators.
 uint64_t mix(uint64_t value) {
@@ -32,6 +33,7 @@ at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
   engine.set_data(data);
   return engine;
 }
+// LITERALINCLUDE END: random-stand-in-seed
 
 }  // namespace
 

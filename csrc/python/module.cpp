@@ -62,7 +62,6 @@ py::list list_memory_blocks(int64_t index) {
   }
   return blocks;
 }
-
 // LITERALINCLUDE END: bridge-memory
 
 // LITERALINCLUDE START: bridge-host-memory

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace openreg {
@@ -214,13 +215,19 @@ void BlockPool::remove_free(PerDevice& owner, Block* block) {
 // LITERALINCLUDE START: pool-record-stream
 namespace {
 
-// On the device of the stream, which need not be the one that holds the block.
-orError_t create_event(orStream_t stream, orEvent_t* event) {
+// An event behind what is queued on the stream. It is made on the stream's device, which need not hold the block.
+orError_t record_new_event(orStream_t stream, orEvent_t* event) {
   int device = 0;
   if (const orError_t error = orStreamGetDevice(stream, &device)) return error;
   const CurrentDevice scope(device);
   orError_t error = scope.error();
   if (error == orSuccess) error = orEventCreateWithFlags(event, orEventDisableTiming);
+  if (error != orSuccess) return error;
+  error = orEventRecord(*event, stream);
+  if (error != orSuccess) {
+    // The error to tell of is the first one.
+    [[maybe_unused]] const orError_t ignored = orEventDestroy(*event);  // NOT PROVEN: the stream ended just now
+  }
   return error;
 }
 
@@ -239,8 +246,7 @@ orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
   orError_t first_error = orSuccess;
   for (orStream_t stream : std::exchange(block->used_by, {})) {
     orEvent_t event = nullptr;
-    orError_t error = create_event(stream, &event);
-    if (error == orSuccess) error = orEventRecord(event, stream);
+    const orError_t error = record_new_event(stream, &event);
     if (error == orSuccess) {
       owner.pending[stream].push_back({event, block});
       ++block->unpassed;
@@ -253,7 +259,8 @@ orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
 
 orError_t BlockPool::collect_passed(PerDevice& owner) {
   orError_t first_error = orSuccess;
-  for (auto& [stream, events] : owner.pending) {
+  for (auto next = owner.pending.begin(); next != owner.pending.end();) {
+    std::deque<Pending>& events = next->second;
     while (!events.empty()) {
       const orError_t state = orEventQuery(events.front().event);
       if (state == orErrorNotReady) break;
@@ -264,6 +271,7 @@ orError_t BlockPool::collect_passed(PerDevice& owner) {
       const orError_t error = state != orSuccess ? state : orEventDestroy(passed.event);
       if (first_error == orSuccess) first_error = error;
     }
+    next = events.empty() ? owner.pending.erase(next) : std::next(next);
   }
   return first_error;
 }
@@ -303,9 +311,7 @@ orError_t BlockPool::wait_for_pending(int device) {
   std::vector<orStream_t> streams;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [stream, events] : of(device).pending) {
-      if (!events.empty()) streams.push_back(stream);
-    }
+    for (const auto& [stream, events] : of(device).pending) streams.push_back(stream);
   }
   for (orStream_t stream : streams) {
     if (const orError_t error = orStreamSynchronize(stream)) return error;

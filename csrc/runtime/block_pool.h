@@ -88,6 +88,7 @@ struct PoolSettings {
 
 class BlockPool {
  public:
+// LITERALINCLUDE START: pool-interface
   explicit BlockPool(int devices) : devices_(static_cast<size_t>(devices)) {}
 
   // A block of at least `bytes` bytes, which the caller has rounded, for the stream of the device.
@@ -120,8 +121,10 @@ class BlockPool {
 
   // Copies of all blocks of a device, by address: neighbours follow each other.
   std::vector<Block> snapshot(int device) const;
+// LITERALINCLUDE END: pool-interface
 
  private:
+// LITERALINCLUDE START: pool-records
   // By stream, then size, then address: the first block that is large enough is the best of its stream.
   struct ByStreamAndSize {
     bool operator()(const Block* a, const Block* b) const;
@@ -136,7 +139,7 @@ class BlockPool {
   struct PerDevice {
     FreeBlocks small;
     FreeBlocks large;
-    std::map<orStream_t, std::deque<Pending>> pending;
+    std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; none is empty
     size_t limit = SIZE_MAX;
     size_t being_allocated = 0;  // bytes that the driver was asked for and has not given yet
     PoolStatistics statistics;
@@ -164,6 +167,7 @@ class BlockPool {
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
+// LITERALINCLUDE END: pool-records
 };
 
 }  // namespace openreg

@@ -9,6 +9,7 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: event-functions
 // Puts the event's point behind the work that is queued on the stream now. Creates the event first if it is null.
 // Throws: when the stream is of another device than the event.
 void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag);
@@ -27,5 +28,6 @@ void destroy_event(void* event) noexcept;
 
 // Makes work queued on `later` from now on wait for the work queued on `earlier` so far.
 void order_streams(const c10::Stream& earlier, const c10::Stream& later);
+// LITERALINCLUDE END: event-functions
 
 }  // namespace openreg

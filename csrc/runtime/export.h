@@ -2,4 +2,6 @@
 // one of another library in the same process.
 #pragma once
 
+// LITERALINCLUDE START: build-export
 #define OPENREG_EXPORT __attribute__((visibility("default")))
+// LITERALINCLUDE END: build-export

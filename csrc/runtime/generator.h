@@ -20,12 +20,10 @@ struct Positions {
   uint64_t offset = 0;
 };
 
+// LITERALINCLUDE START: generator-class
 class Generator final : public c10::GeneratorImpl {
  public:
   explicit Generator(c10::DeviceIndex index);
-
-  // The dispatch looks generators up by this type: at::check_generator<Generator>.
-  static c10::DeviceType device_type() { return c10::kPrivateUse1; }
 
   void set_current_seed(uint64_t seed) override;  // also sets the offset to 0
   uint64_t current_seed() const override;
@@ -48,13 +46,11 @@ class Generator final : public c10::GeneratorImpl {
   Positions reserve(uint64_t count);
 
  private:
-  // LITERALINCLUDE START: generator-shared-struct
   // Two generators may share it, and each of them has a mutex_ of its own. So it brings one too.
   struct State {
     std::mutex mutex;
     Positions next{c10::default_rng_seed_val, 0};
   };
-  // LITERALINCLUDE END: generator-shared-struct
 
   Positions next() const;
   void set_next(Positions next);
@@ -62,6 +58,7 @@ class Generator final : public c10::GeneratorImpl {
 
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+// LITERALINCLUDE END: generator-class
 
 // The generator that a device's random operators use when the caller names none; -1 is the current device.
 const at::Generator& default_generator(c10::DeviceIndex index);

@@ -14,6 +14,7 @@
 
 namespace openreg {
 
+// LITERALINCLUDE START: stream-functions
 // -1 is the current device in all functions here.
 OPENREG_EXPORT c10::Stream default_stream(int64_t index);
 
@@ -41,5 +42,6 @@ orStream_t stream_handle(const c10::Stream& stream);
 
 // The driver's handle of the calling thread's current stream, which kernels and copies are queued on.
 orStream_t current_stream_handle(c10::DeviceIndex index);
+// LITERALINCLUDE END: stream-functions
 
 }  // namespace openreg

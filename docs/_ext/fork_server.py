@@ -4,16 +4,18 @@ Half of what the pages take would be spent on that import otherwise, a second in
 has imported torch and no backend, runs one thread, and has never touched a device. Each process that it forks ends the
 import for itself when it says ``import torch``: then the backend is loaded, if its environment does not forbid it.
 
-    server           imports torch, and forks a leader for each page
-    └ leader         begins a session; forks the page, and a process for each script that the page runs
-      ├ page         runs the examples, and asks for scripts
-      └ script ...   as ``python script`` would
+    first            imports torch, and forks a server for each connection that it is given
+    └ server         forks a leader for each page, one after another
+      └ leader       begins a session; forks the page, and a process for each script that the page runs
+        ├ page       runs the examples, and asks for scripts
+        └ script ... as ``python script`` would
 
 A request is a folder, a command and an environment, and with them come the file descriptors for stdout and stderr.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.abc
 import importlib.machinery
@@ -25,6 +27,7 @@ import socket
 import sys
 import types
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +42,12 @@ _BYTES = 1 << 17
 def connect() -> tuple[socket.socket, socket.socket]:
     """Return the two ends of a connection."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def hand_over(connection: socket.socket, other: socket.socket) -> None:
+    """Ask the first process for a server of another connection."""
+    with _while_it_serves():
+        socket.send_fds(connection, [b"+"], [other.fileno()])
 
 
 def ask(
@@ -88,24 +97,36 @@ class Client:
 
 
 def main(descriptor: int, page: Callable[[Client | None, list[str]], None]) -> None:
-    """Run ``page`` with each command that is asked for. Returns in every process that was forked."""
+    """Serve every connection that comes over the one given: run ``page`` with each command that is asked for.
+
+    Returns in every process that was forked.
+    """
     _import_torch()
     # What is frozen the collector leaves alone, at the end of each fork, too: its memory stays shared.
     gc.collect()
     gc.freeze()
-    with socket.socket(fileno=descriptor) as connection:
-        while received := _receive(connection):
-            command, streams, enter = received
-            leader = os.fork()
-            if leader == 0:
-                os.setsid()
-                connection.close()
-                enter()
-                _lead(page, command)
-                return
-            _close(streams)
-            connection.send(str(leader).encode())
-            connection.send(str(_status(leader)).encode())
+    with socket.socket(fileno=descriptor) as first:
+        while handed_over := socket.recv_fds(first, 1, 1)[1]:
+            with socket.socket(fileno=handed_over[0]) as connection:
+                if os.fork() == 0:
+                    first.close()
+                    _serve(connection, page)
+                    return
+
+
+def _serve(connection: socket.socket, page: Callable[[Client | None, list[str]], None]) -> None:
+    while received := _receive(connection):
+        command, streams, enter = received
+        leader = os.fork()
+        if leader == 0:
+            os.setsid()
+            connection.close()
+            enter()
+            _lead(page, command)
+            return
+        _close(streams)
+        connection.send(str(leader).encode())
+        connection.send(str(_status(leader)).encode())
 
 
 def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) -> None:
@@ -114,6 +135,7 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
     if child == 0:
         ours.close()
         with theirs:
+            _skip_destructors()
             page(Client(theirs), command)
         return
     theirs.close()
@@ -171,9 +193,25 @@ def _run(command: list[str]) -> None:
     sys.modules["__main__"] = main
     sys.argv[:] = command
     sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[:-1]]  # without the root, which came last
-    with open(file, "rb") as source:
-        code = compile(source.read(), file, "exec", dont_inherit=True)
-    exec(code, main.__dict__)
+    source = Path(file).read_bytes()
+    if b"import atexit" not in source:  # else the script is about the end of a process
+        _skip_destructors()
+    exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
+
+
+def _skip_destructors() -> None:
+    """Let this process end without the destructors of PyTorch's libraries, which take longer than most scripts.
+
+    What was registered last comes first at the end of a process: Python is taken down as always, and then whatever is
+    loaded from now on, the backend among it.
+    """
+    libc = ctypes.CDLL(None)
+    libc.on_exit(_address(libc._exit), None)  # it gets the exit status
+    libc.__cxa_atexit(_address(libc.fcloseall), None, None)
+
+
+def _address(function: Any) -> ctypes.c_void_p:
+    return ctypes.cast(function, ctypes.c_void_p)
 
 
 def _close(streams: list[int]) -> None:

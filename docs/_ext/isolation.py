@@ -61,7 +61,7 @@ class Pages:
     """Runs pages, each in a process of its own that starts in the folder ``root``.
 
     ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
-    until ``close``.
+    until ``close``; all of these are forked from a first one, which has imported torch.
     """
 
     def __init__(
@@ -70,8 +70,10 @@ class Pages:
         self._root = root
         self._python = python
         self._environment = {**os.environ, **(environment or {})}
+        self._first: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._lock = threading.Lock()  # of the first
         self._of_thread = threading.local()
-        self._servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+        self._servers: list[socket.socket] = []
 
     def __enter__(self) -> Self:
         return self
@@ -80,13 +82,17 @@ class Pages:
         self.close()
 
     def close(self) -> None:
-        """End the servers."""
-        for process, connection in self._servers:
+        """End the servers. Each ends when its connection is closed, at the latest with this process."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self._of_thread = threading.local()
+        if self._first:
+            process, connection = self._first
             connection.close()
             process.terminate()
             process.wait()
-        self._servers.clear()
-        self._of_thread = threading.local()
+            self._first = None
 
     def run(
         self,
@@ -161,7 +167,16 @@ class Pages:
             _end_group(leader)
 
     def _new_server(self) -> socket.socket:
-        """Start a server; it ends when the connection is closed, at the latest with this process."""
+        with self._lock:
+            if self._first is None:
+                self._first = self._start_first()
+            ours, theirs = fork_server.connect()
+            with theirs:
+                fork_server.hand_over(self._first[1], theirs)
+            self._servers.append(ours)
+        return ours
+
+    def _start_first(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = fork_server.connect()
         with theirs:
             process = subprocess.Popen(
@@ -171,8 +186,7 @@ class Pages:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
-        self._servers.append((process, ours))
-        return ours
+        return process, ours
 
 
 def _outcome(events: list[dict[str, Any]], status: int | None, seconds: float, stdout: str, stderr: str) -> Outcome:

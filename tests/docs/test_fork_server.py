@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,20 @@ from docs._ext import isolation
 
 SECONDS = 60.0
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# As a library that is loaded after torch may do, when Python has been taken down already.
+AT_THE_END_OF_C = """
+import torch, ctypes
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.putchar, ctypes.c_void_p), ord("C"), None)
+"""
 
 
 @pytest.fixture(scope="module")
 def pages() -> Iterator[isolation.Pages]:
-    with isolation.Pages(Path(__file__).parents[2]) as pages:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONUNBUFFERED", raising=False)  # what C has buffered is written at the end of a process
+        pages = isolation.Pages(Path(__file__).parents[2])
+    with pages:
         yield pages
 
 
@@ -72,6 +82,7 @@ print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/
         ("import torch, sys; print(sys.flags.hash_randomization)", ", env={'PYTHONHASHSEED': '0'}", "0"),
         ("import torch, atexit; atexit.register(print, 'the end')", "", "the end"),
         ("import torch; raise KeyError('x')", "", "KeyError: 'x'"),
+        (AT_THE_END_OF_C, "", "C"),
     ],
 )
 def test_a_script_begins_before_import_torch_has_ended(
@@ -111,6 +122,15 @@ def test_what_a_page_leaves_running_does_not_hold_it(pages: isolation.Pages) -> 
     outcome = run(pages, "import os, time", "if os.fork() == 0: time.sleep(3600)")
     assert outcome.failures == []
     assert outcome.ran == 2
+
+
+def test_two_threads_run_pages_at_once(pages: isolation.Pages, tmp_path: Path) -> None:
+    def wait_for(other: str, own: str) -> isolation.Outcome:
+        wait = f"while not Path({str(tmp_path / other)!r}).exists(): time.sleep(0.01)"
+        return run(pages, "import time; from pathlib import Path", f"Path({str(tmp_path / own)!r}).touch()", wait)
+
+    with ThreadPoolExecutor() as pool:
+        assert [outcome.failures for outcome in pool.map(wait_for, ("a", "b"), ("b", "a"))] == [[], []]
 
 
 def test_a_server_that_has_ended_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,24 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
-from torch_openreg.openreg.device import _index
+
+
+def _index(device: torch.device | int | str | None) -> int:
+    """The index that a user named; -1 for "the current device"."""
+    if device is None:
+        return -1
+    if isinstance(device, int):
+        return device
+    device = torch.device(device)
+    if device.type != "openreg":
+        raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
+    return -1 if device.index is None else device.index
+
+
+def _resolved(device: torch.device | int | str | None) -> int:
+    """The index of the device that a user named (default: the current device), which must exist."""
+    _lazy_init()
+    return _C._resolve_device(_index(device))
 
 
 # LITERALINCLUDE START: utils-device-index

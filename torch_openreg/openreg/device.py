@@ -8,6 +8,7 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
+from torch_openreg.openreg._utils import _index
 
 
 def device_count() -> int:
@@ -64,15 +65,3 @@ class device:  # noqa: N801 - the spelling that torch.cuda.device set
 
     def __exit__(self, *_: Any) -> None:
         _C._set_device(self._previous)  # -1 is the current device: nothing changes
-
-
-def _index(device: torch.device | int | str | None) -> int:
-    """The index that a user named; -1 for "the current device"."""
-    if device is None:
-        return -1
-    if isinstance(device, int):
-        return device
-    device = torch.device(device)
-    if device.type != "openreg":
-        raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
-    return -1 if device.index is None else device.index

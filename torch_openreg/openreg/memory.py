@@ -12,12 +12,12 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
-from torch_openreg.openreg.device import _index
-from torch_openreg.openreg.streams import _resolved
+from torch_openreg.openreg._utils import _resolved
 
 _Device = torch.device | int | str | None
 
 
+# LITERALINCLUDE START: memory-names
 def empty_cache() -> None:
     """Gives the driver back the cached memory that no tensor uses. Waits for streams that were recorded."""
     torch.accelerator.empty_cache()
@@ -25,7 +25,6 @@ def empty_cache() -> None:
 
 def mem_get_info(device: _Device = None) -> tuple[int, int]:
     """Free and total bytes of the device. Cached memory counts as used."""
-    _lazy_init()
     return torch.accelerator.get_memory_info(_resolved(device))
 
 
@@ -64,6 +63,9 @@ def reset_accumulated_memory_stats(device: _Device = None) -> None:
     torch.accelerator.reset_accumulated_memory_stats(_resolved(device))
 
 
+# LITERALINCLUDE END: memory-names
+
+
 def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> None:
     """Lets this process hold no more than a fraction of the device's memory.
 
@@ -73,8 +75,7 @@ def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> 
 
     More than that raises `torch.OutOfMemoryError`, as if the device had no more.
     """
-    _lazy_init()
-    _C._set_memory_fraction(float(fraction), _index(device))
+    _C._set_memory_fraction(float(fraction), _resolved(device))
 
 
 def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
@@ -83,9 +84,8 @@ def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
     A block's state is `active_allocated`, `active_awaiting_free` (freed, but a recorded stream still uses it) or
     `inactive`.
     """
-    _lazy_init()
     segments: list[dict[str, Any]] = []
-    for block in _C._memory_blocks(_index(device)):
+    for block in _C._memory_blocks(_resolved(device)):
         if block["starts_segment"]:
             segment = {name: block[name] for name in ("device", "address", "stream")}
             sizes = dict.fromkeys(("total_size", "allocated_size", "active_size", "requested_size"), 0)

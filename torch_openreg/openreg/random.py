@@ -10,7 +10,8 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_call, _lazy_init
-from torch_openreg.openreg.device import _index, current_device, device_count
+from torch_openreg.openreg._utils import _index
+from torch_openreg.openreg.device import current_device, device_count
 
 
 # LITERALINCLUDE START: random-default-generators

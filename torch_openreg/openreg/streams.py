@@ -15,7 +15,7 @@ from torch import Stream as Stream
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
-from torch_openreg.openreg.device import _index
+from torch_openreg.openreg._utils import _resolved
 
 
 # LITERALINCLUDE START: streams-of-the-module
@@ -55,9 +55,3 @@ def get_stream_from_external(handle: int) -> Stream:
 
 
 # LITERALINCLUDE END: streams-of-the-module
-
-
-def _resolved(device: torch.device | int | str | None) -> int:
-    """The index of the device that a user named (default: the current device), which must exist."""
-    _lazy_init()
-    return _C._resolve_device(_index(device))
