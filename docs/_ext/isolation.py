@@ -81,6 +81,11 @@ class Pages:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
+    def start(self) -> None:
+        """Start the first server now. What else is to be done before the first page, it need not wait for."""
+        with self._lock:
+            self._first = self._first or self._start_first()
+
     def close(self) -> None:
         """End the servers. Each ends when its connection is closed, at the latest with this process."""
         for server in self._servers:
@@ -168,8 +173,7 @@ class Pages:
 
     def _new_server(self) -> socket.socket:
         with self._lock:
-            if self._first is None:
-                self._first = self._start_first()
+            self._first = self._first or self._start_first()
             ours, theirs = fork_server.connect()
             with theirs:
                 fork_server.hand_over(self._first[1], theirs)

@@ -47,6 +47,7 @@ class ProofBuilder(Builder):
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
         self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached)})
+        self.pages.start()
 
     def get_outdated_docs(self) -> set[str]:
         """Return all pages: a page can fail although nothing of it changed."""
@@ -58,7 +59,7 @@ class ProofBuilder(Builder):
 
     def write_documents(self, docnames: Set[str]) -> None:
         """Run the pages, several at a time, and report each failure at its page and line."""
-        workers = min(len(os.sched_getaffinity(0)) + 1, 5)  # One more than processors: some pages wait for a device.
+        workers = min(len(os.sched_getaffinity(0)) + 2, 6)  # More than processors: some pages wait for a device.
         with self.pages, ThreadPoolExecutor(workers) as pool:
             started = time.monotonic()
             running = {pool.submit(self._run, docname): docname for docname in self._longest_first(docnames)}
