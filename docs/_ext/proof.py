@@ -46,7 +46,9 @@ class ProofBuilder(Builder):
         self.ran: dict[str, int] = {}
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
-        self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached)})
+        # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
+        keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
+        self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached), **keep_bytecode})
         self.pages.start()
 
     def get_outdated_docs(self) -> set[str]:
