@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import multiprocessing
+import multiprocessing.synchronize
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -208,26 +209,27 @@ def wait_for_ever() -> None:
 # LITERALINCLUDE START: errors-hang-signals
 def signals() -> None:
     """Sends signals to a process that waits for ever."""
-    program = [sys.executable, "-W", "ignore", __file__, "wait-quietly"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            time.sleep(0.2)
-            child.send_signal(number)
-            try:
-                child.wait(1)
-            except subprocess.TimeoutExpired:
-                print(f"{number.name}: it still waits")
-            else:
-                print(f"{number.name}: it has ended, by {signal.Signals(-child.returncode).name}")
+    context = multiprocessing.get_context("fork")
+    waits = context.Event()
+    child = context.Process(target=wait_quietly, args=(waits,))
+    child.start()
+    waits.wait()
+    assert child.pid is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        time.sleep(0.2)
+        os.kill(child.pid, number)
+        child.join(1)
+        if child.exitcode is None:
+            print(f"{number.name}: it still waits")
+        else:
+            print(f"{number.name}: it has ended, by {signal.Signals(-child.exitcode).name}")
 
 
-def wait_quietly() -> None:
+def wait_quietly(waits: multiprocessing.synchronize.Event) -> None:
     """Says when it begins to wait."""
     inject(HANG_FAULT)
     torch.ones(4, device="openreg").abs()
-    print("waiting", flush=True)
+    waits.set()
     torch.accelerator.synchronize("openreg")
 
 
@@ -261,7 +263,6 @@ if __name__ == "__main__":
         "reset": reset,
         "backward": backward,
         "wait-for-ever": wait_for_ever,
-        "wait-quietly": wait_quietly,
         "signals": signals,
         "places": places,
     }[sys.argv[1]]()

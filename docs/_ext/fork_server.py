@@ -15,6 +15,7 @@ A request is a folder, a command and an environment, and with them come the file
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib.abc
@@ -37,6 +38,30 @@ _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
 _READ_LATE = ("OPENREG_", _AUTOLOAD, "CXX", "TORCHINDUCTOR_")
 _BYTES = 1 << 17
+
+
+class _Imported:
+    """The modules that were imported before the fork, more than a thousand, and whether they outlast Python."""
+
+    kept = False
+
+    def __init__(self) -> None:
+        self._modules: dict[str, types.ModuleType] = {}
+        atexit.register(self._leave)  # before PyTorch registers anything, so that it comes later
+
+    def note(self) -> None:
+        """Note what has been imported until now."""
+        own = {"sys", "builtins", "__main__"}
+        self._modules = {name: module for name, module in sys.modules.items() if name not in own}
+
+    def _leave(self) -> None:
+        """Hide the modules from what takes down modules, and hold them for ever."""
+        if self.kept:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._modules))
+            sys.modules.update(dict.fromkeys(self._modules))  # type: ignore[arg-type]
+
+
+_imported = _Imported()
 
 
 def connect() -> tuple[socket.socket, socket.socket]:
@@ -102,6 +127,7 @@ def main(descriptor: int, page: Callable[[Client | None, list[str]], None]) -> N
     Returns in every process that was forked.
     """
     _import_torch()
+    _imported.note()
     # What is frozen the collector leaves alone, at the end of each fork, too: its memory stays shared.
     gc.collect()
     gc.freeze()
@@ -135,7 +161,7 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
     if child == 0:
         ours.close()
         with theirs:
-            _skip_destructors()
+            _end_early()
             page(Client(theirs), command)
         return
     theirs.close()
@@ -195,16 +221,18 @@ def _run(command: list[str]) -> None:
     sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[:-1]]  # without the root, which came last
     source = Path(file).read_bytes()
     if b"import atexit" not in source:  # else the script is about the end of a process
-        _skip_destructors()
+        _end_early()
     exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
 
 
-def _skip_destructors() -> None:
-    """Let this process end without the destructors of PyTorch's libraries, which take longer than most scripts.
+def _end_early() -> None:
+    """Let this process end without what takes longer than most scripts: to take down PyTorch.
 
-    What was registered last comes first at the end of a process: Python is taken down as always, and then whatever is
-    loaded from now on, the backend among it.
+    What was registered last comes first at the end of a process, so Python is taken down first: the names of the script
+    and the modules of the backend as always, while what was imported before the fork stays as it is. Then come the
+    destructors of whatever is loaded from now on, the backend among it, and not those of PyTorch's libraries.
     """
+    _imported.kept = True
     libc = ctypes.CDLL(None)
     libc.on_exit(_address(libc._exit), None)  # it gets the exit status
     libc.__cxa_atexit(_address(libc.fcloseall), None, None)

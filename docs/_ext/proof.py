@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import shlex
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,11 @@ from docs._ext.repository import report, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Set
+    from multiprocessing.pool import AsyncResult
 
+    from docutils import nodes
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +38,7 @@ PROOF = "proof.json"
 
 
 class ProofBuilder(Builder):
-    """Runs the examples of each page in a process of its own."""
+    """Runs the examples of each page in a process of its own, from the moment that Sphinx has read the page."""
 
     name = "doctest"
     epilog = "The proof is %(outdir)s/proof.json; without that file nothing is proven."
@@ -44,12 +48,34 @@ class ProofBuilder(Builder):
         self.proof = Path(self.outdir, PROOF)
         self.proof.unlink(missing_ok=True)
         self.ran: dict[str, int] = {}
+        self.events.connect("env-before-read-docs", self._begin, 500)
+        self.events.connect("doctree-read", self._read, 900)  # after the checks of the page
+        self.events.connect("build-finished", self._end, 500)
+
+    def _begin(self, app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+        """Get ready to run pages. Sphinx reads those first that take long, so that none runs alone at the end."""
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
         self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached), **keep_bytecode})
         self.pages.start()
+        # More than processors: some pages wait for a device. These threads hold up nobody who interrupts the build.
+        self.pool = ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6))
+        self.running: dict[str, AsyncResult[tuple[isolation.Outcome, float]]] = {}
+        try:
+            measured = proof_files.read(root_of(self.config)).pages
+        except LookupError:  # who renders the marks tells of it
+            measured = {}
+        docnames.sort(key=lambda name: (-measured[name].seconds if name in measured else -math.inf, name))
+
+    def _read(self, app: Sphinx, doctree: nodes.document) -> None:
+        if multiprocessing.parent_process() is None:  # else one of the processes that read for `sphinx-build -j`
+            self._start(self.env.docname, doctree)
+
+    def _end(self, app: Sphinx, error: Exception | None) -> None:
+        self.pool.terminate()
+        self.pages.close()
 
     def get_outdated_docs(self) -> set[str]:
         """Return all pages: a page can fail although nothing of it changed."""
@@ -60,41 +86,32 @@ class ProofBuilder(Builder):
         return ""
 
     def write_documents(self, docnames: Set[str]) -> None:
-        """Run the pages, several at a time, and report each failure at its page and line."""
-        workers = min(len(os.sched_getaffinity(0)) + 2, 6)  # More than processors: some pages wait for a device.
-        with self.pages, ThreadPoolExecutor(workers) as pool:
-            started = time.monotonic()
-            running = {pool.submit(self._run, docname): docname for docname in self._longest_first(docnames)}
-            for future in as_completed(running):
-                docname = running[future]
-                outcome = future.result()
-                if outcome is None:
-                    continue
-                self.ran[docname] = outcome.ran
-                for failure in outcome.failures:
-                    report(docname, failure.line, failure.text, "doctest")
-                state = f"{len(outcome.failures)} failures" if outcome.failures else "ok"
-                passed = time.monotonic() - started
-                logger.info("doctest %s: %d examples, %s (%.1f s)", docname, outcome.ran, state, passed)
-                if outcome.stderr and not outcome.failures:
-                    logger.info("%s", outcome.stderr.rstrip())
+        """Report each failure of each page at its line; pages that Sphinx had read earlier start here."""
+        for docname in sorted(docnames - self.running.keys()):
+            self._start(docname, self.env.get_doctree(docname))
+        for docname, result in self.running.items():
+            outcome, seconds = result.get()
+            self.ran[docname] = outcome.ran
+            for failure in outcome.failures:
+                report(docname, failure.line, failure.text, "doctest")
+            state = f"{len(outcome.failures)} failures" if outcome.failures else "ok"
+            logger.info("doctest %s: %d examples, %s (%.1f s)", docname, outcome.ran, state, seconds)
+            if outcome.stderr and not outcome.failures:
+                logger.info("%s", outcome.stderr.rstrip())
 
-    def _longest_first(self, docnames: Set[str]) -> list[str]:
-        """Return the pages by what they took when they were measured, so that none runs alone at the end for long."""
-        try:
-            measured = proof_files.read(root_of(self.config)).pages
-        except LookupError:  # who renders the marks tells of it
-            measured = {}
-        return sorted(docnames, key=lambda name: (-measured[name].seconds if name in measured else -math.inf, name))
+    def _start(self, docname: str, doctree: nodes.document) -> None:
+        """Let a page run, if it has examples."""
+        blocks, _ = examples.read(doctree, Path(self.env.doc2path(docname)))
+        if blocks:
+            self.running[docname] = self.pool.apply_async(self._run, (docname, blocks))
 
-    def _run(self, docname: str) -> isolation.Outcome | None:
-        file = Path(self.env.doc2path(docname))
-        blocks, _ = examples.read(self.env.get_doctree(docname), file)
-        if not blocks:
-            return None
-        root = root_of(self.config)
+    def _run(self, docname: str, blocks: list[examples.Block]) -> tuple[isolation.Outcome, float]:
+        """Return how a page ends, and the seconds that it took."""
+        file, root = Path(self.env.doc2path(docname)), root_of(self.config)
         page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
-        return self.pages.run(page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
+        started = time.monotonic()
+        outcome = self.pages.run(page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
+        return outcome, time.monotonic() - started
 
     def finish(self) -> None:
         """Write the proof when nothing is wrong."""

@@ -13,6 +13,17 @@ from docs._ext import isolation
 
 SECONDS = 60.0
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# What a script holds goes while Python and PyTorch are there, and what it has registered before that.
+AT_THE_END_OF_PYTHON = """
+import torch, weakref
+class Held:
+    def __init__(self):
+        self.tensor = torch.ones(1, device="openreg")
+    def __del__(self):
+        print("gone", (self.tensor + 1).item())
+held = Held()
+weakref.finalize(torch, print, "finalized")
+"""
 # As a library that is loaded after torch may do, when Python has been taken down already.
 AT_THE_END_OF_C = """
 import torch, ctypes
@@ -83,6 +94,7 @@ print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/
         ("import torch, atexit; atexit.register(print, 'the end')", "", "the end"),
         ("import torch; raise KeyError('x')", "", "KeyError: 'x'"),
         (AT_THE_END_OF_C, "", "C"),
+        (AT_THE_END_OF_PYTHON, "", "finalized\ngone 2.0"),
     ],
 )
 def test_a_script_begins_before_import_torch_has_ended(

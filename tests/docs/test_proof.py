@@ -112,6 +112,19 @@ def test_page_that_hangs_is_ended_and_named(repository: Repository) -> None:
     result.assert_fault(f"index.md:{line + 2}", "still running after 1 seconds", "most recent call first")
 
 
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_each_page_runs_in_each_build_whoever_reads_it(repository: Repository, parallel: int) -> None:
+    names = [f"page{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        repository.page(f"# Page\n\n{doctest(f'>>> {number} + 1{chr(10)}{number + 1}')}", f"{name}.md")
+    repository.add("```{toctree}\n" + "\n".join(names) + "\n```\n")
+    for _ in range(2):  # the second time, Sphinx has read all of them earlier
+        result = repository.build("doctest", parallel=parallel)
+        assert result.status == 0, result.warnings
+        pages = json.loads((result.output / "proof.json").read_text())["pages"]
+        assert {name: pages[name]["ran"] for name in names} == dict.fromkeys(names, 1)
+
+
 def test_failing_run_withdraws_an_earlier_proof(repository: Repository) -> None:
     repository.add(doctest(">>> 1 + 1\n2"))
     assert (repository.build("doctest").output / "proof.json").is_file()
