@@ -52,12 +52,15 @@ def small_calls() -> dict[str, tuple[Call, Call]]:
         other.wait_stream(stream)
         stream.wait_stream(other)
 
+    device, cpu = torch.device("openreg"), torch.device("cpu")
     return {
-        "empty(16)": (lambda: torch.empty(16, device="openreg"), lambda: torch.empty(16)),
-        "empty, 4 MB": (lambda: torch.empty(MIB, device="openreg"), lambda: torch.empty(MIB)),
+        "empty(16)": (lambda: torch.empty(16, device=device), lambda: torch.empty(16, device=cpu)),
+        "empty, 4 MB": (lambda: torch.empty(MIB, device=device), lambda: torch.empty(MIB, device=cpu)),
+        "empty_like, 16": (lambda: torch.empty_like(x), lambda: torch.empty_like(y)),
         "1000 tensors of mixed sizes": (churn("openreg"), churn("cpu")),
         "view": (lambda: x.view(4, 4), lambda: y.view(4, 4)),
         "item": (first.item, first_of_cpu.item),
+        "x[0].item": (lambda: x[0].item(), lambda: y[0].item()),
         "event.record": (lambda: event.record(stream), add),
         "event.record, with timing": (lambda: timed.record(stream), add),
         "event.query": (event.query, add),
@@ -69,20 +72,27 @@ def small_calls() -> dict[str, tuple[Call, Call]]:
     }
 
 
-def busy_enqueue() -> tuple[float, float]:
-    """Microseconds to queue abs on a stream that is busy, and for abs on the CPU."""
+def busy_enqueue() -> dict[str, list[float]]:
+    """By name: microseconds to queue a kernel on a stream that is busy, and for the same call on the CPU."""
     x, y = torch.randn(16, device="openreg"), torch.randn(16)
-    on_device: list[float] = []
-    on_cpu: list[float] = []
-    for _ in range(ROUNDS):
-        torch.openreg._sleep(20_000_000)
-        for call, seconds in ((lambda: torch.abs(x), on_device), (lambda: torch.abs(y), on_cpu)):
-            start = time.perf_counter()
-            for _ in range(200):
-                call()
-            seconds.append((time.perf_counter() - start) / 200)
-        torch.accelerator.synchronize()
-    return low(on_device) * 1e6, low(on_cpu) * 1e6
+    out, out_of_cpu = torch.empty_like(x), torch.empty_like(y)
+    pairs: dict[str, tuple[Call, Call]] = {
+        "abs(16), queued on a busy stream": (lambda: torch.abs(x), lambda: torch.abs(y)),
+        "the same, with out=": (lambda: torch.abs(x, out=out), lambda: torch.abs(y, out=out_of_cpu)),
+    }
+    rows = {}
+    for name, pair in pairs.items():
+        taken: tuple[list[float], list[float]] = ([], [])
+        for _ in range(ROUNDS):
+            torch.openreg._sleep(20_000_000)
+            for call, seconds in zip(pair, taken, strict=True):
+                start = time.perf_counter()
+                for _ in range(200):
+                    call()
+                seconds.append((time.perf_counter() - start) / 200)
+            torch.accelerator.synchronize()
+        rows[name] = [low(seconds) * 1e6 for seconds in taken]
+    return rows
 
 
 def copies() -> list[tuple[str, float, float, float]]:
@@ -99,14 +109,16 @@ def copies() -> list[tuple[str, float, float, float]]:
         "clone": lambda: device.clone(),
         "to another device": lambda: second.copy_(device),
     }
-    target = torch.empty(COPY)
+    source, target = torch.ones(COPY), torch.zeros(COPY)
     rows = []
     for name, call in kinds.items():
         goes_on: list[float] = []
         done: list[float] = []
         cpu: list[float] = []
-        for _ in range(ROUNDS):
-            for device_call, host, end in ((call, goes_on, done), (lambda: target.copy_(pageable), cpu, [])):
+        turns = [(call, goes_on, done), (lambda: target.copy_(source), cpu, [])]
+        for _ in range(2 * ROUNDS):
+            turns.reverse()  # neither of the two always finds what the other one left in the caches
+            for device_call, host, end in turns:
                 start = time.perf_counter()
                 result = device_call()
                 host.append(time.perf_counter() - start)
@@ -118,25 +130,27 @@ def copies() -> list[tuple[str, float, float, float]]:
     return rows
 
 
-def overlap() -> float:
+def overlap(
+    on_device: Callable[[torch.Tensor], object], on_host: Callable[[torch.Tensor], object], elements: int
+) -> float:
     """How much sooner host and device are done together than one after the other: 2 is all that two processors give.
 
-    Both get work for about the same time.
+    Both make their call on a tensor of so many elements again and again, for about the same time.
     """
-    x, y = torch.randn(4 * MIB, device="openreg"), torch.randn(4 * MIB)
-    result, host_result = torch.empty_like(x), torch.empty_like(y)
+    tensor, host_tensor = torch.ones(elements, device="openreg"), torch.ones(elements)
+    calls, host_calls = 20, 1
 
-    def on_device() -> None:
-        for _ in range(20):
-            torch.abs(x, out=result)
-
-    def on_host() -> None:
+    def device_work() -> None:
         for _ in range(calls):
-            torch.exp(y, out=host_result)
+            on_device(tensor)
+
+    def host_work() -> None:
+        for _ in range(host_calls):
+            on_host(host_tensor)
 
     def together() -> None:
-        on_device()
-        on_host()
+        device_work()
+        host_work()
 
     def seconds(work: Callable[[], None]) -> float:
         torch.accelerator.synchronize()
@@ -145,9 +159,9 @@ def overlap() -> float:
         torch.accelerator.synchronize()
         return time.perf_counter() - start
 
-    calls = 1
-    calls = round(low([seconds(on_device) for _ in range(ROUNDS)]) / low([seconds(on_host) for _ in range(ROUNDS)]))
-    taken = [[seconds(work) for work in (on_device, on_host, together)] for _ in range(ROUNDS)]
+    one_call = low([seconds(host_work) for _ in range(ROUNDS)])
+    host_calls = round(low([seconds(device_work) for _ in range(ROUNDS)]) / one_call)
+    taken = [[seconds(work) for work in (device_work, host_work, together)] for _ in range(ROUNDS)]
     device, host, both = (low(column) for column in zip(*taken, strict=True))
     faster: float = (device + host) / both
     return faster
@@ -177,7 +191,7 @@ def main() -> None:
     torch.set_num_threads(1)
     lines = ["| call | device, us | CPU, us | ratio |", "| --- | ---: | ---: | ---: |"]
     rows = {name: microseconds(pair) for name, pair in small_calls().items()}
-    rows["abs(16), queued on a busy stream"] = list(busy_enqueue())
+    rows |= busy_enqueue()
     for name, (device, cpu) in rows.items():
         print(f"{name}: {device:.2f} us, {device / cpu:.2f}", flush=True)
         lines.append(f"| {name} | {device:.2f} | {cpu:.2f} | {device / cpu:.2f} |")
@@ -189,12 +203,14 @@ def main() -> None:
     for name, goes_on, done, cpu in copies():
         print(f"{name}: {goes_on:.3f} ms, done {done:.2f} ms, {done / cpu:.2f}", flush=True)
         lines.append(f"| {name} | {goes_on:.3f} | {done:.2f} | {cpu:.2f} | {done / cpu:.2f} |")
+    computing = overlap(torch.Tensor.normal_, torch.Tensor.normal_, MIB)
+    streaming = overlap(torch.Tensor.abs_, torch.Tensor.abs_, 4 * MIB)
     with_memory, without = fork_time()
     lines += [
         "",
-        f"Host and device at work together are {overlap():.2f} times as fast as one after the other, on "
-        f"{len(os.sched_getaffinity(0))} processors. A fork takes {with_memory:.2f} ms with 1 GiB in use on the "
-        f"device, and {without:.2f} ms without.",
+        f"Host and device at work together are {computing:.2f} times as fast as one after the other when they compute, "
+        f"and {streaming:.2f} times when both stream through memory, on {len(os.sched_getaffinity(0))} processors. A "
+        f"fork takes {with_memory:.2f} ms with 1 GiB in use on the device, and {without:.2f} ms without.",
     ]
     print(lines[-1])
     print(f"benchmarks/runtime.py: {len(rows) + 8} calls, tables in {write(__file__, chr(10).join(lines))}")

@@ -104,7 +104,7 @@ Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSet
     if (wanted.bytes <= settings.max_split) return nullptr;
     if (block->bytes >= wanted.bytes + settings.max_non_split_rounding) return nullptr;
   }
-  remove_free(owner, block);
+  remove_free(owner, found);
   return block;
 }
 
@@ -189,13 +189,14 @@ void BlockPool::make_free(PerDevice& owner, Block* block) {
     if (left->next != nullptr) left->next->previous = left;
     blocks_.erase(right->address);
   };
+  FreeBlocks& blocks = owner.free_blocks(block->small);
   if (is_free(block->next)) {
-    remove_free(owner, block->next);
+    remove_free(owner, blocks.find(block->next));
     absorb_next(block);
   }
   if (is_free(block->previous)) {
     block = block->previous;
-    remove_free(owner, block);
+    remove_free(owner, blocks.find(block));
     absorb_next(block);
   }
   insert_free(owner, block);
@@ -203,12 +204,13 @@ void BlockPool::make_free(PerDevice& owner, Block* block) {
 
 void BlockPool::insert_free(PerDevice& owner, Block* block) {
   owner.free_blocks(block->small).insert(block);
-  if (block->is_split()) owner.statistics.inactive_split(*block, 1);
+  if (block->is_split()) owner.statistics.inactive_split_came(*block);
 }
 
-void BlockPool::remove_free(PerDevice& owner, Block* block) {
-  owner.free_blocks(block->small).erase(block);
-  if (block->is_split()) owner.statistics.inactive_split(*block, -1);
+void BlockPool::remove_free(PerDevice& owner, FreeBlocks::iterator place) {
+  Block* const block = *place;
+  if (block->is_split()) owner.statistics.inactive_split_went(*block);
+  owner.free_blocks(block->small).erase(place);
 }
 // LITERALINCLUDE END: pool-free
 
@@ -237,8 +239,11 @@ bool BlockPool::record_stream(void* address, orStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || !found->second.in_use) return false;
+  Block& block = found->second;
   // The block's own stream needs no event: its order is the rule by which the block is used again.
-  if (stream != found->second.stream) found->second.used_by.insert(stream);
+  if (stream != block.stream && std::ranges::find(block.used_by, stream) == block.used_by.end()) {
+    block.used_by.push_back(stream);
+  }
   return true;
 }
 
@@ -296,9 +301,10 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
   if (const orError_t error = collect_passed(owner)) return error;
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
-      Block* const block = *next++;
+      const auto place = next++;
+      Block* const block = *place;
       if (block->is_split()) continue;  // the rest of its segment is in use
-      remove_free(owner, block);
+      remove_free(owner, place);
       owner.statistics.segment_went(*block);
       segments->push_back(block->address);
       blocks_.erase(block->address);

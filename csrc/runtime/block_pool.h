@@ -33,8 +33,8 @@ struct Block {
   Block* previous = nullptr;  // the neighbours in the segment
   Block* next = nullptr;
   bool in_use = false;
-  size_t unpassed = 0;             // events that still stand between a freed block and its next use
-  std::set<orStream_t> used_by{};  // other streams that were recorded
+  size_t unpassed = 0;                // events that still stand between a freed block and its next use
+  std::vector<orStream_t> used_by{};  // other streams that were recorded, each once
 
   bool is_split() const { return previous != nullptr || next != nullptr; }
 };
@@ -48,7 +48,8 @@ struct Figure {
   int64_t increased = 0;
   int64_t decreased = 0;
 
-  void change(int64_t amount);
+  void increase(size_t amount);
+  void decrease(size_t amount);
 };
 
 // A block is active from its allocation until it may be used again, which is later than its free if other streams
@@ -71,11 +72,8 @@ struct PoolStatistics {
   void handed_out(const Block& block);
   void freed(const Block& block);
   void became_inactive(const Block& block);
-  void inactive_split(const Block& block, int64_t count);
-
- private:
-  void change(const Block& block, int64_t count, Figure BlockFigures::* counted, Figure BlockFigures::* bytes);
-  void request(const Block& block, int64_t count);
+  void inactive_split_came(const Block& block);
+  void inactive_split_went(const Block& block);
 };
 // LITERALINCLUDE END: pool-statistics
 
@@ -153,7 +151,7 @@ class BlockPool {
   void split(PerDevice& owner, Block* block, size_t bytes);
   void make_free(PerDevice& owner, Block* block);
   void insert_free(PerDevice& owner, Block* block);
-  void remove_free(PerDevice& owner, Block* block);
+  void remove_free(PerDevice& owner, FreeBlocks::iterator place);
   orError_t record_pending(PerDevice& owner, Block* block);
   orError_t collect_passed(PerDevice& owner);
   PerDevice& of(int device) { return devices_[static_cast<size_t>(device)]; }

@@ -1,72 +1,98 @@
 // What the pool counts, and what it shows of its blocks.
 #include <algorithm>
-#include <cstdlib>
 
 #include "runtime/block_pool.h"
 
 namespace openreg {
 
 // LITERALINCLUDE START: pool-figures
-void Figure::change(int64_t amount) {
-  current += amount;
+void Figure::increase(size_t amount) {
+  current += static_cast<int64_t>(amount);
+  increased += static_cast<int64_t>(amount);
   peak = std::max(peak, current);
-  (amount > 0 ? increased : decreased) += std::abs(amount);
 }
 
-void PoolStatistics::change(const Block& block, int64_t count, Figure BlockFigures::* counted,
-                            Figure BlockFigures::* bytes) {
-  for (BlockFigures* figures : {&all, block.small ? &small : &large}) {
-    (figures->*counted).change(count);
-    (figures->*bytes).change(count * static_cast<int64_t>(block.bytes));
-  }
+void Figure::decrease(size_t amount) {
+  current -= static_cast<int64_t>(amount);
+  decreased += static_cast<int64_t>(amount);
 }
 
-void PoolStatistics::request(const Block& block, int64_t count) {
-  for (BlockFigures* figures : {&all, block.small ? &small : &large}) {
-    figures->requested_bytes.change(count * static_cast<int64_t>(block.requested));
-  }
+namespace {
+
+template <class Change>
+void change(PoolStatistics& statistics, const Block& block, Change change_figures) {
+  change_figures(statistics.all);
+  change_figures(block.small ? statistics.small : statistics.large);
 }
+
+}  // namespace
 // LITERALINCLUDE END: pool-figures
 
 // LITERALINCLUDE START: pool-what-changes
 void PoolStatistics::segment_came(const Block& segment) {
   ++driver_allocations;
-  change(segment, 1, &BlockFigures::segments, &BlockFigures::reserved_bytes);
+  change(*this, segment, [&](BlockFigures& figures) {
+    figures.segments.increase(1);
+    figures.reserved_bytes.increase(segment.bytes);
+  });
 }
 
 void PoolStatistics::segment_went(const Block& segment) {
   ++driver_frees;
-  change(segment, -1, &BlockFigures::segments, &BlockFigures::reserved_bytes);
+  change(*this, segment, [&](BlockFigures& figures) {
+    figures.segments.decrease(1);
+    figures.reserved_bytes.decrease(segment.bytes);
+  });
 }
 
 void PoolStatistics::handed_out(const Block& block) {
-  change(block, 1, &BlockFigures::allocations, &BlockFigures::allocated_bytes);
-  change(block, 1, &BlockFigures::active, &BlockFigures::active_bytes);
-  request(block, 1);
+  change(*this, block, [&](BlockFigures& figures) {
+    figures.allocations.increase(1);
+    figures.allocated_bytes.increase(block.bytes);
+    figures.requested_bytes.increase(block.requested);
+    figures.active.increase(1);
+    figures.active_bytes.increase(block.bytes);
+  });
 }
 
 void PoolStatistics::freed(const Block& block) {
-  change(block, -1, &BlockFigures::allocations, &BlockFigures::allocated_bytes);
-  request(block, -1);
+  change(*this, block, [&](BlockFigures& figures) {
+    figures.allocations.decrease(1);
+    figures.allocated_bytes.decrease(block.bytes);
+    figures.requested_bytes.decrease(block.requested);
+  });
 }
 
 void PoolStatistics::became_inactive(const Block& block) {
-  change(block, -1, &BlockFigures::active, &BlockFigures::active_bytes);
+  change(*this, block, [&](BlockFigures& figures) {
+    figures.active.decrease(1);
+    figures.active_bytes.decrease(block.bytes);
+  });
 }
 
-void PoolStatistics::inactive_split(const Block& block, int64_t count) {
-  change(block, count, &BlockFigures::inactive_split, &BlockFigures::inactive_split_bytes);
+void PoolStatistics::inactive_split_came(const Block& block) {
+  change(*this, block, [&](BlockFigures& figures) {
+    figures.inactive_split.increase(1);
+    figures.inactive_split_bytes.increase(block.bytes);
+  });
+}
+
+void PoolStatistics::inactive_split_went(const Block& block) {
+  change(*this, block, [&](BlockFigures& figures) {
+    figures.inactive_split.decrease(1);
+    figures.inactive_split_bytes.decrease(block.bytes);
+  });
 }
 // LITERALINCLUDE END: pool-what-changes
 
 namespace {
 
 template <class Change>
-void for_each_figure(PoolStatistics& statistics, Change change) {
+void for_each_figure(PoolStatistics& statistics, Change change_figure) {
   for (BlockFigures* of : {&statistics.all, &statistics.small, &statistics.large}) {
     for (Figure* figure : {&of->allocations, &of->segments, &of->active, &of->inactive_split, &of->allocated_bytes,
                            &of->reserved_bytes, &of->active_bytes, &of->inactive_split_bytes, &of->requested_bytes}) {
-      change(*figure);
+      change_figure(*figure);
     }
   }
 }

@@ -24,10 +24,18 @@ c10::Stream stream_of(orStream_t handle, c10::DeviceIndex index) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kPrivateUse1, index), id);
 }
 
+std::vector<orStream_t> ask_for_default_streams() {
+  std::vector<orStream_t> handles(static_cast<size_t>(device_count()));
+  for (size_t index = 0; index < handles.size(); ++index) {
+    check(orDeviceGetDefaultStream(&handles[index], static_cast<int>(index)));
+  }
+  return handles;
+}
+
+// Requires: the index of a device that exists. Default streams last as long as the driver, so it is asked once.
 orStream_t default_stream_handle(c10::DeviceIndex index) {
-  orStream_t handle = nullptr;
-  check(orDeviceGetDefaultStream(&handle, index));
-  return handle;
+  static const auto* const handles = new std::vector<orStream_t>(ask_for_default_streams());
+  return (*handles)[static_cast<size_t>(index)];
 }
 // LITERALINCLUDE END: stream-id-layout
 
