@@ -10,6 +10,7 @@ from pathlib import Path
 
 import compile_alone
 import layers
+import opinfo
 from environment import Fault, say
 from extension import build_folder
 
@@ -96,6 +97,11 @@ def proof_current() -> bool:
     return _report(floor.faults())
 
 
+def opinfo_current() -> bool:
+    """Compares what the operator database was run on with what is there now."""
+    return _report(opinfo.stale())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -130,6 +136,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     no_registry_host,
     pages,
     proof_current,
+    opinfo_current,
     tests_collected,
     python_types,
     cxx_alone,

@@ -126,6 +126,14 @@ def test(arguments: list[str]) -> None:
     sys.exit(_run([sys.executable, "-m", "pytest", *arguments]))
 
 
+def opinfo(_arguments: list[str]) -> None:
+    """Runs PyTorch's operator database on the device, and writes how much of it passes."""
+    _prepare("test")
+    import opinfo as database
+
+    database.main()
+
+
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
     started = time.monotonic()
@@ -173,5 +181,5 @@ def bench(arguments: list[str]) -> None:
     print("make bench: the figures are in benchmarks/results")
 
 
-_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, check, lock, stress, sanitize, bench)
+_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, opinfo, check, lock, stress, sanitize, bench)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}

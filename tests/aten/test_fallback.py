@@ -238,11 +238,21 @@ def test_statistics_name_what_fell_back() -> None:
     assert torch.openreg.fallback_stats() == {}
 
 
-def test_layer_norm_is_one_round_trip() -> None:
+def test_a_norm_is_one_round_trip() -> None:
     x = torch.randn(3, 4, device="openreg")
     torch.openreg.reset_fallback_stats()
     torch.nn.functional.layer_norm(x, (4,))
-    assert torch.openreg.fallback_stats() == {"aten::native_layer_norm": 1}
+    torch.nn.functional.group_norm(x, 2)
+    assert torch.openreg.fallback_stats() == {"aten::native_layer_norm": 1, "aten::native_group_norm": 1}
+
+
+def test_what_pytorch_computes_for_known_devices_only() -> None:
+    x = torch.tensor([1 + 2j, -3j])
+    assert x.to("openreg").conj_physical_().tolist() == x.conj().tolist()
+    votes = torch.tensor([[3.0, 1.0, 3.0], [2.0, 5.0, 5.0]])
+    out = (torch.empty(0, device="openreg"), torch.empty(0, dtype=torch.int64, device="openreg"))
+    torch.mode(votes.to("openreg"), 1, out=out)
+    assert [one.tolist() for one in out] == [one.tolist() for one in torch.mode(votes, 1)]
 
 
 def test_the_policy_lists_what_may_fall_back() -> None:

@@ -1,0 +1,113 @@
+"""Convolutions and their gradients, beside the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+CASES: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "one dimension": (functional.conv1d, (2, 4, 9), (6, 4, 3), {"stride": 2, "padding": 1}),
+    "two": (functional.conv2d, (2, 4, 7, 6), (6, 4, 3, 2), {"padding": (1, 0), "dilation": (2, 1)}),
+    "three": (functional.conv3d, (1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"stride": (1, 2, 1)}),
+    "groups": (functional.conv2d, (2, 4, 5, 5), (8, 2, 3, 3), {"groups": 2}),
+    "each channel by itself": (functional.conv2d, (2, 4, 5, 5), (4, 1, 3, 3), {"groups": 4, "padding": "same"}),
+    "without a batch": (functional.conv2d, (4, 5, 5), (6, 4, 1, 1), {}),
+    "an empty batch": (functional.conv2d, (0, 4, 5, 5), (6, 4, 3, 3), {}),
+    "transposed": (functional.conv_transpose2d, (2, 4, 5, 4), (4, 3, 3, 2), {"stride": 2, "output_padding": 1}),
+    "transposed, grouped": (functional.conv_transpose1d, (2, 4, 6), (4, 2, 3), {"groups": 2, "dilation": 2}),
+    "transposed, three": (functional.conv_transpose3d, (1, 2, 3, 3, 3), (2, 3, 2, 2, 2), {"padding": 1}),
+}
+
+
+def results(device: str, case: str, dtype: torch.dtype, bias: bool, memory_format: torch.memory_format) -> Any:
+    """The output, and the gradients of input, weight and bias."""
+    function, input_size, weight_size, options = CASES[case]
+    generator = torch.Generator().manual_seed(1)
+    groups = options.get("groups", 1)
+    channels = weight_size[1] * groups if "transposed" in case else weight_size[0]
+    sizes = [input_size, weight_size, *([(channels,)] if bias else [])]
+    leaves = []
+    for size in sizes:
+        tensor = torch.randn(size, generator=generator).to(dtype)
+        if len(size) == 4:
+            tensor = tensor.to(memory_format=memory_format)
+        leaves.append(tensor.to(device).requires_grad_())
+    output = function(*leaves, **options)
+    weights = torch.randn(output.shape, generator=generator).to(dtype).to(device)
+    return [output, *torch.autograd.grad(output, leaves, weights)]
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels last"])
+@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_convolution_and_its_gradients(
+    case: str, dtype: torch.dtype, bias: bool, memory_format: torch.memory_format
+) -> None:
+    expected = results("cpu", case, dtype, bias, memory_format)
+    actual = results("openreg", case, dtype, bias, memory_format)
+    for one, other in zip(actual, expected, strict=True):
+        assert one.device.type == "openreg"
+        assert one.stride() == other.stride()
+        torch.testing.assert_close(one.cpu(), other)
+
+
+def test_only_the_gradients_that_are_wanted_are_computed() -> None:
+    x = torch.randn(1, 2, 4, 4, device="openreg")
+    weight = torch.randn(3, 2, 2, 2, device="openreg", requires_grad=True)
+    functional.conv2d(x, weight).sum().backward()
+    assert x.grad is None
+    assert weight.grad is not None
+    torch.testing.assert_close(
+        weight.grad.cpu(), x.cpu().unfold(2, 3, 1).unfold(3, 3, 1).sum((0, 4, 5)).expand(3, 2, 2, 2)
+    )
+
+
+def test_a_second_derivative() -> None:
+    def second(device: str) -> torch.Tensor:
+        x = torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4).to(device).requires_grad_()
+        weight = torch.linspace(-1, 1, 24).reshape(3, 2, 2, 2).to(device).requires_grad_()
+        (first,) = torch.autograd.grad(functional.conv2d(x, weight).pow(3).sum(), x, create_graph=True)
+        (result,) = torch.autograd.grad(first.pow(2).sum(), weight)
+        return result
+
+    torch.testing.assert_close(second("openreg").cpu(), second("cpu"))
+
+
+def test_on_the_second_device() -> None:
+    x, weight = torch.randn(1, 2, 5, device="openreg:1"), torch.randn(3, 2, 2, device="openreg:1")
+    output = functional.conv1d(x, weight)
+    assert output.device == torch.device("openreg:1")
+    torch.testing.assert_close(output.cpu(), functional.conv1d(x.cpu(), weight.cpu()))
+
+
+def test_what_is_wrong_is_what_is_wrong_on_the_cpu() -> None:
+    for arguments, options in (
+        (((1, 2, 5, 5), (3, 4, 2, 2)), {}),
+        (((1, 2, 5, 5), (3, 2, 7, 7)), {}),
+        (((1, 2, 5, 5), (3, 2, 2, 2)), {"stride": 0}),
+        (((1, 3, 5, 5), (4, 1, 2, 2)), {"groups": 2}),
+    ):
+        messages = []
+        for device in ("cpu", "openreg"):
+            with pytest.raises(RuntimeError) as raised:
+                functional.conv2d(*(torch.ones(size, device=device) for size in arguments), **options)
+            messages.append(str(raised.value))
+        assert messages[0] == messages[1]
+
+
+def test_it_counts_as_a_fallback() -> None:
+    signal, filters = torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2, device="openreg")
+    torch.openreg.reset_fallback_stats()
+    functional.conv1d(signal, filters)
+    assert torch.openreg.fallback_stats() == {"aten::convolution": 1}
+
+
+def test_devices_that_differ_are_refused() -> None:
+    with pytest.raises(
+        RuntimeError, match="argument 'weight' of aten::convolution is on cpu and another one on openreg:0"
+    ):
+        functional.conv1d(torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2))

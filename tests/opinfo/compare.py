@@ -1,0 +1,258 @@
+"""Runs a sample of PyTorch's operator database on the device and on the CPU, and compares.
+
+What the CPU refuses is not asked of the device. Where an operator draws random numbers, or returns memory that nobody
+has written, only shapes, dtypes and layouts can be compared; `test_random.py` has the distributions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.testing import assert_close
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+Run = Callable[[SampleInput], Any]
+
+
+@dataclass
+class Noted:
+    """Whether the values of a result can be compared."""
+
+    values: bool
+
+
+ON_CPU = "on the CPU"
+FACTORIES = ("arange", "linspace", "logspace")  # their samples leave the device out
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+
+
+def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor on the CPU: strides, offset, lazy conjugation and the rest of its storage, too."""
+    if tensor.layout is not torch.strided:
+        return tensor.detach().cpu().requires_grad_(tensor.requires_grad)
+    plain = torch.empty(0, dtype=tensor.dtype)
+    copy = plain.set_(tensor.untyped_storage().cpu(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    if tensor.is_conj():
+        copy = copy.conj()
+    if tensor.is_neg():
+        copy = torch._neg_view(copy)
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def mapped(sample: SampleInput, function: Callable[[Any], Any], name: str = "") -> SampleInput:
+    """A sample with other values. What is one tensor there is one here."""
+    known: dict[int, Any] = {}
+
+    def once(value: Any) -> Any:
+        return known.setdefault(id(value), function(value)) if isinstance(value, torch.Tensor) else function(value)
+
+    result = SampleInput(tree_map(once, sample.input), args=tree_map(once, sample.args), name=name)
+    result.kwargs = tree_map(once, sample.kwargs)
+    result.output_process_fn_grad = sample.output_process_fn_grad
+    return result
+
+
+def on_cpu(sample: SampleInput) -> SampleInput:
+    """A sample of the device as one of the CPU."""
+
+    def move(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return cpu_copy(value)
+        if isinstance(value, torch.device) or (isinstance(value, str) and value.startswith("openreg")):
+            return torch.device("cpu")
+        return value
+
+    return mapped(sample, move, ON_CPU)
+
+
+def with_leaves(sample: SampleInput) -> SampleInput:
+    """Some samples have views of tensors that require gradients, which would get the gradients of their views."""
+
+    def cut(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().requires_grad_(value.requires_grad)
+
+    return mapped(sample, cut)
+
+
+def tolerance(op: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
+    """Relative and absolute, the widest that the database itself gives an operator; 0 if it gives none."""
+    rtol, atol = 0.0, 0.0
+    for info in op.decorators:
+        for decorator in getattr(info, "decorators", ()):
+            if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+                rtol, atol = max(rtol, decorator.d[dtype].rtol), max(atol, decorator.d[dtype].atol)
+            elif isinstance(decorator, precisionOverride) and dtype in decorator.d:
+                atol = max(atol, decorator.d[dtype])
+    return rtol, atol
+
+
+class Comparison:
+    """One entry of the database with one dtype, on one device."""
+
+    def __init__(self, op: OpInfo, device: str, dtype: torch.dtype) -> None:
+        self.op = op
+        self.device = device
+        self.dtype = dtype
+        self.tolerance = tolerance(op, dtype)
+        code = getattr(op.op, "__code__", None)
+        # Some entries wrap a random operator so that it leaves no trace in the generator.
+        is_wrapped = code is not None and "wrapper_set_seed" in code.co_names
+        self.compared = 0
+        self.has_values = op.name not in UNWRITTEN and not is_wrapped
+
+    def forward(self) -> None:
+        """The samples as they come."""
+        self._run_all(self._samples(), self._call)
+
+    def reference(self) -> None:
+        """The wider samples of many entries: empty, without dimensions, broadcast, extremal."""
+        self._run_all(self.op.reference_inputs_func(self.op, self.device, self.dtype, False), self._call)
+
+    def noncontiguous(self) -> None:
+        """The samples with every tensor spread over more memory than it needs."""
+        self._run_all((sample.noncontiguous() for sample in self._samples()), self._call)
+
+    def in_place(self) -> None:
+        """The variant that overwrites its input, on a copy of it."""
+        variant = self.op.get_inplace()
+
+        def call(sample: SampleInput) -> Any:
+            target = sample.input.clone()
+            result = variant(target, *sample.args, **sample.kwargs)
+            assert result is target
+            return result
+
+        self._run_all(self._samples(), call)
+
+    def out(self) -> None:
+        """`out=` with tensors of the right shape, which must be written where they are, and with empty ones."""
+        for call in (self._call_out, partial(self._call_out, resized=True)):
+            self._run_all(self._samples(), call)
+
+    def backward(self) -> None:
+        """The gradients of all inputs that require them."""
+        for sample in map(with_leaves, self._samples(requires_grad=True)):
+            host = on_cpu(sample)
+            try:
+                with self._noting_random_numbers() as noted:
+                    expected_outputs = self._differentiable(host)
+                weights = [torch.randn_like(output) for output in expected_outputs]
+                expected = self._gradients(host, expected_outputs, weights)
+            except Exception:
+                continue
+            with _naming(sample):
+                outputs = self._differentiable(sample)
+                assert len(outputs) == len(expected_outputs)
+                actual = self._gradients(sample, outputs, [weight.to(self.device) for weight in weights])
+                self._compare(sample, actual, expected, values=noted.values)
+
+    def _samples(self, *, requires_grad: bool = False) -> Iterable[SampleInput]:
+        # As `sample_inputs` gives them, without its record of where each test is, which takes longer than operators.
+        samples: Iterable[SampleInput] = self.op.sample_inputs_func(self.op, self.device, self.dtype, requires_grad)
+        return samples
+
+    def _call(self, sample: SampleInput) -> Any:
+        kwargs = sample.kwargs
+        if self.op.name in FACTORIES and sample.name != ON_CPU:
+            kwargs = {**kwargs, "device": self.device}
+        return self.op(sample.input, *sample.args, **kwargs)
+
+    def _call_out(self, sample: SampleInput, *, resized: bool = False) -> Any:
+        likes = self._call(sample)
+        single = isinstance(likes, torch.Tensor)
+        targets = [torch.empty_like(like).fill_(1) for like in ([likes] if single else likes)]
+        if resized:
+            targets = [target.new_empty(0) for target in targets]
+        addresses = [target.data_ptr() for target in targets]
+        out = targets[0] if single else tuple(targets)
+        result = self.op(sample.input, *sample.args, **sample.kwargs, out=out)
+        for returned, target, address in zip([result] if single else result, targets, addresses, strict=True):
+            assert returned is target
+            assert resized or target.data_ptr() == address, "out= was written somewhere else"
+        return result
+
+    def _run_all(self, samples: Iterable[SampleInput], run: Run) -> None:
+        for sample in samples:
+            host = on_cpu(sample)
+            try:
+                with self._noting_random_numbers() as noted:
+                    expected = run(host)
+            except Exception:
+                continue
+            with _naming(sample):
+                actual = run(sample)
+                if sample.output_process_fn_grad is not None and noted.values:
+                    expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
+                self._compare(sample, actual, expected, values=noted.values)
+
+    @contextlib.contextmanager
+    def _noting_random_numbers(self) -> Iterator[Noted]:
+        """Notes whether what is done inside has values that can be compared."""
+        noted = Noted(self.has_values)
+        before = torch.get_rng_state()
+        yield noted
+        noted.values &= torch.equal(before, torch.get_rng_state())
+
+    def _differentiable(self, sample: SampleInput) -> list[torch.Tensor]:
+        result = self._call(sample)
+        if sample.output_process_fn_grad is not None:
+            result = sample.output_process_fn_grad(result)
+        return list(_requiring_gradients(result))
+
+    def _gradients(self, sample: SampleInput, outputs: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
+        inputs = {id(leaf): leaf for leaf in _requiring_gradients((sample.input, sample.args, sample.kwargs))}
+        return torch.autograd.grad(outputs, list(inputs.values()), weights, allow_unused=True) if outputs else ()
+
+    def _compare(self, sample: SampleInput, actual: Any, expected: Any, *, values: bool) -> None:
+        self.compared += 1
+        actual_leaves, actual_form = tree_flatten(actual)
+        expected_leaves, expected_form = tree_flatten(expected)
+        assert str(actual_form) == str(expected_form)
+        device = self._device_of_result(sample)
+        for one, other in zip(actual_leaves, expected_leaves, strict=True):
+            if isinstance(other, torch.Tensor):
+                assert one.device.type == device
+                assert _form(one) == _form(other)
+            if values and isinstance(other, torch.Tensor | float | complex):
+                usual = default_tolerances(*(one, other) if isinstance(other, torch.Tensor) else (torch.float64,))
+                rtol, atol = map(max, usual, self.tolerance)
+                assert_close(one, other, check_device=False, equal_nan=True, rtol=rtol, atol=atol)
+            elif values:
+                assert one == other
+
+    def _device_of_result(self, sample: SampleInput) -> str:
+        """The type of the device that the result must be on: that of the tensors, or what a factory is told."""
+        if self.op.name in FACTORIES:
+            return "openreg"
+        told = sample.kwargs.get("device")
+        leaves = tree_leaves((sample.input, sample.args, sample.kwargs))
+        devices = [torch.device(told)] if told else [leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return "openreg" if any(device.type == "openreg" for device in devices) else "cpu"
+
+
+@contextlib.contextmanager
+def _naming(sample: SampleInput) -> Iterator[None]:
+    """Lets an error say which sample it is about."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"The sample: {sample.summary()}")
+        raise
+
+
+def _requiring_gradients(tree: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.requires_grad)
+
+
+def _form(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tensor.shape, tensor.dtype, tensor.layout

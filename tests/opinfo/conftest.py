@@ -1,0 +1,48 @@
+"""How much of the database is run.
+
+Without more, one unit of each entry is run, which takes a minute: always the same one, and another one from entry to
+entry, and none that is known to fail: whether it does can depend on the processor. `make opinfo` runs all of them, with
+OPENREG_OPINFO=all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.opinfo import exceptions
+
+UNIT = re.compile(
+    r"test_(?P<mode>forward|reference|noncontiguous|out|in_place|backward)_(?P<entry>\w+)_openreg_(?P<dtype>\w+)"
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves one unit of each entry, unless all are wanted or some are named."""
+    if os.environ.get("OPENREG_OPINFO") == "all" or config.option.keyword:
+        return
+    listed = exceptions.read()
+    entries: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        unit = _unit(item)
+        if unit and not any(_covers(one, unit) for one in listed):
+            entries[unit["entry"]].append(item)
+    chosen = {units[zlib.crc32(entry.encode()) % len(units)] for entry, units in entries.items()}
+    left_out = [item for item in items if _unit(item) and item not in chosen]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _covers(one: exceptions.Exceptions, unit: re.Match[str]) -> bool:
+    """Whether a unit is listed. The name of a test has underscores for the dots of its entry."""
+    names = {entry.replace(".", "_"): entry for entry in one.entries}
+    return one.covers(names.get(unit["entry"], ""), unit["mode"], unit["dtype"])
+
+
+def _unit(item: pytest.Item) -> re.Match[str] | None:
+    return UNIT.fullmatch(item.name) if item.path.parent == Path(__file__).parent else None

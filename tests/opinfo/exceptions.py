@@ -1,0 +1,44 @@
+"""What of the database fails on this device, and why: `exceptions.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = Path(__file__).with_name("exceptions.toml")
+
+
+@dataclass(frozen=True)
+class Exceptions:
+    """Units that fail. An empty set of modes or dtypes stands for all of them."""
+
+    entries: frozenset[str]
+    modes: frozenset[str]
+    dtypes: frozenset[str]
+    reason: str
+    apart: bool  # a part of PyTorch that this backend does not have yet: its units are counted apart
+
+    def covers(self, entry: str, mode: str, dtype: str) -> bool:
+        """Whether a unit is one of them."""
+        return entry in self.entries and mode in (self.modes or {mode}) and dtype in (self.dtypes or {dtype})
+
+
+def read(file: Path = FILE) -> list[Exceptions]:
+    """All of them, in the order of the file. Throws: ``ValueError`` for a key that is not known or is missing."""
+    found = []
+    for apart, key in ((False, "exception"), (True, "apart")):
+        for table in tomllib.loads(file.read_text(encoding="utf-8")).get(key, []):
+            unknown = table.keys() - {"entries", "modes", "dtypes", "reason"}
+            if unknown or not table.get("entries") or not table.get("reason"):
+                raise ValueError(
+                    f"{file.name}: each [[{key}]] has entries, a reason, and perhaps modes and dtypes: {table}"
+                )
+            entries, modes, dtypes = (frozenset(table.get(name, ())) for name in ("entries", "modes", "dtypes"))
+            found.append(Exceptions(entries, modes, dtypes, table["reason"], apart))
+    return found
+
+
+def excused(exceptions: list[Exceptions], entry: str, mode: str, dtype: str) -> Exceptions | None:
+    """What a unit is excused by, if anything."""
+    return next((one for one in exceptions if one.covers(entry, mode, dtype)), None)

@@ -1,0 +1,169 @@
+"""``make opinfo``: every unit of PyTorch's operator database, and a table of how many pass.
+
+Some fifteen thousand units take five minutes on two processors. A mode that has run is not run again while operators
+and tests are the same. The result is committed; `make check` says when it is no longer of what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from environment import ROOT, Fault, say
+from prerequisites import installed_torch
+
+sys.path.append(str(ROOT))
+from tests.opinfo import exceptions
+from tests.opinfo.exceptions import Exceptions
+
+RESULT = Path("docs", "proof", "opinfo.md")
+RECORDS = Path("docs", "build", "opinfo")
+MODES = ("forward", "reference", "noncontiguous", "out", "in_place", "backward")
+DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "int64", "uint8", "bool")
+GOAL = 0.995
+# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
+MEASURED = ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py")
+
+
+@dataclass
+class Outcome:
+    """What became of the units of one mode and dtype; units apart are in none of the others."""
+
+    passed: int = 0
+    failed: int = 0
+    apart: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of the units that are not apart, those that pass."""
+        return self.passed / max(self.passed + self.failed, 1)
+
+
+class Result:
+    """The outcome of all units, beside the list of what may fail."""
+
+    def __init__(self, records: Iterable[Path]) -> None:
+        self.columns: dict[tuple[str, str], Outcome] = defaultdict(Outcome)
+        self.failing: dict[str, Counter[str]] = defaultdict(Counter)  # by reason, the units of each entry
+        self.wrong: list[str] = []
+        listed = exceptions.read()
+        for record in records:
+            for line in record.read_text(encoding="utf-8").splitlines():
+                self._add(listed, *json.loads(line))
+
+    def _add(self, listed: list[Exceptions], entry: str, mode: str, dtype: str, outcome: str) -> None:
+        excuse = exceptions.excused(listed, entry, mode, dtype)
+        column = self.columns[mode, dtype]
+        if excuse is not None and excuse.apart:
+            column.apart += 1
+        elif outcome == "passed":
+            column.passed += 1
+        else:
+            column.failed += 1
+        if (outcome == "passed") != (excuse is None):
+            self.wrong.append(f"{entry}, {mode}, {dtype}: {outcome}, and {'is' if excuse else 'is not'} listed")
+        elif excuse is not None:
+            self.failing[excuse.reason][entry] += 1
+
+    def page(self) -> str:
+        """The tables."""
+        lines = [
+            f"Made by `make opinfo` on {date.today()}, with PyTorch {installed_torch()}.",
+            "",
+            f"% {digest()}",
+            "",
+            f"| mode | {' | '.join(DTYPES)} |",
+            f"| --- | {' | '.join('---:' for _ in DTYPES)} |",
+        ]
+        for mode in MODES:
+            cells = [_cell(self.columns[mode, dtype]) for dtype in DTYPES]
+            lines.append(f"| {mode.replace('_', ' ')} | {' | '.join(cells)} |")
+        lines += ["", "| units that fail | entries | why |", "| ---: | --- | --- |"]
+        for reason, entries in sorted(self.failing.items(), key=lambda item: -item[1].total()):
+            names = ", ".join(f"`{name}`" for name in sorted(entries))
+            lines.append(f"| {entries.total()} | {names} | {reason} |")
+        return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Runs all units and writes the tables. Throws: ``Fault`` when a run crashes or the list of exceptions is wrong."""
+    started = time.monotonic()
+    folder = RECORDS / digest()
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for mode, ended in zip(MODES, pool.map(lambda mode: _run(mode, folder), MODES), strict=True):
+            say(f"{mode}: {ended or 'done'} ({time.monotonic() - started:.0f} s)")
+    missing = [mode for mode in MODES if not (folder / mode).is_file()]
+    if missing:
+        raise Fault(f"make opinfo: {', '.join(missing)}: pytest ended before all units had run; see above")
+    result = Result(folder / mode for mode in MODES)
+    if result.wrong:
+        raise Fault("\n".join([*result.wrong, f"make opinfo: {exceptions.FILE} is not what was seen; see above"]))
+    columns = list(result.columns.values())
+    RESULT.write_text(result.page(), encoding="utf-8")
+    short = sum(column.share < GOAL for column in columns)
+    passed, failed = sum(column.passed for column in columns), sum(column.failed for column in columns)
+    print(
+        f"make opinfo: {passed} of {passed + failed} units passed, {short} of {len(columns)} columns under {GOAL:.1%} "
+        f"({time.monotonic() - started:.0f} s); the result is {RESULT}"
+    )
+
+
+def stale() -> Iterator[str]:
+    """Says what is wrong with the result, if anything."""
+    if not RESULT.is_file():
+        yield f"{RESULT} is missing: run `make opinfo`"
+    elif digest() not in RESULT.read_text(encoding="utf-8"):
+        yield f"{RESULT}: operators, tests or PyTorch have changed since it was made: run `make opinfo`"
+
+
+def digest() -> str:
+    """Changes with the operators, with how they are compared, and with PyTorch."""
+    result = hashlib.sha256(str(installed_torch()).partition("+")[0].encode())
+    for path in sorted(path for pattern in MEASURED for path in Path().glob(pattern)):
+        result.update(f"{path}\0".encode() + path.read_bytes())
+    return result.hexdigest()
+
+
+def _run(mode: str, folder: Path) -> str:
+    """Runs the units of a mode, unless that was done before. Leaves their record, and returns what went wrong."""
+    if (folder / mode).is_file():
+        return ""
+    partial = folder / f"{mode}.partial"
+    partial.unlink(missing_ok=True)
+    environment = {
+        "OPENREG_OPINFO": "all",
+        "OPENREG_OPINFO_RECORD": str(partial),
+        "PYTORCH_TEST_WITH_SLOW": "1",
+        "OMP_NUM_THREADS": "1",  # a process runs on each processor
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "tests/opinfo"]
+    ran = subprocess.run(
+        [*command, "-k", f"test_{mode}_"],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        sys.stderr.write(ran.stdout + ran.stderr)
+    if ran.returncode in (0, 1):
+        partial.rename(folder / mode)
+    return "some unit differs from what is listed; see above" if ran.returncode else ""
+
+
+def _cell(outcome: Outcome) -> str:
+    # Rounded down, so that only what is whole reads as such.
+    units = outcome.passed + outcome.failed
+    return f"{int(outcome.share * 1000) / 10:.1f} % of {units}" if units else "none"
