@@ -82,12 +82,11 @@ class Result:
             "",
             f"% {digest()}",
             "",
-            f"| mode | {' | '.join(DTYPES)} |",
-            f"| --- | {' | '.join('---:' for _ in DTYPES)} |",
+            f"| | {' | '.join(mode.replace('_', ' ') for mode in MODES)} |",
+            f"| --- | {' | '.join('---:' for _ in MODES)} |",
         ]
-        for mode in MODES:
-            cells = [_cell(self.columns[mode, dtype]) for dtype in DTYPES]
-            lines.append(f"| {mode.replace('_', ' ')} | {' | '.join(cells)} |")
+        for dtype in DTYPES:
+            lines.append(f"| {dtype} | {' | '.join(_cell(self.columns[mode, dtype]) for mode in MODES)} |")
         lines += ["", "| units that fail | entries | why |", "| ---: | --- | --- |"]
         for reason, entries in sorted(self.failing.items(), key=lambda item: -item[1].total()):
             names = ", ".join(f"`{name}`" for name in sorted(entries))
@@ -164,6 +163,8 @@ def _run(mode: str, folder: Path) -> str:
 
 
 def _cell(outcome: Outcome) -> str:
-    # Rounded down, so that only what is whole reads as such.
     units = outcome.passed + outcome.failed
-    return f"{int(outcome.share * 1000) / 10:.1f} % of {units}" if units else "none"
+    if not outcome.failed:
+        return f"all {units}" if units else "none"
+    # Rounded down, so that only what is whole reads as such.
+    return f"{int(outcome.share * 1000) / 10:.1f} % of {units}"
