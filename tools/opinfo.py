@@ -14,22 +14,19 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from environment import ROOT, Fault, say
+from environment import Fault, say
 from prerequisites import installed_torch
 
-sys.path.append(str(ROOT))
 from tests.opinfo import exceptions
-from tests.opinfo.exceptions import Exceptions
+from tests.opinfo.exceptions import DTYPES, MODES, Exceptions
 
 RESULT = Path("docs", "proof", "opinfo.md")
 RECORDS = Path("docs", "build", "opinfo")
-MODES = ("forward", "reference", "noncontiguous", "out", "in_place", "backward")
-DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "int64", "uint8", "bool")
 GOAL = 0.995
 # Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
 MEASURED = ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py")
@@ -99,9 +96,13 @@ def main() -> None:
     started = time.monotonic()
     folder = RECORDS / digest()
     folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for mode, ended in zip(MODES, pool.map(lambda mode: _run(mode, folder), MODES), strict=True):
-            say(f"{mode}: {ended or 'done'} ({time.monotonic() - started:.0f} s)")
+    workers = len(os.sched_getaffinity(0))
+    to_run = [mode for mode in MODES if not (folder / mode).is_file()]
+    say(f"{len(to_run)} of {len(MODES)} modes to run, {workers} at a time")
+    with ThreadPoolExecutor(workers) as pool:
+        ended = {pool.submit(_run, mode, folder): mode for mode in to_run}
+        for done in as_completed(ended):
+            say(f"{ended[done]}: {done.result()} ({time.monotonic() - started:.0f} s)")
     missing = [mode for mode in MODES if not (folder / mode).is_file()]
     if missing:
         raise Fault(f"make opinfo: {', '.join(missing)}: pytest ended before all units had run; see above")
@@ -135,9 +136,7 @@ def digest() -> str:
 
 
 def _run(mode: str, folder: Path) -> str:
-    """Runs the units of a mode, unless that was done before. Leaves their record, and returns what went wrong."""
-    if (folder / mode).is_file():
-        return ""
+    """Runs the units of a mode. Leaves their record if it ran to its end, and returns how it went."""
     partial = folder / f"{mode}.partial"
     partial.unlink(missing_ok=True)
     environment = {
@@ -159,7 +158,7 @@ def _run(mode: str, folder: Path) -> str:
         sys.stderr.write(ran.stdout + ran.stderr)
     if ran.returncode in (0, 1):
         partial.rename(folder / mode)
-    return "some unit differs from what is listed; see above" if ran.returncode else ""
+    return "some unit differs from what is listed; see above" if ran.returncode else "done"
 
 
 def _cell(outcome: Outcome) -> str:

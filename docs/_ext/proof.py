@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import shlex
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -48,6 +49,7 @@ class ProofBuilder(Builder):
         self.proof = Path(self.outdir, PROOF)
         self.proof.unlink(missing_ok=True)
         self.ran: dict[str, int] = {}
+        self.open = ExitStack()  # what ends with the build, however far it came
         self.events.connect("env-before-read-docs", self._begin, 500)
         self.events.connect("doctree-read", self._read, 900)  # after the checks of the page
         self.events.connect("build-finished", self._end, 500)
@@ -58,10 +60,11 @@ class ProofBuilder(Builder):
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
-        self.pages = isolation.Pages(root_of(self.config), environment={"CXX": str(cached), **keep_bytecode})
+        environment = {"CXX": str(cached), **keep_bytecode}
+        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment))
         self.pages.start()
         # More than processors: some pages wait for a device. These threads hold up nobody who interrupts the build.
-        self.pool = ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6))
+        self.pool = self.open.enter_context(ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6)))
         self.running: dict[str, AsyncResult[tuple[isolation.Outcome, float]]] = {}
         try:
             measured = proof_files.read(root_of(self.config)).pages
@@ -74,8 +77,7 @@ class ProofBuilder(Builder):
             self._start(self.env.docname, doctree)
 
     def _end(self, app: Sphinx, error: Exception | None) -> None:
-        self.pool.terminate()
-        self.pages.close()
+        self.open.close()
 
     def get_outdated_docs(self) -> set[str]:
         """Return all pages: a page can fail although nothing of it changed."""

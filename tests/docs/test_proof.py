@@ -125,6 +125,15 @@ def test_each_page_runs_in_each_build_whoever_reads_it(repository: Repository, p
         assert {name: pages[name]["ran"] for name in names} == dict.fromkeys(names, 1)
 
 
+def test_build_that_ends_before_it_reads_says_why(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("no pages")
+
+    monkeypatch.setattr("sphinx.environment.BuildEnvironment.find_files", fail)
+    with pytest.raises(LookupError, match="no pages"):
+        repository.build("doctest")
+
+
 def test_failing_run_withdraws_an_earlier_proof(repository: Repository) -> None:
     repository.add(doctest(">>> 1 + 1\n2"))
     assert (repository.build("doctest").output / "proof.json").is_file()

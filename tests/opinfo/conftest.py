@@ -17,9 +17,7 @@ import pytest
 
 from tests.opinfo import exceptions
 
-UNIT = re.compile(
-    r"test_(?P<mode>forward|reference|noncontiguous|out|in_place|backward)_(?P<entry>\w+)_openreg_(?P<dtype>\w+)"
-)
+UNIT = re.compile(rf"test_(?P<mode>{'|'.join(exceptions.MODES)})_(?P<entry>\w+)_openreg_(?P<dtype>\w+)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""What of the database fails on this device, and why: `exceptions.toml`."""
+"""What is run of the database, and what of it fails on this device, and why: `exceptions.toml`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+MODES = ("forward", "reference", "noncontiguous", "out", "in_place", "backward")
+DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "int64", "uint8", "bool")
 FILE = Path(__file__).with_name("exceptions.toml")
 
 
@@ -25,16 +27,19 @@ class Exceptions:
 
 
 def read(file: Path = FILE) -> list[Exceptions]:
-    """All of them, in the order of the file. Throws: ``ValueError`` for a key that is not known or is missing."""
+    """All of them, in the order of the file. Throws: ``ValueError`` for a table that has not what it must have."""
     found = []
     for apart, key in ((False, "exception"), (True, "apart")):
         for table in tomllib.loads(file.read_text(encoding="utf-8")).get(key, []):
             unknown = table.keys() - {"entries", "modes", "dtypes", "reason"}
             if unknown or not table.get("entries") or not table.get("reason"):
                 raise ValueError(
-                    f"{file.name}: each [[{key}]] has entries, a reason, and perhaps modes and dtypes: {table}"
+                    f"{file.name}: each [[{key}]] has entries, a reason, and perhaps modes and dtypes, got {table}"
                 )
             entries, modes, dtypes = (frozenset(table.get(name, ())) for name in ("entries", "modes", "dtypes"))
+            for kind, given, known in (("modes", modes, MODES), ("dtypes", dtypes, DTYPES)):
+                if given - set(known):
+                    raise ValueError(f"{file.name}: {kind} are {', '.join(known)}, got {', '.join(sorted(given))}")
             found.append(Exceptions(entries, modes, dtypes, table["reason"], apart))
     return found
 
