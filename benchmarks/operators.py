@@ -35,6 +35,22 @@ def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
     return Row(name, on_cpu, on_device, fell_back)
 
 
+def training_step(device: str) -> Callable[[], object]:
+    """A step of two linear layers with 32 samples: forward, cross entropy, backward, SGD with momentum."""
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
+    x, y = torch.randn(32, 64).to(device), torch.randint(10, (32,)).to(device)
+    model = torch.nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
 def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
     """The calls, by name. Each makes its tensors once, for one device."""
 
@@ -64,6 +80,13 @@ def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
         "x + x (16)": on((16,), lambda x: x + x),
         "x + x (1M)": on((MIB,), lambda x: x + x),
         "exp(16)": on((16,), torch.exp),
+        "sum(16)": on((16,), torch.sum),
+        "softmax(16, 16)": on((16, 16), lambda x: x.softmax(1)),
+        "mm(16, 16)": on((16, 16), lambda x: x @ x),
+        "mm(256, 256)": on((256, 256), lambda x: x @ x),
+        "x // 2 (16)": on((16,), lambda x: x // 2),
+        "x // 2 (1M)": on((MIB,), lambda x: x // 2),
+        "training step of a small network": training_step,
         "x[0].item()": on((16,), lambda x: x[0].item()),
         "clone(16)": on((16,), torch.clone),
         "clone(16M)": on((16 * MIB,), torch.clone),

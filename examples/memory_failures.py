@@ -38,7 +38,7 @@ def fail_on(stream: torch.Stream) -> None:
     """Makes the next kernel on the stream fail, unseen."""
     call("orInjectFault", KERNEL_FAULT, 0, 1)
     with stream:
-        torch.ones(1000, device="openreg").abs()
+        torch.empty(1000, device="openreg").abs()
 
 
 # LITERALINCLUDE START: memory-failures-cases

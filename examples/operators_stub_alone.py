@@ -1,4 +1,4 @@
-"""Calls neg with a loop in its stub, before and after its operator is registered (both: operators_stub_alone.cpp)."""
+"""Calls angle with a loop in its stub, before and after its operator is registered (both: operators_stub_alone.cpp)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         torch.ops.load_library(compiled(source, Path(folder)))
     x = torch.tensor([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]], device="openreg")
-    print("the stub alone:", torch.neg(x).tolist(), torch.openreg.fallback_stats())
-    torch.ops.stub_alone.register_neg_out()
+    out = torch.empty(0, device="openreg")
+    print("the stub alone:", torch.angle(x, out=out).tolist(), torch.openreg.fallback_stats())
+    torch.ops.stub_alone.register_angle_out()
     for matrix in (x, x.t()):
         try:
-            torch.neg(matrix, out=torch.empty(0, device="openreg"))
+            torch.angle(matrix, out=torch.empty(0, device="openreg"))
         except RuntimeError as error:
             print("with the operator:", str(error).splitlines()[0])

@@ -48,7 +48,7 @@ OMISSIONS = [
     Omission("guard", ("name", "module", "kernels"), f"torch.sin({TENSOR})"),
     Omission("guard", ("name", "module", "kernels"), "torch.accelerator.current_device_index()"),
     Omission("guard", ("name", "module", "kernels"), f"{TENSOR}.requires_grad_() + 1"),
-    Omission("fallback", RUNNING, f"torch.sin({TENSOR})"),
+    Omission("fallback", RUNNING, f"torch.angle({TENSOR})"),
     Omission("hooks", RUNNING, BACKWARD),
     Omission("hooks", RUNNING, "torch.ones(2).pin_memory()"),
     Omission("generator", (*RUNNING, "hooks"), 'torch.Generator("openreg")'),

@@ -130,7 +130,7 @@ def stale() -> Iterator[str]:
 def digest() -> str:
     """Changes with the operators, with how they are compared, and with PyTorch."""
     result = hashlib.sha256(str(installed_torch()).partition("+")[0].encode())
-    for path in sorted(path for pattern in MEASURED for path in Path().glob(pattern)):
+    for path in sorted(path for pattern in MEASURED for path in Path().glob(pattern) if path.is_file()):
         result.update(f"{path}\0".encode() + path.read_bytes())
     return result.hexdigest()
 

@@ -109,7 +109,8 @@ def torch_fault() -> str | None:
 
 def build_package_fault() -> str | None:
     """A build package is missing, as in a bare environment with --no-build-isolation."""
-    missing = [] if importlib.util.find_spec("scikit_build_core") else ["scikit-build-core"]
+    modules = {"scikit-build-core": "scikit_build_core", "pyyaml": "yaml"}
+    missing = [package for package, module in modules.items() if importlib.util.find_spec(module) is None]
     missing += [tool for tool in ("cmake", "ninja") if not (importlib.util.find_spec(tool) or shutil.which(tool))]
     if not missing:
         return None

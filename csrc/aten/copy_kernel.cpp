@@ -1,30 +1,17 @@
 // The strided copy as a kernel. Its loop is PyTorch's own CPU copy over the device's bytes: it stands for the
 // vendor's strided copy kernel, and what surrounds it is what a vendor needs as well.
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <array>
 #include <atomic>
 
+#include "aten/host_view.h"
 #include "aten/launch.h"
 #include "aten/strided_copy.h"
 
 namespace openreg {
 namespace {
-
-// LITERALINCLUDE START: copy-host-view
-// A CPU tensor over the bytes of a device tensor, with its lazy bits. Only a kernel may read or write it.
-at::Tensor host_view(const at::Tensor& tensor) {
-  const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
-  at::Tensor view = at::from_blob(host_alias(tensor.data_ptr(), bytes), tensor.sizes(), tensor.strides(),
-                                  tensor.options().device(c10::kCPU));
-  view._set_conj(tensor.is_conj());
-  view._set_neg(tensor.is_neg());
-  return view;
-}
-// LITERALINCLUDE END: copy-host-view
 
 // LITERALINCLUDE START: copy-check-dtypes
 // Raises what PyTorch raises for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it

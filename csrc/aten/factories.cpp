@@ -1,5 +1,7 @@
 // Factories: the two operators that allocate every tensor. All others (zeros, randn, clone ...) reach them.
 // Called on any thread, with or without the GIL.
+#include "aten/factories.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
@@ -49,4 +51,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // LITERALINCLUDE END: factories-registration
 
 }  // namespace
+
+at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  const c10::DeviceGuard guard(options.device());
+  return at::detail::empty_generic(sizes, &allocator(), kKeys, c10::typeMetaToScalarType(options.dtype()),
+                                   options.memory_format_opt());
+}
+
+at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+  const c10::DeviceGuard guard(options.device());
+  return at::detail::empty_strided_generic(sizes, strides, &allocator(), kKeys,
+                                           c10::typeMetaToScalarType(options.dtype()));
+}
+
 }  // namespace openreg

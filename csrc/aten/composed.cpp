@@ -1,0 +1,38 @@
+// Operators that PyTorch computes by calling others, for the CPU and for CUDA alike, but has registered for those two
+// alone. The functions do not ask for the device; they are registered as they are.
+#include <ATen/ops/addbmm_native.h>
+#include <ATen/ops/glu_backward_jvp_native.h>
+#include <ATen/ops/glu_jvp_native.h>
+#include <ATen/ops/hardtanh_native.h>
+#include <ATen/ops/isnan_native.h>
+#include <ATen/ops/relu_native.h>
+#include <ATen/ops/remainder_native.h>
+#include <ATen/ops/rsub_native.h>
+#include <torch/library.h>
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: composed-registration
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("relu", at::native::relu);
+  m.impl("relu_", at::native::relu_);
+  m.impl("hardtanh", at::native::hardtanh);
+  m.impl("hardtanh_", at::native::hardtanh_);
+  m.impl("hardtanh.out", at::native::hardtanh_out);
+  m.impl("isnan", at::native::isnan);
+  // Two of a name in C++: the schema says which is meant.
+  m.impl("rsub.Tensor",
+         static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Scalar&)>(at::native::rsub));
+  m.impl("remainder.Scalar_Tensor",
+         static_cast<at::Tensor (*)(const at::Scalar&, const at::Tensor&)>(at::native::remainder));
+  m.impl("addbmm", at::native::addbmm);
+  m.impl("addbmm_", at::native::addbmm_);
+  m.impl("addbmm.out", at::native::addbmm_out);
+  m.impl("glu_jvp", at::native::glu_jvp);
+  m.impl("glu_backward_jvp", at::native::glu_backward_jvp);
+}
+// LITERALINCLUDE END: composed-registration
+
+}  // namespace
+}  // namespace openreg

@@ -1,0 +1,14 @@
+// New tensors of the device, for kernels: without the dispatcher, which empty and empty_strided go through.
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+
+namespace openreg {
+
+// LITERALINCLUDE START: factories-for-kernels
+// Allocate on the device that the options name, which has an index. Without a memory format the tensor is contiguous.
+at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
+at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+// LITERALINCLUDE END: factories-for-kernels
+
+}  // namespace openreg

@@ -1,0 +1,263 @@
+// Structured operators whose kernel is a function of a library: here of PyTorch's own for the CPU, over the device's
+// bytes. A vendor's library takes the same place, and the generated code calls it in the same way.
+//
+// For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/hash.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "aten/host_view.h"
+#include "aten/launch.h"
+#include "aten/structured.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: library-arguments
+// Arguments on their way into a kernel. Tensors become views (host_view.h), since a closure must not hold what the
+// caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place.
+class KernelArguments {
+ public:
+  // View: from a tensor of the device, and whether it is written, to one of the CPU.
+  using View = at::Tensor (*)(const at::Tensor& tensor, bool written);
+
+  KernelArguments(c10::Device device, View view) : device_(device), view_(view) {}
+
+  // To be called before the others: a tensor that is read and written is one that is written.
+  at::Tensor keep_output(const at::Tensor& tensor) { return keep_tensor(tensor, false, true); }
+
+  at::Tensor keep(const at::Tensor& tensor) { return keep_tensor(tensor, tensor.defined() && tensor.dim() == 0); }
+  std::optional<at::Tensor> keep(const std::optional<at::Tensor>& tensor) {
+    return tensor ? std::optional(keep(*tensor)) : std::nullopt;
+  }
+  std::vector<at::Tensor> keep(const at::ITensorListRef& tensors) {
+    std::vector<at::Tensor> kept;
+    kept.reserve(tensors.size());
+    for (const at::Tensor& tensor : tensors) kept.push_back(keep(tensor));
+    return kept;
+  }
+  c10::List<std::optional<at::Tensor>> keep(const c10::List<std::optional<at::Tensor>>& indices) {
+    c10::List<std::optional<at::Tensor>> kept;
+    for (const std::optional<at::Tensor>& index : indices) {
+      kept.push_back(keep_tensor(index.value_or(at::Tensor()), true));
+    }
+    return kept;
+  }
+  at::DimVector keep(at::IntArrayRef numbers) { return at::DimVector(numbers); }
+  std::optional<at::DimVector> keep(at::OptionalIntArrayRef numbers) {
+    return numbers ? std::optional<at::DimVector>(*numbers) : std::nullopt;
+  }
+  std::string keep(std::string_view text) { return std::string(text); }
+  std::optional<std::string> keep(std::optional<std::string_view> text) {
+    return text ? std::optional<std::string>(*text) : std::nullopt;
+  }
+  template <class Value>
+  Value keep(const Value& value) {
+    return value;
+  }
+
+  size_t bytes() const { return bytes_; }
+  bool any_empty() const { return any_empty_; }
+
+ private:
+  // A CPU tensor may stand beside those of the device as a number or as an index.
+  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written = false) {
+    if (!tensor.defined()) {
+      return {};
+    }
+    for (const auto& [given, view] : views_) {
+      if (given == tensor.unsafeGetTensorImpl()) {
+        return view;
+      }
+    }
+    TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
+                "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
+                tensor.device(), "!");
+    views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy(tensor) : view_(tensor, written));
+    bytes_ += tensor.nbytes();
+    any_empty_ |= tensor.numel() == 0;
+    return views_.back().second;
+  }
+  // The caller may change a CPU tensor after the call.
+  static at::Tensor copy(const at::Tensor& tensor) {
+    at::Tensor copied = tensor.clone();
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // It does not take part in type promotion as a tensor.
+    }
+    return copied;
+  }
+
+  c10::Device device_;
+  View view_;
+  c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 4> views_;
+  size_t bytes_ = 0;
+  bool any_empty_ = false;
+};
+// LITERALINCLUDE END: library-arguments
+
+// LITERALINCLUDE START: library-call
+// The views of kept arguments that refer to what is kept.
+inline at::OptionalIntArrayRef kept(std::optional<at::DimVector>& numbers) {
+  return numbers ? at::OptionalIntArrayRef(*numbers) : at::OptionalIntArrayRef();
+}
+inline std::optional<std::string_view> kept(std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+template <class Other>
+Other& kept(Other& other) {
+  return other;
+}
+
+// A call of Op::compute, ready to run as a kernel.
+template <class Op, class Arguments>
+struct LibraryCall {
+  Arguments arguments;
+
+  void operator()() {
+    // The library calls PyTorch's operators itself, in whichever state the thread is that runs the kernel.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const at::DisableRecordFunctionGuard no_profile;
+    std::apply([](auto&... argument) { Op::compute(kept(argument)...); }, arguments);
+  }
+};
+// LITERALINCLUDE END: library-call
+
+// LITERALINCLUDE START: library-known
+// The kinds of arguments that a function of the library has taken before.
+class KnownKinds {
+ public:
+  // What a kind is: dtypes, numbers of dimensions, scalars, flags and names.
+  template <class... Arguments>
+  static uint64_t kind_of(const Arguments&... arguments) {
+    uint64_t kind = 1;
+    ((kind = c10::hash_combine(kind, part(arguments))), ...);
+    return kind;
+  }
+  bool has(uint64_t kind) const { return slots_[kind % kSlots].load(std::memory_order_relaxed) == kind; }
+  void add(uint64_t kind) { slots_[kind % kSlots].store(kind, std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kSlots = 61;  // A kind that another one has pushed out is tried once more.
+
+  static uint64_t part(const at::Tensor& tensor) {
+    return !tensor.defined() ? 1 : 2 + static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim();
+  }
+  static uint64_t part(const std::optional<at::Tensor>& tensor) { return tensor ? part(*tensor) : 1; }
+  static uint64_t part(const at::ITensorListRef& tensors) {
+    uint64_t kind = 1;
+    for (const at::Tensor& tensor : tensors) kind = c10::hash_combine(kind, part(tensor));
+    return kind;
+  }
+  // A small number fits every dtype. Any other might not, and then the library refuses it.
+  static uint64_t part(const at::Scalar& number) {
+    if (number.isComplex()) return 1;
+    const double value = number.toDouble();
+    return std::abs(value) <= 127 ? 2 : std::hash<double>()(value);
+  }
+  static uint64_t part(const std::optional<at::Scalar>& number) { return number ? part(*number) : 3; }
+  static uint64_t part(bool flag) { return flag; }
+  static uint64_t part(std::string_view text) { return std::hash<std::string_view>()(text); }
+  static uint64_t part(std::optional<std::string_view> text) { return text ? part(*text) : 1; }
+  template <class Other>
+  static uint64_t part(const Other&) {
+    return 0;
+  }
+
+  std::array<std::atomic<uint64_t>, kSlots> slots_{};
+};
+// LITERALINCLUDE END: library-known
+
+// LITERALINCLUDE START: library-wait
+// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
+template <class Body>
+void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
+  const auto raised = std::make_shared<std::exception_ptr>();
+  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
+    try {
+      body();
+    } catch (...) {
+      *raised = std::current_exception();
+    }
+  });
+  check(orStreamSynchronize(current_stream_handle(device)));
+  if (*raised) {
+    std::rethrow_exception(*raised);
+  }
+}
+// LITERALINCLUDE END: library-wait
+
+// LITERALINCLUDE START: library-rehearsal
+// In the place of a tensor: zeros, as many as it has elements, but one where they are only read.
+inline at::Tensor stand_in(const at::Tensor& tensor, bool written) {
+  const at::TensorOptions options = tensor.options().device(c10::kCPU);
+  return written ? at::zeros(tensor.sizes(), options) : at::zeros({}, options).expand(tensor.sizes());
+}
+// LITERALINCLUDE END: library-rehearsal
+
+// LITERALINCLUDE START: library-launch
+// Queues Op::compute(arguments..., outputs...).
+//
+// A vendor's library tells at once that it has no kernel for a dtype. This one raises in the middle of the work, and a
+// kernel that raises takes its device with it. So before the first launch of each kind the function is called on the
+// host, with zeros for the tensors. Where the library refuses values (kWaits) the launch waits for what it says.
+template <class Op, bool kWaits>
+struct LibraryKernel {
+  template <class... Arguments>
+  static void launch(const Outputs& outputs, const Arguments&... arguments) {
+    launch_with(outputs, std::make_index_sequence<Op::kOutputs>(), arguments...);
+  }
+
+ private:
+  template <size_t... I, class... Arguments>
+  static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
+    const at::DisableRecordFunctionGuard no_profile;  // What follows is no part of the user's program.
+    const c10::Device device = outputs.get(0).device();
+    KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
+    auto call = prepared(kernel, outputs, indices, arguments...);
+    if constexpr (kWaits) {
+      launch_and_wait(Op::kName, device.index(), kernel.bytes(), std::move(call));
+    } else {
+      static KnownKinds known;
+      const uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
+      if (!known.has(kind)) {
+        KernelArguments zeros(device, stand_in);
+        const c10::InferenceMode no_autograd;
+        prepared(zeros, outputs, indices, arguments...)();
+        if (!kernel.any_empty()) {
+          known.add(kind);  // Of a tensor without elements the library need not look at the dtype.
+        }
+      }
+      openreg::launch(Op::kName, device.index(), kernel.bytes(), std::move(call));
+    }
+  }
+
+  template <size_t... I, class... Arguments>
+  static auto prepared(KernelArguments& kernel, const Outputs& outputs, std::index_sequence<I...>,
+                       const Arguments&... arguments) {
+    kernel.keep_output(outputs.get(0));
+    auto last = std::make_tuple(kernel.keep_output(outputs.get(I))...);
+    auto first = std::make_tuple(kernel.keep(arguments)...);
+    auto all = std::tuple_cat(std::move(first), std::move(last));
+    return LibraryCall<Op, decltype(all)>{std::move(all)};
+  }
+};
+// LITERALINCLUDE END: library-launch
+
+}  // namespace openreg

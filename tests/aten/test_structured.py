@@ -1,0 +1,217 @@
+"""Operators whose registration is generated: what happens around the kernel. Values are compared elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[2] / "csrc" / "aten"
+pytestmark = pytest.mark.skipif(
+    "aten::mm.out" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+    reason="this build has no kernels",
+)
+
+
+@pytest.fixture
+def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The generator, reading a list in a folder of its own."""
+    spec = importlib.util.spec_from_file_location("generate_structured", FOLDER / "generate_structured.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "generate_structured", module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "LIST", tmp_path / "structured.toml")
+    return module
+
+
+def listed(structured: str = "", in_place: str = "") -> str:
+    return f"[[structured]]\noperators = [{structured}]\n[[in_place]]\noperators = [{in_place}]\n"
+
+
+def test_each_overload_of_the_list_has_a_kernel(generator: ModuleType) -> None:
+    generator.LIST = FOLDER / "structured.toml"
+    overloads = [function.func.name for operator in generator.read() for function in operator.functions.values()]
+    kernels = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
+    assert {f"aten::{name}" for name in overloads} <= set(kernels)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (listed('"exp"'), r"structured.toml: \[\[structured\]\] has no operator 'exp'"),
+        (listed('"exp.out", "exp.out"'), "'exp.out' stands there twice"),
+        (listed(in_place='"exp_"'), r"\[\[in_place\]\] has no operator 'exp_'"),
+    ],
+)
+def test_the_list_is_checked(generator: ModuleType, text: str, message: str) -> None:
+    generator.LIST.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        generator.read()
+
+
+def test_an_operator_is_its_class_and_its_registrations(generator: ModuleType) -> None:
+    generator.LIST.write_text(listed('"sort.values_stable"', '"fill_.Scalar"'), encoding="utf-8")
+    source = generator.source(generator.read())
+    assert "struct sort_values_stable : LibraryKernel<sort_values_stable, false> {" in source
+    assert "openreg::out_variant<sort_values_stable>({&values, &indices}, self, stable, dim, descending);" in source
+    assert 'm.impl("sort.values_stable", sort_values_stable::out);' in source
+    assert 'm.impl("fill_.Scalar", fill_Scalar::in_place_only);' in source
+    assert "kOnOneDevice = std::array" in source
+
+
+def test_a_launch_does_not_wait() -> None:
+    x = torch.ones(8, device="openreg", dtype=torch.float64)
+    torch.openreg._sleep(30_000_000)
+    y = (x + 1).cumsum(0).view(2, 4).mm(x.view(4, 2)).softmax(1).add_(1)
+    busy = not torch.openreg.current_stream().query()
+    assert busy
+    assert y.tolist() == [[1.5, 1.5], [1.5, 1.5]]
+
+
+def test_an_operator_that_refuses_values_answers_behind_the_work_before_it() -> None:
+    x = torch.zeros(4, device="openreg")
+    torch.openreg._sleep(20_000_000)
+    x.add_(1)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 0 with size 4"):
+        x[torch.tensor([4], device="openreg")]
+    assert x[torch.tensor([3, 0])].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_a_kernel_does_not_take_is_refused_at_the_call(times: int) -> None:
+    flags = torch.ones(2, 2, dtype=torch.bool, device="openreg")
+    bytes_ = torch.ones(3, dtype=torch.uint8, device="openreg")
+    assert bytes_.clamp(max=3).tolist() == [1, 1, 1]  # the same call with a number that fits
+    for _ in range(times):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            flags.mm(flags)
+        with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+            bytes_.clamp(max=300)
+        with pytest.raises(RuntimeError, match="cannot be converted to type float without overflow"):
+            torch.ones(2, device="openreg").fill_(1j)
+    torch.accelerator.synchronize()
+    assert (flags & flags).all().item()
+
+
+def test_a_call_without_elements_is_no_trial() -> None:
+    flags = torch.ones(2, 2, dtype=torch.bool, device="openreg")
+    assert torch.addmm(flags[:0], flags[:0], flags).shape == (0, 2)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.addmm(flags, flags, flags)
+
+
+def test_devices_must_agree() -> None:
+    x, y = torch.ones(2, 2, device="openreg:0"), torch.ones(2, 2, device="openreg:1")
+    for other in (y, y.cpu()):
+        with pytest.raises(RuntimeError, match=rf"Expected all tensors .* got mat2 is on {other.device}"):
+            x.mm(other)
+        with pytest.raises(RuntimeError, match=r"at least two devices, openreg:0 and "):
+            x.masked_fill_(other > 0, 1.0)
+        with pytest.raises(RuntimeError, match=r"got tensors is on .*different from other tensors on openreg:0"):
+            torch.cat([x, other])
+        with pytest.raises(
+            RuntimeError, match=rf"Expected out tensor to have device openreg:0, but got {other.device}"
+        ):
+            torch.sum(x, 0, out=other)
+    with torch.openreg.device(1):
+        assert x.mm(x).device == x.device
+    assert (2 - y).device == y.device
+
+
+def test_a_cpu_tensor_is_taken_as_it_is_at_the_call() -> None:
+    x, number, index = torch.ones(2, device="openreg"), torch.tensor(3.0), torch.tensor([1])
+    torch.openreg._sleep(20_000_000)
+    product = x * number
+    number.fill_(5.0)
+    picked = x[index]
+    index.fill_(0)
+    assert product.tolist() == [3.0, 3.0]
+    assert picked.tolist() == [1.0]
+
+
+def test_outputs() -> None:
+    x = torch.arange(6.0, device="openreg").view(2, 3)
+    columns = torch.zeros(2, 4, device="openreg")
+    assert torch.mm(x, x.t(), out=columns[:, ::2]).stride() == (4, 2)
+    assert columns.tolist() == [[5.0, 0.0, 14.0, 0.0], [14.0, 0.0, 50.0, 0.0]]
+    grown = torch.empty(0, device="openreg")
+    address = torch.exp(x, out=grown).data_ptr()
+    assert torch.exp(x, out=grown).data_ptr() == address
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        torch.exp(x[0], out=grown)
+    torch.mm(x, x.t(), out=(square := torch.ones(2, 2, device="openreg")))
+    torch.mm(square, square, out=square)
+    expected = torch.tensor([[5.0, 14.0], [14.0, 50.0]])
+    assert square.shape == (2, 2)
+    assert torch.add(x, x, out=x).tolist() == [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]
+    assert torch.equal(torch.mm(x / 2, x.t() / 2).cpu(), expected)
+
+
+def test_outputs_that_overlap_are_refused() -> None:
+    x = torch.arange(6.0, device="openreg")
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        torch.cumsum(x[:4], 0, out=x[1:5])
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        torch.triu(x[:4].view(2, 2), out=x[1:5].view(2, 2))
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        torch.cumsum(x[:3], 0, out=x[:1].expand(3))
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x[:1].expand(3).add_(1)
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_the_state_of_the_calling_thread_stays_outside() -> None:
+    x = torch.ones(4, 4, device="openreg")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert x.mm(x).dtype == torch.float32
+        assert torch.logsumexp(x, 1).dtype == torch.float32
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
+        torch.addcmul(x.half(), x.half(), x.half())
+    assert {event.key for event in profiled.events() if event.key.startswith("aten::zeros")} == set()
+
+
+def test_lazy_bits_reach_the_kernel() -> None:
+    x = torch.tensor([[1 + 2j, 3j]])
+    here = x.to("openreg")
+    assert torch.equal((here.conj() @ here.t()).cpu(), x.conj() @ x.t())
+    assert torch.equal((here.conj().imag + 1).cpu(), x.conj().imag + 1)
+    assert torch.vdot(here[0], here[0]).item() == torch.vdot(x[0], x[0]).item()
+
+
+def test_threads_share_what_is_known_of_a_kernel() -> None:
+    results: list[list[float]] = []
+
+    def work(number: int) -> None:
+        x = torch.full((16,), float(number), device="openreg")
+        for _ in range(50):
+            x = (x * 2 - x).clamp(min=-1.0)
+        results.append(x.tolist())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [[float(number)] * 16 for number in range(4)]
+
+
+def test_a_training_step_falls_back_nowhere() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).to("openreg")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = torch.randn(6, 8).to("openreg"), torch.tensor([0, 1, 0, 1, 0, 1]).to("openreg")
+    torch.openreg.set_fallback_policy("error")
+    try:
+        for _ in range(2):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    finally:
+        torch.openreg.set_fallback_policy("all")
