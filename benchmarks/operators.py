@@ -51,6 +51,17 @@ def training_step(device: str) -> Callable[[], object]:
     return step
 
 
+def on_calling_thread(device: str) -> Callable[[], object]:
+    """The same step, without the thread on which PyTorch runs the backward of a device."""
+    step = training_step(device)
+
+    def call() -> None:
+        with torch.autograd.set_multithreading_enabled(False):
+            step()
+
+    return call
+
+
 def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
     """The calls, by name. Each makes its tensors once, for one device."""
 
@@ -87,6 +98,7 @@ def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
         "x // 2 (16)": on((16,), lambda x: x // 2),
         "x // 2 (1M)": on((MIB,), lambda x: x // 2),
         "training step of a small network": training_step,
+        "the same, backward on the calling thread": on_calling_thread,
         "x[0].item()": on((16,), lambda x: x[0].item()),
         "clone(16)": on((16,), torch.clone),
         "clone(16M)": on((16 * MIB,), torch.clone),

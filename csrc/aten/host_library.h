@@ -174,7 +174,6 @@ class KnownKinds {
   static uint64_t part(const std::optional<at::Scalar>& number) { return number ? part(*number) : 3; }
   static uint64_t part(bool flag) { return flag; }
   static uint64_t part(std::string_view text) { return std::hash<std::string_view>()(text); }
-  static uint64_t part(std::optional<std::string_view> text) { return text ? part(*text) : 1; }
   template <class Other>
   static uint64_t part(const Other&) {
     return 0;
