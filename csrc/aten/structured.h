@@ -119,8 +119,8 @@ class Shaped final : public Meta {
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs_.get(i); }
 
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {
-    set_output_raw_strided(i, sizes, strides, options);
+                          at::TensorOptions options) override {  // NOT PROVEN: decompositions of matrices call it
+    set_output_raw_strided(i, sizes, strides, options);          // NOT PROVEN: decompositions of matrices call it
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::TensorOptions options) override {
