@@ -26,7 +26,7 @@ def refusal(entry: Any, sample: Any) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize(
-    "entry", [entry for entry in op_db if entry.error_inputs_func], ids=lambda entry: entry.full_name
+    "entry", [entry for entry in op_db if entry.error_inputs_func is not None], ids=lambda entry: entry.full_name
 )
 def test_refused_as_on_the_cpu(entry: Any) -> None:
     with warnings.catch_warnings():
