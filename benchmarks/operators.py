@@ -35,12 +35,34 @@ def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
     return Row(name, on_cpu, on_device, fell_back)
 
 
-def training_step(device: str) -> Callable[[], object]:
-    """A step of two linear layers with 32 samples: forward, cross entropy, backward, SGD with momentum."""
+def network(device: str) -> torch.nn.Module:
+    """Two linear layers."""
     torch.manual_seed(0)
     layers = torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
+    return torch.nn.Sequential(*layers).to(device)
+
+
+def forward_pass(device: str) -> Callable[[], object]:
+    """The forward of the network for 32 samples, without autograd."""
+    model, x = network(device), torch.randn(32, 64).to(device)
+    return torch.no_grad()(lambda: model(x))
+
+
+def recurrent_step(device: str) -> Callable[[], object]:
+    """A time step of an LSTM for 32 samples, without autograd."""
+    cell, x = torch.nn.LSTMCell(64, 64).to(device), torch.randn(32, 64).to(device)
+    return torch.no_grad()(lambda: cell(x))
+
+
+def attention(x: torch.Tensor) -> torch.Tensor:
+    """Attention of a tensor to itself."""
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def training_step(device: str) -> Callable[[], object]:
+    """A step of the network with 32 samples: forward, cross entropy, backward, SGD with momentum."""
+    model = network(device)
     x, y = torch.randn(32, 64).to(device), torch.randint(10, (32,)).to(device)
-    model = torch.nn.Sequential(*layers).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def step() -> None:
@@ -90,13 +112,23 @@ def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
         "openreg::custom_abs(16)": on((16,), torch.ops.openreg.custom_abs),
         "x + x (16)": on((16,), lambda x: x + x),
         "x + x (1M)": on((MIB,), lambda x: x + x),
+        "x + 1 (16)": on((16,), lambda x: x + 1),
+        "x.add_(1) (1M)": on((MIB,), lambda x: x.add_(1)),
+        "x.half() + x (16k)": on((16384,), lambda x: x.half() + x),
+        "where(x > 0, x, 0) (1M)": on((MIB,), lambda x: torch.where(x > 0, x, 0)),
         "exp(16)": on((16,), torch.exp),
+        "exp(1M)": on((MIB,), torch.exp),
         "sum(16)": on((16,), torch.sum),
+        "sum(1M)": on((MIB,), torch.sum),
+        "sum(1024, 1024) of columns": on((1024, 1024), lambda x: x.sum(0)),
         "softmax(16, 16)": on((16, 16), lambda x: x.softmax(1)),
         "mm(16, 16)": on((16, 16), lambda x: x @ x),
         "mm(256, 256)": on((256, 256), lambda x: x @ x),
         "x // 2 (16)": on((16,), lambda x: x // 2),
         "x // 2 (1M)": on((MIB,), lambda x: x // 2),
+        "attention of 4 heads of (128, 64)": on((2, 4, 128, 64), attention),
+        "LSTM cell of (32, 64)": recurrent_step,
+        "forward of a small network": forward_pass,
         "training step of a small network": training_step,
         "the same, backward on the calling thread": on_calling_thread,
         "x[0].item()": on((16,), lambda x: x[0].item()),

@@ -20,6 +20,8 @@ MECHANISMS = {
     "csrc/aten/views.cpp": "PyTorch's function",
     "csrc/aten/composed.cpp": "PyTorch's function",
     "csrc/aten/abs.cpp": "stub",
+    "csrc/aten/fill.cpp": "stub",
+    "csrc/aten/where.cpp": "stub",
     "csrc/aten/fallback": "fallback by name",
 }
 # By the mark in the dispatcher's table, where the backend registered nothing for the operator.

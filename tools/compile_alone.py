@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # Which target's flags a folder of csrc compiles with; every other folder is part of the backend.
-TARGETS = {"driver": "openreg", "python": "_C"}
+TARGETS = {"driver": "openreg", "python": "_C", "stable": "openreg_stable"}
 BACKEND = "torch_openreg"
 
 

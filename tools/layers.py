@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-LAYERS = {"driver": 0, "runtime": 1, "aten": 2, "amp": 3, "profiler": 3, "distributed": 3, "python": 4}
+LAYERS = {"driver": 0, "runtime": 1, "stable": 1, "aten": 2, "amp": 3, "profiler": 3, "distributed": 3, "python": 4}
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 # Each costs seconds per source; ATen/ops/<operator>.h and ATen/core/Tensor.h say the same in less.
 WIDE = {"ATen/ATen.h", "ATen/Functions.h", "torch/all.h", "torch/extension.h", "torch/torch.h"}

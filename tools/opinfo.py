@@ -134,8 +134,8 @@ def digest() -> str:
     result = hashlib.sha256(str(installed_torch()).partition("+")[0].encode())
     for path in sorted(path for pattern in MEASURED for path in Path().glob(pattern) if path.is_file()):
         text = path.read_text(encoding="utf-8")
-        # Of C++ without comments: what they say is not what is compiled.
-        code = _COMMENT.sub("", text) if path.suffix in {".cpp", ".h"} else text
+        # Of C++ without comments and layout: what is compiled does not depend on them.
+        code = " ".join(_COMMENT.sub("", text).split()) if path.suffix in {".cpp", ".h"} else text
         result.update(f"{path}\0{code}".encode())
     return result.hexdigest()
 

@@ -28,7 +28,7 @@ struct Absolute {
 
 template <class T>
 void launch_abs(at::TensorIteratorBase& iter) {
-  launch_unary<T, T>("abs", iter, Absolute());
+  launch_elementwise<T, T>("abs", iter, Absolute());
 }
 
 void abs_kernel(at::TensorIteratorBase& iter) {

@@ -19,7 +19,7 @@ at::Tensor custom_abs(const at::Tensor& input) {
       at::TensorIteratorConfig().add_output(output).add_const_input(input).check_all_same_dtype(false).build();
   AT_DISPATCH_V2(input.scalar_type(), "custom_abs", AT_WRAP([&] {
                    using Out = decltype(Magnitude()(scalar_t()));
-                   launch_unary<Out, scalar_t>("custom_abs", iter, Magnitude());
+                   launch_elementwise<Out, scalar_t>("custom_abs", iter, Magnitude());
                  }),
                  AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
   return output;

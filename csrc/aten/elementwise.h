@@ -1,83 +1,157 @@
 // Elementwise kernels over the operands of a TensorIterator.
 //
-// A TensorIterator has done the work that every elementwise operator shares: it checked and broadcast the shapes,
-// allocated the output, and merged dimensions. What is left are a shape and, for each operand, an address and strides
-// in bytes. For kernel files only (see launch.h).
+// A TensorIterator has done the work that every elementwise operator shares: it checked and broadcast the shapes, found
+// the dtype to compute with, allocated the output, and merged dimensions. What is left are a shape and, for each
+// operand, an address, a dtype and strides in bytes. For kernel files only (see launch.h).
 #pragma once
 
 #include <ATen/TensorIterator.h>
-#include <c10/util/DimVector.h>
+#include <c10/core/DynamicCast.h>
+
+#include <array>
+#include <tuple>
+#include <utility>
 
 #include "aten/launch.h"
+#include "aten/rows.h"
 
 namespace openreg {
 
-// LITERALINCLUDE START: launch-unary-loop
-// out[i] = function(in[i]) for every index i, without a tensor: the form in which the work travels to the device.
-template <class Out, class In, class Function>
-struct UnaryLoop {
-  at::DimVector shape;
-  at::DimVector out_strides;  // bytes
-  at::DimVector in_strides;   // bytes
-  char* out;
-  const char* in;
-  Function function;
+// LITERALINCLUDE START: elementwise-input
+// The values of one input along a dense row: one after the other, or one for all, as in x + 1 or x + column.
+template <class T, bool kOneForAll>
+struct Input {
+  const T* row;
+  T first;
 
-  void operator()() const { run(static_cast<int64_t>(shape.size()) - 1, out, in); }
-
- private:
-  // The first dimension is the fastest one in a TensorIterator, so the recursion starts at the last.
-  void run(int64_t dim, char* out_at, const char* in_at) const {
-    if (dim < 0) {
-      *reinterpret_cast<Out*>(out_at) = function(*reinterpret_cast<const In*>(in_at));
-      return;
-    }
-    if (dim == 0 && out_strides[0] == sizeof(Out) && in_strides[0] == sizeof(In)) {
-      run_contiguous(reinterpret_cast<Out*>(out_at), reinterpret_cast<const In*>(in_at));
-      return;
-    }
-    for (int64_t i = 0; i < shape[dim]; ++i) {
-      run(dim - 1, out_at + i * out_strides[dim], in_at + i * in_strides[dim]);
-    }
-  }
-
-  // Separate, so that the compiler can vectorise it.
-  void run_contiguous(Out* out_at, const In* in_at) const {
-    for (int64_t i = 0; i < shape[0]; ++i) {
-      out_at[i] = function(in_at[i]);
+  explicit Input(const char* at) : row(reinterpret_cast<const T*>(at)), first(*row) {}
+  T operator[](int64_t i) const {
+    if constexpr (kOneForAll) {
+      return first;
+    } else {
+      return row[i];
     }
   }
 };
-// LITERALINCLUDE END: launch-unary-loop
+// LITERALINCLUDE END: elementwise-input
 
-// LITERALINCLUDE START: launch-operand-bytes
-// The bytes from the first to the last element of an operand.
-inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
-  size_t bytes = iter.element_size(operand);
-  for (int dim = 0; dim < iter.ndim(); ++dim) {
-    bytes += (iter.shape()[dim] - 1) * iter.strides(operand)[dim];
+// LITERALINCLUDE START: elementwise-loop
+// out[i] = function(in[i]...) for every index i, without a tensor: the form in which the work travels to the device.
+template <class Function, class Out, class... In>
+struct ElementwiseLoop {
+  static constexpr size_t kOperands = 1 + sizeof...(In);
+  using Addresses = typename Rows<kOperands>::Addresses;
+  static constexpr auto kInputs = std::index_sequence_for<In...>();
+
+  Function function;
+  Rows<kOperands> rows;
+  Addresses data;  // null for a number of the host
+  std::array<at::ScalarType, kOperands> dtypes;  // as they are in memory
+  std::tuple<In...> numbers;  // of the host, by value
+  bool same_dtypes;  // whether memory holds Out and In
+
+  void operator()() const { run(kInputs); }
+
+ private:
+  template <size_t... I>
+  void run(std::index_sequence<I...>) const {
+    const Addresses first{data[0], data[I + 1] != nullptr ? data[I + 1] : number<I>()...};
+    rows.for_each(first, [this](const Addresses& at) { row(at, kInputs); });
   }
-  return bytes;
-}
-// LITERALINCLUDE END: launch-operand-bytes
+  template <size_t kIndex>
+  char* number() const {
+    return const_cast<char*>(reinterpret_cast<const char*>(&std::get<kIndex>(numbers)));
+  }
 
-// LITERALINCLUDE START: elementwise-launch-unary
-// Queues function(element) over the operands of a unary iterator: operand 0 is the output, operand 1 the input.
-template <class Out, class In, class Function>
-void launch_unary(const char* name, const at::TensorIteratorBase& iter, Function function) {
+  template <size_t... I>
+  void row(const Addresses& at, std::index_sequence<I...> inputs) const {
+    const bool done = dense_row<kOperands>(at, inputs) || (dense_row<I>(at, inputs) || ...);
+    if (!done) {
+      same_dtypes ? strided_row(at, inputs) : converting_row(at, inputs);
+    }
+  }
+
+  // Does nothing unless all operands are dense, but for the one input that is the same for the whole row, if any.
+  // With all that varies known, and the promise that operands are the same or disjoint, compilers vectorise.
+  template <size_t kOneForAll, size_t... I>
+  bool dense_row(const Addresses& at, std::index_sequence<I...>) const {
+    if (!same_dtypes || stride(0) != sizeof(Out) || ((stride(I + 1) != (I == kOneForAll ? 0 : sizeof(In))) || ...)) {
+      return false;
+    }
+    Out* const out = reinterpret_cast<Out*>(at[0]);
+    [[maybe_unused]] const std::tuple<Input<In, I == kOneForAll>...> in{at[I + 1]...};
+    const int64_t count = rows.shape[0];
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) out[i] = function(std::get<I>(in)[i]...);
+    return true;
+  }
+
+  template <size_t... I>
+  void strided_row(Addresses at, std::index_sequence<I...>) const {
+    for (int64_t i = 0; i < rows.shape[0]; ++i) {
+      *reinterpret_cast<Out*>(at[0]) = function(*reinterpret_cast<const In*>(at[I + 1])...);
+      advance(at);
+    }
+  }
+
+  template <size_t... I>
+  void converting_row(Addresses at, std::index_sequence<I...>) const {
+    for (int64_t i = 0; i < rows.shape[0]; ++i) {
+      c10::cast_and_store<Out>(dtypes[0], at[0], function(c10::fetch_and_cast<In>(dtypes[I + 1], at[I + 1])...));
+      advance(at);
+    }
+  }
+
+  size_t stride(size_t operand) const { return static_cast<size_t>(rows.strides[operand][0]); }
+  void advance(Addresses& at) const {
+    for (size_t operand = 0; operand < kOperands; ++operand) at[operand] += rows.strides[operand][0];
+  }
+};
+// LITERALINCLUDE END: elementwise-loop
+
+// LITERALINCLUDE START: elementwise-launch
+// Whether fetch_and_cast and cast_and_store know the dtype. In a kernel it would be too late to find out.
+inline bool is_convertible(at::ScalarType dtype) {
+  return dtype <= at::ScalarType::Bool || dtype == at::kBFloat16 || dtype == at::kUInt16 || dtype == at::kUInt32 ||
+         dtype == at::kUInt64;
+}
+
+// Queues out = function(in...) over the operands of an iterator: operand 0 is the output, the others are the inputs.
+// Out and In are the types to compute with. Operands in memory may have other dtypes; those are converted element by
+// element. An input may be a number of the host.
+template <class Out, class... In, class Function>
+void launch_elementwise(const char* name, const at::TensorIteratorBase& iter, Function function) {
+  constexpr size_t kOperands = 1 + sizeof...(In);
   if (iter.numel() == 0) {
     return;
   }
-  const size_t out_bytes = operand_bytes(iter, 0);
-  const size_t in_bytes = operand_bytes(iter, 1);
-  const UnaryLoop<Out, In, Function> loop{at::DimVector(iter.shape()),
-                                          at::DimVector(iter.strides(0)),
-                                          at::DimVector(iter.strides(1)),
-                                          host_alias(static_cast<char*>(iter.data_ptr(0)), out_bytes),
-                                          host_alias(static_cast<const char*>(iter.data_ptr(1)), in_bytes),
-                                          std::move(function)};
-  launch(name, iter.device(0).index(), out_bytes + in_bytes, loop);
+  ElementwiseLoop<Function, Out, In...> loop{std::move(function), rows_of<kOperands>(iter), {}, {}, {}, true};
+  constexpr std::array<at::ScalarType, kOperands> computed{c10::CppTypeToScalarType<Out>::value,
+                                                           c10::CppTypeToScalarType<In>::value...};
+  size_t work = 0;
+  const auto bring = [&](size_t i, auto&& keep_number) {
+    const auto operand = static_cast<int>(i);
+    loop.dtypes[i] = iter.dtype(operand);
+    TORCH_CHECK_NOT_IMPLEMENTED(loop.dtypes[i] == computed[i] || is_convertible(loop.dtypes[i]), "openreg: ", name,
+                                " computes in ", computed[i], " and cannot convert ", loop.dtypes[i]);
+    if (iter.device(operand).is_cpu()) {
+      keep_number(loop.dtypes[i], iter.data_ptr(operand));
+      loop.dtypes[i] = computed[i];
+      return;
+    }
+    const size_t bytes = operand_bytes(iter, operand);
+    loop.data[i] = host_alias(static_cast<char*>(iter.data_ptr(operand)), bytes);
+    loop.same_dtypes &= loop.dtypes[i] == computed[i];
+    work += bytes;
+  };
+  bring(0, [](at::ScalarType, const void*) {});
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    (bring(I + 1, [&](at::ScalarType dtype,
+                      const void* number) { std::get<I>(loop.numbers) = c10::fetch_and_cast<In>(dtype, number); }),
+     ...);
+  }(std::index_sequence_for<In...>());
+  launch(name, iter.device(0).index(), work, std::move(loop));
 }
-// LITERALINCLUDE END: elementwise-launch-unary
+// LITERALINCLUDE END: elementwise-launch
 
 }  // namespace openreg

@@ -1,16 +1,17 @@
-"""Writes the C++ that registers structured operators for the device: ``structured_0.cpp`` and so on.
+"""Writes the C++ that registers operators and stubs for the device: ``structured_0.cpp`` and so on.
 
 What a structured operator is, and its schemas, PyTorch says itself: torchgen, which is part of its package, reads the
-same native_functions.yaml from which PyTorch's own kernels were generated. For each operator of structured.toml this
-writes a class with what is known about it, and a function of one line for each of its overloads. The work that they
-share is in structured.h.
+same native_functions.yaml from which PyTorch's own kernels were generated. For each structured operator of
+structured.toml this writes a class with what is known about it, and a function of one line for each of its overloads.
+The work that they share is in structured.h. Functions of PyTorch that serve all devices, and stubs, need no class, and
+get one line each.
 """
 
 from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,8 @@ import torchgen
 from torchgen.api import cpp, meta
 from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
-from torchgen.gen import get_grouped_native_functions, parse_native_yaml
-from torchgen.model import DeviceCheckType, NativeFunction, NativeFunctionsGroup, SchemaKind
+from torchgen.gen import ParsedYaml, get_grouped_native_functions, parse_native_yaml
+from torchgen.model import DeviceCheckType, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
 
 NATIVE = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 LIST = Path(__file__).with_name("structured.toml")
@@ -30,6 +31,7 @@ FILE = """\
 #include <torch/library.h>
 
 #include "aten/host_library.h"
+#include "aten/host_loop.h"
 #include "aten/structured.h"
 
 namespace openreg {{
@@ -42,6 +44,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {{
 
 }}  // namespace
 }}  // namespace openreg
+
+namespace at::native {{
+{stubs}
+}}  // namespace at::native
 """
 
 
@@ -50,8 +56,9 @@ class Operator:
     """One operator with one kernel, its overloads, and how the device runs it."""
 
     functions: dict[str, NativeFunction]  # by their kind: functional, out, in_place or in_place_only
-    waits: bool
+    waits: bool = False
     meta: str = ""  # the class with PyTorch's meta function, where there is one
+    stub: bool = False  # whether the class has the rest too, which ends in a stub
 
     @property
     def first(self) -> NativeFunction:
@@ -69,61 +76,130 @@ class Operator:
         return str(self.last.func.name).replace("_.", "_").replace(".", "_")
 
 
-def structured(group: NativeFunctionsGroup, waits: bool) -> Operator:
+@dataclass
+class Function:
+    """A function of PyTorch that serves all devices, and is registered as it is."""
+
+    function: NativeFunction
+    kernel: str
+
+
+@dataclass
+class Stub:
+    """A stub whose loop is the library's."""
+
+    name: str
+    header: str
+    waits: bool
+
+
+@dataclass
+class Listed:
+    """What structured.toml lists."""
+
+    operators: list[Operator]
+    functions: list[Function]
+    stubs: list[Stub]
+
+    def part(self, index: int, count: int) -> Listed:
+        """The share of one of several files."""
+        return Listed(self.operators[index::count], self.functions[index::count], self.stubs[index::count])
+
+
+def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: str) -> Operator:
     """A structured operator, with its two or three overloads."""
     functions = {"functional": group.functional, "out": group.out}
     if group.inplace is not None:
         functions["in_place"] = group.inplace
-    return Operator(functions, waits, f"at::meta::structured_{meta.name(group)}")
+    if family.get("through") == "stubs":
+        return Operator(functions, meta=f"at::native::structured_{kernel}", stub=True)
+    return Operator(functions, bool(family.get("waits")), f"at::meta::structured_{meta.name(group)}")
 
 
-def read() -> list[Operator]:
-    """The operators of the list, in its order. Throws: ``ValueError`` for a name that PyTorch does not know."""
-    parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml")).native_functions
+def shared_kernel(parsed: ParsedYaml, function: NativeFunction | NativeFunctionsGroup) -> str:
+    """The function or class of PyTorch that computes on the CPU and on CUDA alike, or nothing."""
+    kernels = []
+    for key in (DispatchKey.CPU, DispatchKey.CUDA):
+        metadata = parsed.backend_indices[key].get_kernel(function)
+        kernels.append(metadata.kernel if metadata else str(key))
+    # Of an operator that is made of one formula for both, the class is generated twice.
+    same = kernels[0].removesuffix("_CPU") == kernels[1].removesuffix("_CUDA")
+    return kernels[0] if same else ""
+
+
+def read() -> Listed:
+    """What is listed, in its order. Throws: ``ValueError`` for a name that PyTorch does not know, or not as this."""
+    parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml"))
     groups = {
         str(group.out.func.name): group
-        for group in get_grouped_native_functions(parsed)
+        for group in get_grouped_native_functions(parsed.native_functions)
         if isinstance(group, NativeFunctionsGroup) and group.structured
     }
-    in_place = {
-        str(function.func.name): function
-        for function in parsed
-        if function.func.kind() is SchemaKind.inplace and function.structured_delegate is None
+    single = {
+        str(f.func.name): f for f in parsed.native_functions if f.structured_delegate is None and not f.structured
     }
+    in_place = {name: f for name, f in single.items() if f.func.kind() is SchemaKind.inplace}
     listed = tomllib.loads(LIST.read_text(encoding="utf-8"))
-    operators: dict[str, Operator] = {}
-    for kind, known in (("structured", groups), ("in_place", in_place)):
-        for family in listed[kind]:
-            for name in family["operators"]:
-                if name not in known:
-                    raise ValueError(f"{LIST.name}: [[{kind}]] has no operator {name!r}")
-                if name in operators:
+    seen: set[str] = set()
+
+    def entries(table: str, known: Collection[str] | None = None) -> Iterator[tuple[dict[str, object], str]]:
+        for family in listed.get(table, []):
+            for name in family["stubs" if table == "stubs" else "operators"]:
+                if known is not None and name not in known:
+                    raise ValueError(f"{LIST.name}: [[{table}]] has no operator {name!r}")
+                if name in seen:
                     raise ValueError(f"{LIST.name}: {name!r} stands there twice")
-                waits = family.get("waits", False)
-                operators[name] = (
-                    structured(groups[name], waits)
-                    if kind == "structured"
-                    else Operator({"in_place_only": in_place[name]}, waits)
-                )
-    return list(operators.values())
+                seen.add(name)
+                yield family, name
+
+    result = Listed([], [], [])
+    for family, name in entries("structured", groups):
+        kernel = shared_kernel(parsed, groups[name])
+        if family.get("through") == "stubs" and not kernel:
+            raise ValueError(f"{LIST.name}: what computes {name!r} on the CPU is for the CPU alone, and calls no stub")
+        result.operators.append(structured(groups[name], family, kernel))
+    for family, name in entries("in_place", in_place):
+        result.operators.append(Operator({"in_place_only": in_place[name]}, bool(family.get("waits"))))
+    for _, name in entries("native", single):
+        kernel = shared_kernel(parsed, single[name])
+        if not kernel:
+            raise ValueError(f"{LIST.name}: what computes {name!r} on the CPU is for the CPU alone")
+        result.functions.append(Function(single[name], kernel))
+    for family, name in entries("stubs"):
+        result.stubs.append(Stub(name, str(family["header"]), bool(family.get("waits"))))
+    return result
 
 
 def definition(operator: Operator) -> str:
     """The class of an operator, with a function for each of its overloads."""
-    constants = [f'kName = "{operator.first.func.name}"', f"kOutputs = {len(operator.last.func.arguments.out)}"]
-    if operator.first.device_check is DeviceCheckType.ExactSame:
+    constants = [f"kOutputs = {len(operator.last.func.arguments.out)}"]
+    one_device = operator.first.device_check is DeviceCheckType.ExactSame
+    if one_device or not operator.stub:
+        constants.insert(0, f'kName = "{operator.first.func.name}"')
+    if one_device:
         names = ", ".join(f'"{argument.name}"' for argument in signature(operator.first).arguments())
         constants.append(f"kOnOneDevice = std::array{{{names}}}")
-    lines = [f"struct {operator.name} : LibraryKernel<{operator.name}, {str(operator.waits).lower()}> {{"]
+    base = "" if operator.stub else f" : LibraryKernel<{operator.name}, {literal(operator.waits)}>"
+    lines = [f"struct {operator.name}{base} {{"]
     lines += [f"  using Meta = {operator.meta};"] if operator.meta else []
     lines += [f"  static constexpr auto {constant};" for constant in constants]
-    lines += ["", f"  static void compute(auto&&... arguments) {{ {kernel(operator.last)}(arguments...); }}", ""]
+    if not operator.stub:
+        lines += [
+            "",
+            f"  static void compute(auto&&... arguments) {{ {library_function(operator.last)}(arguments...); }}",
+        ]
+    lines.append("")
     for kind, function in operator.functions.items():
         lines += overload(operator, kind, function)
     return "\n".join(lines) + "\n};\n"
 
 
-def kernel(function: NativeFunction) -> str:
+def literal(flag: bool) -> str:
+    """The flag in C++."""
+    return str(flag).lower()
+
+
+def library_function(function: NativeFunction) -> str:
     """The function of PyTorch for the CPU: the library of this device."""
     is_out = function.func.kind() is SchemaKind.out
     return f"at::cpu::{cpp.name(function.func)}{'f' if is_out else ''}"
@@ -153,26 +229,37 @@ def signature(function: NativeFunction) -> NativeSignature:
     return NativeSignature(function.func, symint=False)
 
 
-def source(operators: list[Operator]) -> str:
-    """A file of C++ for these operators."""
-    headers = dict.fromkeys(
-        f"{operator.first.root_name}_{kind}"
-        for operator in operators
-        for kind in ("cpu_dispatch", *(("meta",) if operator.meta else ()))
-    )
-    definitions = []
-    for operator in operators:
+def source(listed: Listed) -> str:
+    """A file of C++ for what is listed."""
+    headers: dict[str, None] = {}
+    for operator in listed.operators:
+        root = operator.first.root_name
+        headers[f"ATen/ops/{root}_native.h" if operator.stub else f"ATen/ops/{root}_cpu_dispatch.h"] = None
+        if operator.meta and not operator.stub:
+            headers[f"ATen/ops/{root}_meta.h"] = None
+    headers |= {f"ATen/ops/{function.function.root_name}_native.h": None for function in listed.functions}
+    headers |= {f"ATen/native/{stub.header}": None for stub in listed.stubs}
+    definitions, registrations = [], []
+    for operator in listed.operators:
         with native_function_manager(operator.first):
             definitions.append(definition(operator))
-    registrations = (
-        f'  m.impl("{function.func.name}", {operator.name}::{kind});'
-        for operator in operators
-        for kind, function in operator.functions.items()
-    )
+        for kind, overload in operator.functions.items():
+            registrations.append(f'  m.impl("{overload.func.name}", {operator.name}::{kind});')
+    for entry in listed.functions:
+        with native_function_manager(entry.function):
+            pointer = signature(entry.function).ptr_type()
+        registrations.append(
+            f'  m.impl("{entry.function.func.name}", static_cast<{pointer}>(at::native::{entry.kernel}));'
+        )
     return FILE.format(
-        includes="\n".join(f"#include <ATen/ops/{header}.h>" for header in headers),
+        includes="\n".join(f"#include <{header}>" for header in headers),
         definitions="\n".join(definitions),
         registrations="\n".join(registrations),
+        stubs="\n".join(
+            f"REGISTER_PRIVATEUSE1_DISPATCH({stub.name}, "
+            f'(&openreg::LibraryLoop<"{stub.name.removesuffix("_stub")}", {stub.name}, {literal(stub.waits)}>::kernel))'
+            for stub in listed.stubs
+        ),
     )
 
 
@@ -181,9 +268,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("outputs", nargs="+", type=Path)
     outputs = parser.parse_args().outputs
-    operators = read()
+    listed = read()
     for i, output in enumerate(outputs):
-        output.write_text(source(operators[i :: len(outputs)]), encoding="utf-8")
+        output.write_text(source(listed.part(i, len(outputs))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,17 +7,10 @@
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
-#include <c10/util/hash.h>
 
-#include <array>
-#include <atomic>
-#include <cmath>
-#include <exception>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -25,6 +18,7 @@
 #include <vector>
 
 #include "aten/host_view.h"
+#include "aten/known_kinds.h"
 #include "aten/launch.h"
 #include "aten/structured.h"
 
@@ -65,8 +59,8 @@ class KernelArguments {
     return numbers ? std::optional<at::DimVector>(*numbers) : std::nullopt;
   }
   std::string keep(std::string_view text) { return std::string(text); }
-  std::optional<std::string> keep(std::optional<std::string_view> text) {
-    return text ? std::optional<std::string>(*text) : std::nullopt;
+  std::optional<std::string> keep(std::optional<std::string_view> text) {  // NOT PROVEN: none in the list has one
+    return text ? std::optional<std::string>(*text) : std::nullopt;        // NOT PROVEN: none in the list has one
   }
   template <class Value>
   Value keep(const Value& value) {
@@ -99,7 +93,8 @@ class KernelArguments {
   static at::Tensor copy(const at::Tensor& tensor) {
     at::Tensor copied = tensor.clone();
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // It does not take part in type promotion as a tensor.
+      // It does not take part in type promotion as a tensor.
+      copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // NOT PROVEN: what takes numbers ends in stubs
     }
     return copied;
   }
@@ -117,8 +112,8 @@ class KernelArguments {
 inline at::OptionalIntArrayRef kept(std::optional<at::DimVector>& numbers) {
   return numbers ? at::OptionalIntArrayRef(*numbers) : at::OptionalIntArrayRef();
 }
-inline std::optional<std::string_view> kept(std::optional<std::string>& text) {
-  return text ? std::optional<std::string_view>(*text) : std::nullopt;
+inline std::optional<std::string_view> kept(std::optional<std::string>& text) {  // NOT PROVEN: none in the list has one
+  return text ? std::optional<std::string_view>(*text) : std::nullopt;  // NOT PROVEN: none in the list has one
 }
 template <class Other>
 Other& kept(Other& other) {
@@ -133,74 +128,11 @@ struct LibraryCall {
   void operator()() {
     // The library calls PyTorch's operators itself, in whichever state the thread is that runs the kernel.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const at::DisableRecordFunctionGuard no_profile;
+    const Unobserved unobserved;
     std::apply([](auto&... argument) { Op::compute(kept(argument)...); }, arguments);
   }
 };
 // LITERALINCLUDE END: library-call
-
-// LITERALINCLUDE START: library-known
-// The kinds of arguments that a function of the library has taken before.
-class KnownKinds {
- public:
-  // What a kind is: dtypes, numbers of dimensions, scalars, flags and names.
-  template <class... Arguments>
-  static uint64_t kind_of(const Arguments&... arguments) {
-    uint64_t kind = 1;
-    ((kind = c10::hash_combine(kind, part(arguments))), ...);
-    return kind;
-  }
-  bool has(uint64_t kind) const { return slots_[kind % kSlots].load(std::memory_order_relaxed) == kind; }
-  void add(uint64_t kind) { slots_[kind % kSlots].store(kind, std::memory_order_relaxed); }
-
- private:
-  static constexpr size_t kSlots = 61;  // A kind that another one has pushed out is tried once more.
-
-  static uint64_t part(const at::Tensor& tensor) {
-    return !tensor.defined() ? 1 : 2 + static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim();
-  }
-  static uint64_t part(const std::optional<at::Tensor>& tensor) { return tensor ? part(*tensor) : 1; }
-  static uint64_t part(const at::ITensorListRef& tensors) {
-    uint64_t kind = 1;
-    for (const at::Tensor& tensor : tensors) kind = c10::hash_combine(kind, part(tensor));
-    return kind;
-  }
-  // A small number fits every dtype. Any other might not, and then the library refuses it.
-  static uint64_t part(const at::Scalar& number) {
-    if (number.isComplex()) return 1;
-    const double value = number.toDouble();
-    return std::abs(value) <= 127 ? 2 : std::hash<double>()(value);
-  }
-  static uint64_t part(const std::optional<at::Scalar>& number) { return number ? part(*number) : 3; }
-  static uint64_t part(bool flag) { return flag; }
-  static uint64_t part(std::string_view text) { return std::hash<std::string_view>()(text); }
-  template <class Other>
-  static uint64_t part(const Other&) {
-    return 0;
-  }
-
-  std::array<std::atomic<uint64_t>, kSlots> slots_{};
-};
-// LITERALINCLUDE END: library-known
-
-// LITERALINCLUDE START: library-wait
-// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
-template <class Body>
-void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
-  const auto raised = std::make_shared<std::exception_ptr>();
-  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
-    try {
-      body();
-    } catch (...) {
-      *raised = std::current_exception();
-    }
-  });
-  check(orStreamSynchronize(current_stream_handle(device)));
-  if (*raised) {
-    std::rethrow_exception(*raised);
-  }
-}
-// LITERALINCLUDE END: library-wait
 
 // LITERALINCLUDE START: library-rehearsal
 // In the place of a tensor: zeros, as many as it has elements, but one where they are only read.
@@ -226,7 +158,7 @@ struct LibraryKernel {
  private:
   template <size_t... I, class... Arguments>
   static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
-    const at::DisableRecordFunctionGuard no_profile;  // What follows is no part of the user's program.
+    const Unobserved unobserved;
     const c10::Device device = outputs.get(0).device();
     KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
     auto call = prepared(kernel, outputs, indices, arguments...);

@@ -11,6 +11,7 @@
 #include <array>
 
 #include "aten/launch.h"
+#include "aten/rows.h"
 
 namespace openreg {
 
@@ -18,31 +19,20 @@ namespace openreg {
 // Calls body(addresses, number) for each element of N operands of one shape.
 template <size_t N, class Body>
 struct IndexedLoop {
-  using Addresses = std::array<char*, N>;
+  using Addresses = typename Rows<N>::Addresses;
 
-  at::DimVector sizes;  // never empty
-  std::array<at::DimVector, N> strides;  // bytes
+  Rows<N> rows;  // the last dimension of the tensors is the first one here
   Addresses data;
   Body body;
 
   void operator()() const {
     uint64_t number = 0;
-    run(0, data, number);
-  }
-
- private:
-  void run(size_t dim, Addresses at, uint64_t& number) const {
-    const bool innermost = dim + 1 == sizes.size();
-    for (int64_t i = 0; i < sizes[dim]; ++i) {
-      if (innermost) {
+    rows.for_each(data, [&](Addresses at) {
+      for (int64_t i = 0; i < rows.shape[0]; ++i) {
         body(at, number++);
-      } else {
-        run(dim + 1, at, number);
+        for (size_t operand = 0; operand < N; ++operand) at[operand] += rows.strides[operand][0];
       }
-      for (size_t operand = 0; operand < N; ++operand) {
-        at[operand] += strides[operand][dim];
-      }
-    }
+    });
   }
 };
 // LITERALINCLUDE END: indexed-loop
@@ -51,24 +41,20 @@ struct IndexedLoop {
 // Queues body(addresses, number) for each element. Requires: the operands are on one device and have the same sizes.
 template <size_t N, class Body>
 void launch_indexed(const char* name, const std::array<at::TensorBase, N>& operands, Body body) {
-  IndexedLoop<N, Body> loop{at::DimVector(operands[0].sizes()), {}, {}, std::move(body)};
+  const at::TensorBase& first = operands[0];
+  IndexedLoop<N, Body> loop{{at::DimVector(first.sizes().rbegin(), first.sizes().rend()), {}}, {}, std::move(body)};
   size_t bytes = 0;
   for (size_t i = 0; i < N; ++i) {
     const at::TensorBase& operand = operands[i];
     const size_t span = at::detail::computeStorageNbytes(operand.sizes(), operand.strides(), operand.element_size());
     loop.data[i] = host_alias(static_cast<char*>(operand.data_ptr()), span);
-    for (const int64_t stride : operand.strides()) {
-      loop.strides[i].push_back(stride * static_cast<int64_t>(operand.element_size()));
-    }
-    if (operand.dim() == 0) {
-      loop.strides[i].push_back(0);
+    for (int64_t dim = operand.dim() - 1; dim >= 0; --dim) {
+      loop.rows.strides[i].push_back(operand.stride(dim) * static_cast<int64_t>(operand.element_size()));
     }
     bytes += span;
   }
-  if (loop.sizes.empty()) {
-    loop.sizes.push_back(1);  // a tensor without dimensions has one element
-  }
-  launch(name, operands[0].device().index(), bytes, std::move(loop));
+  one_row_at_least(loop.rows);
+  launch(name, first.device().index(), bytes, std::move(loop));
 }
 // LITERALINCLUDE END: indexed-launch
 

@@ -215,13 +215,24 @@ inline at::OptionalScalarRef for_meta(const std::optional<at::Scalar>& scalar) {
   return scalar ? at::OptionalScalarRef(*scalar) : at::OptionalScalarRef();
 }
 
+// The second half: PyTorch's own, where the class has one and ends in a stub of the device, or else our kernel.
+template <class Op, size_t... I, class... Arguments>
+void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_sequence<I...>,
+             const Arguments&... arguments) {
+  if constexpr (requires { op.impl(for_meta(arguments)..., outputs.get(I)...); }) {
+    op.impl(for_meta(arguments)..., outputs.get(I)...);
+  } else {
+    Op::launch(outputs, arguments...);
+  }
+}
+
 // One call of one operator, whichever overload it is.
 template <class Op, class... Arguments>
 void run_structured(Outputs& outputs, const Arguments&... arguments) {
   Shaped<typename Op::Meta> op(outputs);
   op.meta(for_meta(arguments)...);
   check_overlap<Op>(outputs, arguments...);
-  Op::launch(outputs, arguments...);
+  compute<Op>(op, outputs, std::make_index_sequence<Op::kOutputs>(), arguments...);
 }
 
 // The overload that returns new tensors.

@@ -17,9 +17,12 @@ def fresh_policy() -> Iterator[None]:
 
 
 def check(function: object, *tensors: torch.Tensor) -> None:
-    """The function gives on the device what it gives on the CPU: values, dtypes, strides, and there."""
+    """The function falls back, and gives on the device what it gives on the CPU: values, dtypes, strides, and there."""
     assert callable(function)
-    expected, actual = function(*tensors), function(*(to_device(t) for t in tensors))
+    device_tensors = [to_device(t) for t in tensors]
+    torch.openreg.reset_fallback_stats()
+    expected, actual = function(*tensors), function(*device_tensors)
+    assert torch.openreg.fallback_stats()
     many = isinstance(expected, tuple | list)
     for e, a in zip(expected if many else [expected], actual if many else [actual], strict=True):
         assert a.device == torch.device("openreg:0")
@@ -29,45 +32,46 @@ def check(function: object, *tensors: torch.Tensor) -> None:
 
 def test_the_result_is_on_the_device_of_the_tensor_and_not_of_the_number() -> None:
     x = torch.arange(3.0)
-    check(lambda t: 1 - t, x)
     check(lambda t: 3 // (t + 1), x)
-    check(lambda t: torch.sub(torch.tensor(1.0), t), x)
-    assert (1 - x.to("openreg:1")).device == torch.device("openreg:1")
+    check(lambda t: torch.floor_divide(torch.tensor(7.0), t + 1), x)
+    assert (3 // (x.to("openreg:1") + 1)).device == torch.device("openreg:1")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout: str) -> None:
     x = LAYOUTS[layout](torch.float32)
-    check(lambda t: t * 2 + 1, x)
-    check(lambda t: torch.clamp(t, -3, 3), x)
-    check(torch.exp, x.clamp(-5, 5))
+    check(lambda t: t // 2, x)
+    check(torch.logical_not, x)
+    check(torch.angle, x.clamp(-5, 5))
 
 
 def test_in_place_returns_its_argument_and_writes_through_views() -> None:
     x = torch.arange(12.0).to("openreg")
     view = x.view(3, 4)[:, ::2]
-    assert view.add_(100) is view
-    assert x.tolist() == [100.0, 1.0, 102.0, 3.0, 104.0, 5.0, 106.0, 7.0, 108.0, 9.0, 110.0, 11.0]
+    assert view.floor_divide_(2) is view
+    assert x.tolist() == [0.0, 1.0, 1.0, 3.0, 2.0, 5.0, 3.0, 7.0, 4.0, 9.0, 5.0, 11.0]
+    assert torch.openreg.fallback_stats() == {"aten::floor_divide_.Tensor": 1}
 
 
 def test_out_arguments() -> None:
     x = values((4, 5), torch.float32)
     out = torch.empty(5, 4, device="openreg").t()
-    assert torch.add(x.to("openreg"), 1, out=out) is out
+    assert torch.angle(x.to("openreg"), out=out) is out
     assert out.stride() == (1, 4)
-    torch.testing.assert_close(out.cpu(), x + 1)
+    torch.testing.assert_close(out.cpu(), x.angle())
     values_out, indices_out = torch.empty(0, device="openreg"), torch.empty(0, dtype=torch.int64, device="openreg")
-    torch.sort(x.to("openreg"), dim=1, descending=True, out=(values_out, indices_out))
-    torch.testing.assert_close(values_out.cpu(), x.sort(dim=1, descending=True).values)
-    torch.testing.assert_close(indices_out.cpu(), x.sort(dim=1, descending=True).indices)
+    torch.kthvalue(x.to("openreg"), 2, dim=1, out=(values_out, indices_out))
+    torch.testing.assert_close(values_out.cpu(), x.kthvalue(2, dim=1).values)
+    torch.testing.assert_close(indices_out.cpu(), x.kthvalue(2, dim=1).indices)
+    assert set(torch.openreg.fallback_stats()) == {"aten::angle.out", "aten::kthvalue.values"}
 
 
 def test_an_output_that_grows_gets_the_strides_of_the_cpu() -> None:
     x = torch.arange(6.0).view(2, 3)
     for start in (0, 4):
-        expected = torch.exp(x.t(), out=torch.zeros(4)[start:start])
+        expected = torch.angle(x.t(), out=torch.zeros(4)[start:start])
         out = torch.zeros(4, device="openreg")[start:start]
-        torch.exp(x.to("openreg").t(), out=out)
+        torch.angle(x.to("openreg").t(), out=out)
         assert (out.stride(), out.storage_offset()) == (expected.stride(), start)
         torch.testing.assert_close(out.cpu(), expected)
 
@@ -81,32 +85,35 @@ def test_a_device_that_is_asked_for_is_preferred_to_that_of_the_tensors() -> Non
 
 
 def test_lists_and_optional_tensors() -> None:
+    library = torch.library.Library("openreg_test_lists", "DEF")
+
+    def on_cpu(tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
+        present = [tensor for tensor in tensors if tensor is not None]
+        assert {tensor.device.type for tensor in present} == {"cpu"}
+        return present
+
+    library.define("join(Tensor[] tensors) -> Tensor")
+    library.define("pick(Tensor x, Tensor?[] indices) -> Tensor")
+    library.define("double_(Tensor(a!)[] tensors) -> ()")
+    library.impl("join", lambda tensors: torch.cat(on_cpu(tensors)), "CPU")
+    library.impl("pick", lambda x, indices: x[:, on_cpu([x, *indices])[-1]], "CPU")
+    library.impl("double_", lambda tensors: [tensor.mul_(2) for tensor in on_cpu(tensors)] and None, "CPU")
+    operators = torch.ops.openreg_test_lists
     a, b = values((2, 3), torch.float32), values((4, 3), torch.float32)
-    check(lambda *t: torch.cat(t), a, b)
-    check(lambda t: torch.split(t + 0, 1), a)
-    check(lambda t: t[torch.tensor([1, 0]), 1:], a)
-    check(lambda t, i: t[i], a, torch.tensor([1, 0, 1]))
+    check(lambda *t: operators.join(t), a, b)
+    check(lambda t, i: operators.pick(t, [None, i]), a, torch.tensor([1, 0, 1]))
     check(lambda t: torch.nn.functional.layer_norm(t, (3,)), a)
-    device_tensors = [t.to("openreg") for t in (a.clone(), b.clone())]
-    torch._foreach_mul_(device_tensors, 2.0)
+    device_tensors = [t.to("openreg") for t in (a, b)]
+    operators.double_(device_tensors)
     torch.testing.assert_close(device_tensors[0].cpu(), a * 2)
     torch.testing.assert_close(device_tensors[1].cpu(), b * 2)
 
 
-def test_index_put_with_cpu_indices() -> None:
-    x = torch.zeros(4, device="openreg")
-    x[torch.tensor([0, 2])] = torch.tensor([5.0, 6.0], device="openreg")
-    assert x.tolist() == [5.0, 0.0, 6.0, 0.0]
-    x[torch.tensor([True, False, False, True], device="openreg")] = 1.0
-    assert x.tolist() == [1.0, 0.0, 6.0, 1.0]
-
-
 def test_a_tensor_that_is_passed_twice_stays_one() -> None:
-    x = torch.arange(4.0).to("openreg")
-    x.mul_(x)
-    assert x.tolist() == [0.0, 1.0, 4.0, 9.0]
-    x.add_(x)
-    assert x.tolist() == [0.0, 2.0, 8.0, 18.0]
+    x = torch.arange(1.0, 5.0).to("openreg")
+    x.floor_divide_(x)
+    assert x.tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert torch.openreg.fallback_stats() == {"aten::floor_divide_.Tensor": 1}
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "hfft", "ihfft", "fft2", "fftn", "hfft2", "hfftn"])
@@ -143,24 +150,23 @@ def test_mixed_devices_are_refused() -> None:
 
 def test_an_overlapping_output_is_refused() -> None:
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
-        torch.zeros(1, device="openreg").expand(3).add_(1)
+        torch.zeros(1, device="openreg").expand(3).floor_divide_(2)
 
 
 def test_an_output_that_overlaps_an_input_is_refused() -> None:
     x = torch.arange(5.0).to("openreg")
     for use in (
-        lambda: torch.exp(x[:-1], out=x[1:]),
-        lambda: torch.add(x[:-1], 1, out=x[1:]),
-        lambda: x[1:].add_(x[:-1]),
+        lambda: torch.angle(x[:-1], out=x[1:]),
+        lambda: torch.floor_divide(x[:-1], 2, out=x[1:]),
+        lambda: x[1:].floor_divide_(x[:-1]),
     ):
         with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer"):
             use()
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    torch.exp(x[:2], out=x[2:4])  # the same storage, but other elements
-    torch.testing.assert_close(x.cpu(), torch.tensor([0.0, 1.0, 1.0, 2.718281828, 4.0]))
-    x[1:].neg_()
-    x.add_(x.view(5))
-    torch.testing.assert_close(x.cpu(), torch.tensor([0.0, -2.0, -2.0, -5.436563656, -8.0]))
+    torch.floor_divide(x[3:], 2, out=x[:2])  # the same storage, but other elements
+    assert x.tolist() == [1.0, 2.0, 2.0, 3.0, 4.0]
+    x.floor_divide_(x.view(5))
+    assert x.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def test_an_operator_that_its_own_fallback_needs_is_refused() -> None:
@@ -290,31 +296,13 @@ def test_bad_policies() -> None:
 
 def test_backward_through_fallbacks() -> None:
     def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return torch.tanh(x @ w).softmax(dim=1).log().mul(torch.arange(3.0, device=x.device)).sum()
+        return torch.nn.functional.hardswish(x @ w).logcumsumexp(1).std()
 
     x, w = values((4, 5), torch.float32) / 10, values((5, 3), torch.float32) / 10
     device_x, device_w = x.to("openreg").requires_grad_(), w.to("openreg").requires_grad_()
     x.requires_grad_(), w.requires_grad_()
     loss(device_x, device_w).backward()
+    assert {"aten::hardswish", "aten::hardswish_backward"} <= torch.openreg.fallback_stats().keys()
     loss(x, w).backward()
     torch.testing.assert_close(device_x.grad.cpu(), x.grad)
     torch.testing.assert_close(device_w.grad.cpu(), w.grad)
-
-
-def test_mlp_trains_like_on_the_cpu() -> None:
-    losses = []
-    for device in ("cpu", "openreg"):
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).to(device)
-        x, y = values((6, 8), torch.float32).to(device) / 20, torch.arange(6, device=device) % 2
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        steps = []
-        for _ in range(5):
-            optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            steps.append(loss.item())
-        losses.append(steps)
-    torch.testing.assert_close(losses[0], losses[1])
-    assert losses[0][-1] < losses[0][0]

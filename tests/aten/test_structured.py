@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from tests.aten.layouts import values
+
 FOLDER = Path(__file__).parents[2] / "csrc" / "aten"
 pytestmark = pytest.mark.skipif(
     "aten::mm.out" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
@@ -37,7 +39,9 @@ def listed(structured: str = "", in_place: str = "") -> str:
 
 def test_each_overload_of_the_list_has_a_kernel(generator: ModuleType) -> None:
     generator.LIST = FOLDER / "structured.toml"
-    overloads = [function.func.name for operator in generator.read() for function in operator.functions.values()]
+    read = generator.read()
+    overloads = [function.func.name for operator in read.operators for function in operator.functions.values()]
+    overloads += [function.function.func.name for function in read.functions]
     kernels = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
     assert {f"aten::{name}" for name in overloads} <= set(kernels)
 
@@ -48,6 +52,12 @@ def test_each_overload_of_the_list_has_a_kernel(generator: ModuleType) -> None:
         (listed('"exp"'), r"structured.toml: \[\[structured\]\] has no operator 'exp'"),
         (listed('"exp.out", "exp.out"'), "'exp.out' stands there twice"),
         (listed(in_place='"exp_"'), r"\[\[in_place\]\] has no operator 'exp_'"),
+        ('[[native]]\noperators = ["exp"]', r"\[\[native\]\] has no operator 'exp'"),
+        ('[[native]]\noperators = ["cummax.out"]', "what computes 'cummax.out' on the CPU is for the CPU alone$"),
+        (
+            '[[structured]]\nthrough = "stubs"\noperators = ["mm.out"]',
+            "what computes 'mm.out' on the CPU is for the CPU alone, and calls no stub",
+        ),
     ],
 )
 def test_the_list_is_checked(generator: ModuleType, text: str, message: str) -> None:
@@ -64,6 +74,20 @@ def test_an_operator_is_its_class_and_its_registrations(generator: ModuleType) -
     assert 'm.impl("sort.values_stable", sort_values_stable::out);' in source
     assert 'm.impl("fill_.Scalar", fill_Scalar::in_place_only);' in source
     assert "kOnOneDevice = std::array" in source
+
+
+def test_what_ends_in_a_stub_has_no_kernel_of_its_own(generator: ModuleType) -> None:
+    text = '[[structured]]\nthrough = "stubs"\noperators = ["neg.out"]\n[[native]]\noperators = ["where.self"]\n'
+    stubs = '[[stubs]]\nheader = "BinaryOps.h"\nwaits = true\nstubs = ["fmod_stub"]\n'
+    generator.LIST.write_text(text + stubs, encoding="utf-8")
+    source = generator.source(generator.read())
+    assert "struct neg_out {\n  using Meta = at::native::structured_neg_out;" in source
+    assert "compute(" not in source
+    assert "at::Tensor & condition, const at::Tensor & self, const at::Tensor & other)>(at::native::where));" in source
+    assert (
+        'REGISTER_PRIVATEUSE1_DISPATCH(fmod_stub, (&openreg::LibraryLoop<"fmod", fmod_stub, true>::kernel))' in source
+    )
+    assert "#include <ATen/native/BinaryOps.h>" in source
 
 
 def test_a_launch_does_not_wait() -> None:
@@ -202,16 +226,30 @@ def test_threads_share_what_is_known_of_a_kernel() -> None:
     assert sorted(results) == [[float(number)] * 16 for number in range(4)]
 
 
-def test_a_training_step_falls_back_nowhere() -> None:
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).to("openreg")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    x, y = torch.randn(6, 8).to("openreg"), torch.tensor([0, 1, 0, 1, 0, 1]).to("openreg")
-    torch.openreg.set_fallback_policy("error")
-    try:
-        for _ in range(2):
+def test_index_put_with_cpu_indices() -> None:
+    x = torch.zeros(4, device="openreg")
+    x[torch.tensor([0, 2])] = torch.tensor([5.0, 6.0], device="openreg")
+    assert x.tolist() == [5.0, 0.0, 6.0, 0.0]
+    x[torch.tensor([True, False, False, True], device="openreg")] = 1.0
+    assert x.tolist() == [1.0, 0.0, 6.0, 1.0]
+
+
+def test_an_mlp_trains_like_on_the_cpu_and_falls_back_nowhere() -> None:
+    losses = []
+    torch.openreg.reset_fallback_stats()
+    for device in ("cpu", "openreg"):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).to(device)
+        x, y = values((6, 8), torch.float32).to(device) / 20, (torch.arange(6) % 2).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        steps = []
+        for _ in range(5):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), y).backward()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
             optimizer.step()
-    finally:
-        torch.openreg.set_fallback_policy("all")
+            steps.append(loss.item())
+        losses.append(steps)
+    assert losses[0] == losses[1]
+    assert losses[0][-1] < losses[0][0]
+    assert torch.openreg.fallback_stats() == {}

@@ -16,6 +16,8 @@ import pytest
     [
         ("driver", "c10/core/Device.h", "the driver knows nothing of PyTorch, not c10/core/Device.h"),
         ("runtime", "aten/copy.h", "runtime must not look up or sideways at aten/copy.h"),
+        ("stable", "runtime/stream.h", "stable must not look up or sideways at runtime/stream.h"),
+        ("stable", "driver/openreg.h", None),
         ("amp", "profiler/events.h", "amp must not look up or sideways at profiler/events.h"),
         ("aten", "ATen/ATen.h", "ATen/ATen.h is too wide: include what is used"),
         ("aten", "driver/openreg.h", None),

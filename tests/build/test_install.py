@@ -91,7 +91,12 @@ def test_installed_files_name_no_path_of_the_build(installed: ForeignVenv, build
     private.add(sys.prefix.encode())
     files = [file for file in (installed.site_packages / "torch_openreg").rglob("*") if file.suffix != ".pyc"]
     libraries = [file.name for file in files if file.suffix == ".so"]
-    assert sorted(name.split(".")[0] for name in libraries) == ["_C", "libopenreg", "libtorch_openreg"]
+    assert sorted(name.split(".")[0] for name in libraries) == [
+        "_C",
+        "libopenreg",
+        "libopenreg_stable",
+        "libtorch_openreg",
+    ]
     for file in filter(Path.is_file, files):
         content = file.read_bytes()
         assert [path for path in private if path in content] == [], file

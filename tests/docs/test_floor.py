@@ -76,6 +76,17 @@ def test_a_changed_region_makes_its_mutants_stale(proven: Repository) -> None:
     assert f"docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): {why}; run `make mutate`" in faults(proven)
 
 
+def test_listings_may_wait_for_their_mutants_where_the_floor_says_so(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "start();", "stop();")
+    figures = floor.read_floor(proven.root)
+    figures["all pages"]["untried"] = 1
+    proven.write(floor.FLOOR.as_posix(), json.dumps(figures))
+    assert not any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
+    figures["all pages"]["untried"] = 0
+    proven.write(floor.FLOOR.as_posix(), json.dumps(figures))
+    assert any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
+
+
 def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
     replace(proven, "docs/source/index.md", "1 + 1", "2 + 0")
     found = faults(proven)

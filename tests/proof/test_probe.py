@@ -68,6 +68,22 @@ def test_what_runs_while_the_package_is_imported_belongs_to_no_example(tmp_path:
     assert [line for line in lines(tmp_path) if "torch_openreg/openreg/fallback.py" in line]
 
 
+def test_a_library_that_nothing_has_loaded_is_not_loaded_to_be_asked(tmp_path: Path) -> None:
+    code = """
+import torch
+from pathlib import Path
+from tools.proof.probe import libraries
+names = lambda: sorted(Path(file).name.partition(".")[0] for file in libraries())
+before = names()
+import torch_openreg.stable
+print(before, set(names()) - set(before))
+"""
+    # Without counters there is nothing to clear.
+    done = run(tmp_path, "import ctypes; ctypes.CDLL.orCountersClear = lambda library: None\n" + code)
+    assert done.stdout.strip() == "['_C', 'libopenreg', 'libtorch_openreg'] {'libopenreg_stable'}", done.stderr
+    assert not [line for line in lines(tmp_path) if "torch_openreg/stable.py" in line]
+
+
 def test_an_import_that_fails_is_what_the_example_shows(tmp_path: Path) -> None:
     run(tmp_path, "sys.modules['torch_openreg._C'] = None; import torch_openreg", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert [line for line in lines(tmp_path) if "torch_openreg/_version_check.py" in line]
@@ -76,15 +92,15 @@ def test_an_import_that_fails_is_what_the_example_shows(tmp_path: Path) -> None:
 def test_python_that_autograd_calls_on_its_own_threads_is_told(tmp_path: Path) -> None:
     code = f"""
 import runpy, torch
-swiglu = runpy.run_path({str(ROOT / "examples" / "operators_in_python.py")!r})["Swiglu"]
+swiglu = runpy.run_path({str(ROOT / "examples" / "custom_operators_in_python.py")!r})["Swiglu"]
 gate = torch.ones(2, device="openreg", requires_grad=True)
 swiglu.apply(gate, gate).sum().backward()
 """
     done = run(tmp_path, code)
     assert done.returncode == 0, done.stderr
-    text = (ROOT / "examples" / "operators_in_python.py").read_text(encoding="utf-8").splitlines()
+    text = (ROOT / "examples" / "custom_operators_in_python.py").read_text(encoding="utf-8").splitlines()
     backward = next(number for number, line in enumerate(text, 1) if "sigmoid = torch.sigmoid(gate)" in line)
-    assert f"7\texamples/operators_in_python.py\t{backward}" in lines(tmp_path)
+    assert f"7\texamples/custom_operators_in_python.py\t{backward}" in lines(tmp_path)
 
 
 SOURCE = """\

@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,12 +93,12 @@ def start() -> None:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Lets the loaders of two modules call back when their module has been imported."""
+    """Lets the loaders of some modules call back when their module has been imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        surround = {"torch_openreg": _forget_import, "torch.autograd.function": _trace_autograd}.get(fullname)
+        surround = _SURROUND.get(fullname)
         if surround is None:
             return None
         for finder in sys.meta_path:
@@ -120,12 +120,13 @@ def _forget_import(loader: Any) -> None:
         # The libraries read the name of their file when they are loaded.
         example = os.environ.get(PROFILE, "")
         os.environ[PROFILE] = _profile or example
+        before = libraries()
         _tracer.held = []
         try:
             execute(module)
             _tracer.held.clear()
-            for library in libraries():
-                library.orCountersClear()
+            for name in libraries().keys() - before.keys():
+                libraries()[name].orCountersClear()
         finally:
             # An import that fails is what the example wanted to show, so then nothing is forgotten.
             for record in _tracer.held:
@@ -154,13 +155,25 @@ def _trace_autograd(loader: Any) -> None:
     _wrap(loader, around)
 
 
-def libraries() -> list[ctypes.CDLL]:
-    """The libraries of torch_openreg that this process has loaded."""
+# What loads libraries of torch_openreg, and the module whose backward runs on threads of PyTorch.
+_SURROUND = {
+    "torch_openreg": _forget_import,
+    "torch_openreg.stable": _forget_import,
+    "torch.autograd.function": _trace_autograd,
+}
+
+
+def libraries() -> dict[str, ctypes.CDLL]:
+    """The libraries of torch_openreg that this process has loaded, by their files."""
     module = sys.modules.get("torch_openreg._C")
     if module is None or module.__file__ is None:
-        return []
+        return {}
     extension = Path(module.__file__)
-    return [ctypes.CDLL(str(file)) for file in (extension, *sorted((extension.parent / "lib").glob("*.so")))]
+    found = {}
+    for file in (extension, *sorted((extension.parent / "lib").glob("*.so"))):
+        with suppress(OSError):  # not loaded, and not to be
+            found[str(file)] = ctypes.CDLL(str(file), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    return found
 
 
 class Probe:
@@ -184,7 +197,7 @@ class Probe:
             self._collect(line)
 
     def _collect(self, line: int) -> None:
-        loaded = libraries()
+        loaded = libraries().values()
         if not any(library.orCountersAny() for library in loaded):
             return
         target = self.folder / str(line)

@@ -1,4 +1,4 @@
-"""Calls angle with a loop in its stub, before and after its operator is registered (both: operators_stub_alone.cpp)."""
+"""Calls angle with a loop in its stub, before and after its operator is registered (both: stubs_alone.cpp)."""
 
 from __future__ import annotations
 
@@ -45,3 +45,8 @@ if __name__ == "__main__":
             torch.angle(matrix, out=torch.empty(0, device="openreg"))
         except RuntimeError as error:
             print("with the operator:", str(error).splitlines()[0])
+    torch.ops.stub_alone.empty_the_slot()
+    try:
+        torch.angle(x)
+    except RuntimeError as error:
+        print("with the operator alone:", str(error).splitlines()[0])

@@ -1,5 +1,5 @@
 // A loop in a stub, at first without and then with the operator that calls it. Compiled, loaded and used by
-// operators_stub_alone.py.
+// stubs_alone.py.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>
@@ -34,6 +34,7 @@ TORCH_LIBRARY(stub_alone, m) {
     static auto library = MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1);
     library.impl("angle.out", at::native::angle_out);
   });
+  m.def("empty_the_slot() -> ()", [] { at::native::angle_stub.set_privateuse1_dispatch_ptr(nullptr); });
 }
 // LITERALINCLUDE END: stub-reached
 

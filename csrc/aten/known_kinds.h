@@ -1,0 +1,104 @@
+// What a library refuses, raised at the call: it must not fail inside a kernel, where it would take the device with it.
+//
+// For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <c10/util/hash.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "aten/launch.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: library-known
+// The kinds of arguments that a function of the library has taken before.
+class KnownKinds {
+ public:
+  // What a kind is: dtypes, numbers of dimensions, scalars, flags and names.
+  template <class... Arguments>
+  static uint64_t kind_of(const Arguments&... arguments) {
+    uint64_t kind = 1;
+    ((kind = c10::hash_combine(kind, part(arguments))), ...);
+    return kind;
+  }
+  bool has(uint64_t kind) const { return slots_[kind % kSlots].load(std::memory_order_relaxed) == kind; }
+  void add(uint64_t kind) { slots_[kind % kSlots].store(kind, std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kSlots = 61;  // A kind that another one has pushed out is tried once more.
+
+  static uint64_t part(const at::Tensor& tensor) {
+    return !tensor.defined() ? 1 : 2 + static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim();
+  }
+  static uint64_t part(const std::optional<at::Tensor>& tensor) {  // NOT PROVEN: those in the list that have one wait
+    return tensor ? part(*tensor) : 1;  // NOT PROVEN: those in the list that have one wait
+  }
+  static uint64_t part(const at::ITensorListRef& tensors) {
+    uint64_t kind = 1;
+    for (const at::Tensor& tensor : tensors) kind = c10::hash_combine(kind, part(tensor));
+    return kind;
+  }
+  // A small number fits every dtype. Any other might not, and then the library refuses it.
+  static uint64_t part(const at::Scalar& number) {
+    if (number.isComplex()) return 1;
+    const double value = number.toDouble();
+    return std::abs(value) <= 127 ? 2 : std::hash<double>()(value);
+  }
+  static uint64_t part(const std::optional<at::Scalar>& number) { return number ? part(*number) : 3; }
+  static uint64_t part(bool flag) { return flag; }
+  static uint64_t part(at::ScalarType dtype) { return static_cast<uint64_t>(dtype); }
+  static uint64_t part(std::string_view text) { return std::hash<std::string_view>()(text); }
+  template <class Other>
+  static uint64_t part(const Other&) {
+    return 0;
+  }
+
+  std::array<std::atomic<uint64_t>, kSlots> slots_{};
+};
+// LITERALINCLUDE END: library-known
+
+// LITERALINCLUDE START: library-unobserved
+// While it lives, profilers see none of the operators that a library calls: they are no part of the user's program.
+// Switching them off costs as much as a small kernel, so that is done only when somebody looks.
+class Unobserved {
+ public:
+  Unobserved() {
+    if (at::hasCallbacks()) off_.emplace();
+  }
+
+ private:
+  std::optional<at::DisableRecordFunctionGuard> off_;
+};
+// LITERALINCLUDE END: library-unobserved
+
+// LITERALINCLUDE START: library-wait
+// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
+template <class Body>
+void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
+  const auto raised = std::make_shared<std::exception_ptr>();
+  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
+    try {
+      body();
+    } catch (...) {
+      *raised = std::current_exception();
+    }
+  });
+  check(orStreamSynchronize(current_stream_handle(device)));
+  if (*raised) {
+    std::rethrow_exception(*raised);
+  }
+}
+// LITERALINCLUDE END: library-wait
+
+}  // namespace openreg

@@ -1,0 +1,472 @@
+"""scaled_dot_product_attention beside the CPU: which implementation is chosen, its values, its gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+# The CPU's math rounds between its steps, the kernel only at the end.
+TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
+    torch.float32: {"rtol": 1e-4, "atol": 1e-5},
+    torch.bfloat16: {"rtol": 0.05, "atol": 0.05},
+    torch.float16: {"rtol": 0.01, "atol": 0.01},
+}
+OVERRIDEABLE, MATH = SDPBackend.OVERRIDEABLE, SDPBackend.MATH
+# Without its types: the tests pass lists of arguments.
+scaled_dot_product_attention: Any = functional.scaled_dot_product_attention
+LOWER = torch.ones(5, 7).tril().bool()
+
+# Sizes of query, key and value, and the other arguments. A tuple for a mask is the size of an additive one.
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4), {}),
+    "another number of keys": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {}),
+    "another head size of value": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6), {}),
+    "three dimensions": ((3, 5, 4), (3, 7, 4), (3, 7, 4), {}),
+    "causal": ((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4), {"is_causal": True}),
+    "causal, more keys": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"is_causal": True}),
+    "causal, fewer keys": ((2, 3, 5, 4), (2, 3, 2, 4), (2, 3, 2, 4), {"is_causal": True}),
+    "scale": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"scale": 0.3}),
+    "negative scale": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"scale": -2.0}),
+    "bool mask": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": LOWER}),
+    "bool mask of a batch": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": LOWER.expand(2, 1, 5, 7)}),
+    "bool mask of keys": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": LOWER[2:4, None, None]}),
+    "a row that is hidden": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": LOWER & (torch.arange(7) > 1)}),
+    "bias": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": (2, 3, 5, 7)}),
+    "bias of all batches and heads": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": (5, 7)}),
+    "bias of a head": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": (3, 1, 7)}),
+    "bias of rows": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), {"attn_mask": (2, 1, 5, 1)}),
+    "bias, three dimensions": ((3, 5, 4), (3, 7, 4), (3, 7, 4), {"attn_mask": (3, 5, 7)}),
+    "grouped heads": ((2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 4), {"enable_gqa": True}),
+    "grouped heads, bias": ((2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 4), {"enable_gqa": True, "attn_mask": (6, 5, 7)}),
+    "one head of key": ((2, 6, 5, 4), (2, 1, 7, 4), (2, 1, 7, 6), {"enable_gqa": True, "is_causal": True}),
+    "groups of two sizes": ((1, 6, 5, 4), (1, 3, 7, 4), (1, 2, 7, 4), {"enable_gqa": True}),
+    "grouped heads, three dimensions": ((6, 5, 4), (2, 7, 4), (2, 7, 4), {"enable_gqa": True}),
+    "one position": ((2, 3, 1, 4), (2, 3, 1, 4), (2, 3, 1, 4), {}),
+    "no batch": ((0, 3, 5, 4), (0, 3, 7, 4), (0, 3, 7, 4), {}),
+    "no queries": ((2, 3, 0, 4), (2, 3, 7, 4), (2, 3, 7, 4), {}),
+    "no keys": ((2, 3, 5, 4), (2, 3, 0, 4), (2, 3, 0, 4), {}),
+    "no columns": ((2, 3, 5, 0), (2, 3, 7, 0), (2, 3, 7, 4), {"scale": 1.0}),
+    "no columns of value": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 0), {}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    before = torch.openreg.get_rng_state_all()
+    torch.manual_seed(5)
+    yield
+    torch.openreg.set_rng_state_all(before)
+
+
+def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float32) -> None:
+    torch.testing.assert_close(actual, expected, check_device=False, **TOLERANCES.get(dtype, {}))
+
+
+def chosen(*tensors: Tensor | None, **options: Any) -> SDPBackend:
+    choice: Any = torch._fused_sdp_choice
+    return SDPBackend(choice(*tensors, **options))
+
+
+def random(size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(size, dtype=torch.float64).to(dtype)
+
+
+def results(tensors: list[Tensor], mask: Tensor | None, options: dict[str, Any], device: str) -> list[Tensor]:
+    """The output, and the gradients of query, key, value and an additive mask."""
+    leaves = [tensor.to(device).requires_grad_() for tensor in tensors]
+    on_device = None if mask is None else mask.to(device)
+    if on_device is not None and on_device.is_floating_point():
+        leaves.append(on_device.requires_grad_())
+    allowed: AbstractContextManager[Any] = sdpa_kernel(MATH) if device == "cpu" else nullcontext()
+    with allowed:
+        output = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], on_device, **options)
+    weights = torch.linspace(-1, 1, output.numel()).reshape(output.shape).to(output)
+    return [output, *torch.autograd.grad(output, leaves, weights)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients(case: str, dtype: torch.dtype) -> None:
+    *sizes, options = CASES[case]
+    tensors = [random(size, dtype) for size in sizes]
+    options = dict(options)
+    mask = options.pop("attn_mask", None)
+    if isinstance(mask, tuple):
+        mask = random(mask, dtype)
+    on_device = [tensor.to("openreg") for tensor in tensors]
+    device_mask = None if mask is None else mask.to("openreg")
+    assert chosen(on_device[0], on_device[1], on_device[2], device_mask, **options) == OVERRIDEABLE
+    torch.openreg.reset_fallback_stats()
+    actual = results(tensors, mask, options, "openreg")
+    assert not [name for name in torch.openreg.fallback_stats() if "attention" in name or "sdp" in name]
+    for one, other in zip(actual, results(tensors, mask, options, "cpu"), strict=True):
+        assert one.dtype == other.dtype
+        close(one.cpu(), other, dtype)
+
+
+def test_any_strides() -> None:
+    query = random((2, 5, 3, 4)).transpose(1, 2)
+    key = random((2, 3, 4, 7)).transpose(2, 3)
+    value = random((2, 3, 14, 12))[:, :, ::2, ::3]
+    bias = random((7, 5)).t()
+    expected = results([query, key, value], bias, {}, "cpu")
+    strided = [tensor.to("openreg").as_strided(tensor.shape, tensor.stride()) for tensor in (query, key, bias)]
+    assert [tensor.is_contiguous() for tensor in strided] == [False] * 3
+    close([tensor.cpu() for tensor in results([query, key, value], bias, {}, "openreg")], expected)
+
+
+def test_the_order_in_memory_is_that_of_query() -> None:
+    query = random((2, 5, 3, 4)).transpose(1, 2).to("openreg")
+    output = scaled_dot_product_attention(query, query, query)
+    assert output.transpose(1, 2).is_contiguous()
+    wider = scaled_dot_product_attention(query, query, torch.cat([query, query], 3))
+    assert wider.shape == (2, 3, 5, 8)
+    assert wider.transpose(1, 2).is_contiguous()
+
+
+def test_tensors_that_repeat_in_memory() -> None:
+    tensors = [random((2, 3, 5, 4)), random((1, 1, 7, 4)).expand(2, 3, 7, 4), random((1, 3, 7, 4)).expand(2, 3, 7, 4)]
+    on_device = [tensors[0].to("openreg"), *(tensor[:1, :1].to("openreg").expand(2, 3, 7, 4) for tensor in tensors[1:])]
+    expected = scaled_dot_product_attention(tensors[0], tensors[1], tensors[2][:, :1].expand(2, 3, 7, 4))
+    close(scaled_dot_product_attention(*on_device).cpu(), expected)
+
+
+def test_a_nan_stays_in_its_row() -> None:
+    query = random((1, 1, 3, 4))
+    key, value = random((1, 1, 5, 4)), random((1, 1, 5, 4))
+    query[0, 0, 1, 2] = math.nan
+    output = scaled_dot_product_attention(query.to("openreg"), key.to("openreg"), value.to("openreg")).cpu()
+    assert output.isnan().all(-1).flatten().tolist() == [False, True, False]
+    expected = scaled_dot_product_attention(query, key, value)
+    close(output[0, 0, ::2], expected[0, 0, ::2])
+
+
+def test_large_scores_do_not_overflow() -> None:
+    tensors = [100 * random((1, 1, 4, 8)) for _ in range(3)]
+    expected = results(tensors, None, {}, "cpu")
+    close([tensor.cpu() for tensor in results(tensors, None, {}, "openreg")], expected)
+
+
+@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # says what gradcheck does by default
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=["plain", "causal"])
+def test_finite_differences(options: dict[str, Any]) -> None:
+    leaves = [random(size, torch.float64).to("openreg").requires_grad_() for size in ((1, 2, 3, 2),) * 3]
+    bias = [] if options else [random((2, 1, 3), torch.float64).to("openreg").requires_grad_()]
+    assert torch.autograd.gradcheck(
+        lambda *tensors: scaled_dot_product_attention(*tensors, **options), (*leaves, *bias), atol=1e-6
+    )
+
+
+def test_only_the_gradients_that_are_wanted_are_computed() -> None:
+    tensors = [random((1, 2, 3, 4)).to("openreg") for _ in range(3)]
+    bias = random((3, 3)).to("openreg")
+    backward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward
+    forward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*tensors, bias)
+    output, logsumexp, _, _, queries, keys, seed, offset, _ = forward
+    all_of_them = None
+    for mask in ([True] * 4, [True, False, False, False], [False, True, False, True], [False, False, True, False]):
+        grads = backward(
+            output, *tensors, bias, mask, output, logsumexp, None, None, queries, keys, 0.0, False, seed, offset
+        )
+        assert [grad is not None for grad in grads] == mask
+        all_of_them = all_of_them or grads
+        for grad, whole in zip(grads, all_of_them, strict=True):
+            if grad is not None:
+                assert torch.equal(grad, whole)
+
+
+def test_logsumexp() -> None:
+    query, key = random((2, 3, 5, 4)), random((2, 3, 7, 4))
+    tensors = [tensor.to("openreg") for tensor in (query, key, key)]
+    logsumexp = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*tensors)[1]
+    close(logsumexp.cpu(), (query @ key.transpose(2, 3) / 2).logsumexp(-1))
+
+
+class TestDropout:
+    """The mask is drawn by the device's generator, and once more in the backward."""
+
+    def test_a_seed_fixes_it(self) -> None:
+        query = random((1, 2, 6, 4)).to("openreg")
+        outputs = []
+        for seed in (1, 1, 2):
+            torch.openreg.manual_seed(seed)
+            outputs.append(scaled_dot_product_attention(query, query, query, dropout_p=0.5))
+        assert torch.equal(outputs[0], outputs[1])
+        assert not torch.equal(outputs[0], outputs[2])
+
+    def test_each_call_draws_anew(self) -> None:
+        query = random((1, 2, 6, 4)).to("openreg")
+        first, second = (scaled_dot_product_attention(query, query, query, dropout_p=0.5) for _ in range(2))
+        assert not torch.equal(first, second)
+
+    def test_without_dropout_nothing_is_drawn(self) -> None:
+        query = random((1, 2, 6, 4)).to("openreg")
+        before = torch.openreg.get_rng_state()
+        scaled_dot_product_attention(query, query, query)
+        assert torch.equal(torch.openreg.get_rng_state(), before)
+
+    def test_the_mask_and_its_gradients(self) -> None:
+        """With the identity for a value, the output is the matrix of weights: it shows what was dropped."""
+        heads, length = 3, 6
+        query, key = random((2, heads, length, 4), torch.float64), random((2, heads, length, 4), torch.float64)
+        identity = torch.eye(length, dtype=torch.float64).expand(2, heads, length, length)
+        leaves = [tensor.to("openreg").requires_grad_() for tensor in (query, key, identity.clone())]
+        output = scaled_dot_product_attention(*leaves, dropout_p=0.25)
+        kept = (output != 0).cpu()
+        assert 0.5 < kept.double().mean() < 0.95
+
+        expected_leaves = [leaf.detach().cpu().requires_grad_() for leaf in leaves]
+        weights = (expected_leaves[0] @ expected_leaves[1].transpose(2, 3) / 2).softmax(-1) * kept / 0.75
+        expected = weights @ expected_leaves[2]
+        close(output.cpu(), expected, torch.float64)
+        out = random(tuple(expected.shape), torch.float64)
+        actual_grads = torch.autograd.grad(output, leaves, out.to("openreg"))
+        expected_grads = torch.autograd.grad(expected, expected_leaves, out)
+        close([grad.cpu() for grad in actual_grads], list(expected_grads), torch.float64)
+
+    def test_how_many_are_dropped(self) -> None:
+        length = 64
+        query = torch.zeros(1, 4, length, 1, device="openreg")
+        identity = torch.eye(length, device="openreg").expand(1, 4, length, length)
+        kept = scaled_dot_product_attention(query, query, identity, dropout_p=0.3) != 0
+        assert abs(kept.double().mean().item() - 0.7) < 0.02
+
+    def test_everything(self) -> None:
+        query = random((1, 2, 6, 4)).to("openreg").requires_grad_()
+        output = scaled_dot_product_attention(query, query, query, dropout_p=1.0)
+        output.sum().backward()
+        assert query.grad is not None
+        assert output.count_nonzero() == 0
+        assert query.grad.count_nonzero() == 0
+
+
+class TestChoice:
+    """Which implementation runs: what sdpa_kernel allows, and what the kernel takes."""
+
+    query = torch.ones(1, 2, 3, 4, device="openreg")
+
+    def names(self, *backends: SDPBackend, **options: Any) -> SDPBackend:
+        with sdpa_kernel(list(backends), **options):
+            return chosen(self.query, self.query, self.query)
+
+    def test_the_caller_s_wish(self) -> None:
+        assert chosen(self.query, self.query, self.query) == OVERRIDEABLE
+        assert self.names(MATH) == MATH
+        assert self.names(OVERRIDEABLE) == OVERRIDEABLE
+        assert self.names(MATH, OVERRIDEABLE) == OVERRIDEABLE
+        assert self.names(SDPBackend.FLASH_ATTENTION, MATH) == MATH
+
+    def test_the_caller_s_order(self) -> None:
+        assert self.names(MATH, OVERRIDEABLE, set_priority=True) == MATH
+        assert self.names(OVERRIDEABLE, MATH, set_priority=True) == OVERRIDEABLE
+        assert self.names(OVERRIDEABLE, set_priority=True) == OVERRIDEABLE
+
+    @pytest.mark.parametrize(
+        "backends",
+        [[], [SDPBackend.FLASH_ATTENTION], [SDPBackend.EFFICIENT_ATTENTION], [SDPBackend.CUDNN_ATTENTION]],
+        ids=str,
+    )
+    def test_nothing_is_allowed(self, backends: list[SDPBackend]) -> None:
+        message = (
+            "openreg: no implementation of scaled_dot_product_attention is left. sdpa_kernel does not allow "
+            "SDPBackend.MATH; of the kernel of this device: sdpa_kernel does not allow SDPBackend.OVERRIDEABLE"
+        )
+        with sdpa_kernel(backends), pytest.raises(RuntimeError, match=message):
+            scaled_dot_product_attention(self.query, self.query, self.query)
+
+    def test_math_really_runs(self) -> None:
+        for backend, operator in (
+            (MATH, "aten::_scaled_dot_product_attention_math"),
+            (OVERRIDEABLE, "aten::_scaled_dot_product_fused_attention_overrideable"),
+        ):
+            with (
+                torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile,
+                sdpa_kernel(backend),
+            ):
+                scaled_dot_product_attention(self.query, self.query, self.query)
+            called = {event.name for event in profile.events()}
+            assert operator in called
+            assert len([name for name in called if name.startswith("aten::_scaled_dot")]) == 1
+
+    @pytest.mark.parametrize(
+        ("query", "key", "value", "mask", "options", "refusal"),
+        [
+            ((3, 4), (3, 4), (3, 4), None, {}, "three dimensions each, or four"),
+            ((2, 1, 2, 3, 4), (2, 1, 2, 3, 4), (2, 1, 2, 3, 4), None, {}, "three dimensions each, or four"),
+            ((2, 3, 5, 4), (1, 3, 5, 4), (1, 3, 5, 4), None, {}, "one batch size"),
+            ((2, 3, 5, 4), (2, 1, 5, 4), (2, 1, 5, 4), None, {}, "as many heads as query"),
+            ((3, 5, 4), (3, 5, 4), (3, 5, 6), None, {}, "with three dimensions"),
+            ((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4), (5, 5), {"is_causal": True}, "is_causal stands for a mask"),
+        ],
+    )
+    def test_what_the_kernel_does_not_take_goes_to_math(
+        self, query: Any, key: Any, value: Any, mask: Any, options: Any, refusal: str
+    ) -> None:
+        tensors = [random(size).to("openreg") for size in (query, key, value)]
+        attn_mask = None if mask is None else random(mask).to("openreg")
+        assert chosen(tensors[0], tensors[1], tensors[2], attn_mask, **options) == MATH
+        if not options:
+            expected = scaled_dot_product_attention(*(tensor.cpu() for tensor in tensors))
+            close(scaled_dot_product_attention(*tensors).cpu(), expected)
+        with sdpa_kernel(OVERRIDEABLE), pytest.raises(RuntimeError, match=refusal):
+            scaled_dot_product_attention(tensors[0], tensors[1], tensors[2], attn_mask, **options)
+
+    def test_a_mask_of_another_dtype_goes_to_math(self) -> None:
+        query, mask = random((1, 2, 3, 4), torch.float16), random((3, 3))
+        assert chosen(*[query.to("openreg")] * 3, mask.to("openreg")) == MATH
+        output = scaled_dot_product_attention(*[query.to("openreg")] * 3, mask.to("openreg"))
+        close(output.cpu(), scaled_dot_product_attention(query, query, query, mask), torch.float16)
+
+    @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # in PyTorch's own formulas
+    def test_forward_mode_goes_to_math(self) -> None:
+        query = random((1, 2, 3, 4))
+
+        def tangent(device: str) -> Any:
+            on_device = query.to(device)
+            with sdpa_kernel(MATH) if device == "cpu" else nullcontext():
+                return torch.func.jvp(
+                    lambda q: scaled_dot_product_attention(q, on_device, on_device), (on_device,), (on_device,)
+                )[1].cpu()
+
+        close(tangent("openreg"), tangent("cpu"))
+
+    def test_errors_are_those_of_math(self) -> None:
+        for sizes in (
+            ((1, 4, 3, 4), (1, 3, 3, 4), (1, 3, 3, 4)),
+            ((1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 3, 4)),
+            ((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 4, 4)),
+        ):
+            messages = []
+            for device in ("cpu", "openreg"):
+                # The CPU's own kernel takes a value of another length than key.
+                with sdpa_kernel(MATH), pytest.raises(RuntimeError) as raised:
+                    scaled_dot_product_attention(*(random(size).to(device) for size in sizes))
+                messages.append(str(raised.value))
+            assert messages[0] == messages[1]
+
+    def test_mixed_devices(self) -> None:
+        with pytest.raises(RuntimeError, match="same device"):
+            scaled_dot_product_attention(self.query, self.query, self.query, torch.ones(3, 3))
+        with pytest.raises(RuntimeError, match="openreg"):
+            scaled_dot_product_attention(self.query, self.query.to("openreg:1"), self.query)
+
+
+class TestOperators:
+    """The operators called by themselves refuse what would make them read memory that is not theirs."""
+
+    forward = staticmethod(torch.ops.aten._scaled_dot_product_fused_attention_overrideable)
+    query = torch.ones(1, 2, 3, 4, device="openreg")
+
+    def test_arguments_that_do_not_fit(self) -> None:
+        query = self.query
+        for arguments, message in (
+            ((query, query[..., 1:], query), "key has the columns of query and the positions of value"),
+            ((query, query, query[:, :, 1:]), "key has the columns of query and the positions of value"),
+            ((query, query.double(), query), "all of float32, float64, float16 or bfloat16"),
+            ((query, query.to("openreg:1"), query), "on one device"),
+            ((query, query, query, torch.ones(4, 3, device="openreg")), "the mask expands to batch"),
+            ((query, query, query, torch.ones(3, 3)), "strided tensor on the device of query"),
+        ):
+            with pytest.raises(RuntimeError, match=f"fused attention this does not hold: .*{message}"):
+                self.forward(*arguments)
+        with pytest.raises(RuntimeError, match="adds its bias, so it takes Float, got Bool"):
+            self.forward(query, query, query, torch.ones(3, 3, device="openreg", dtype=torch.bool))
+        with pytest.raises(RuntimeError, match="dropout lies between 0 and 1, got 2"):
+            self.forward(query, query, query, dropout_p=2)
+        with pytest.raises(NotImplementedError, match="does not return its mask of dropout"):
+            self.forward(query, query, query, return_debug_mask=True)
+
+    def test_a_backward_that_does_not_fit(self) -> None:
+        output, logsumexp, _, _, queries, keys, seed, offset, _ = self.forward(self.query, self.query, self.query)
+
+        def backward(grad: Tensor, logsumexp: Tensor, seed: Tensor) -> Any:
+            return torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward(
+                *(grad, self.query, self.query, self.query, None, [True] * 4, output, logsumexp, None, None),
+                *(queries, keys, 0.0, False, seed, offset),
+            )
+
+        for wrong in (output[:, 1:], output.double(), output.cpu()):
+            with pytest.raises(RuntimeError, match=r"has the output's sizes, \[1, 2, 3, 4\], and is of Float"):
+                backward(wrong, logsumexp, seed)
+        for arguments in ((output, logsumexp[:, 1:], seed), (output, logsumexp, seed.cpu())):
+            with pytest.raises(RuntimeError, match="as the forward returned them"):
+                backward(*arguments)
+
+    def test_a_second_derivative_is_math_s(self) -> None:
+        query = self.query.clone().requires_grad_()
+        (first,) = torch.autograd.grad(
+            scaled_dot_product_attention(query, query, query).sum(), query, create_graph=True
+        )
+        with pytest.raises(RuntimeError, match="fused_attention_overrideable_backward is not implemented"):
+            first.sum().backward()
+        with sdpa_kernel(MATH):
+            output = scaled_dot_product_attention(query, query, query)
+        (first,) = torch.autograd.grad(output.pow(2).sum(), query, create_graph=True)
+        first.pow(2).sum().backward()
+        assert query.grad is not None
+
+
+def test_the_same_every_time() -> None:
+    tensors = [random((2, 4, 33, 16)) for _ in range(3)]
+    once, again = (results(tensors, None, {}, "openreg") for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
+
+
+def test_on_the_second_device_and_a_stream_of_its_own() -> None:
+    query = random((2, 4, 33, 16))
+    stream = torch.Stream("openreg:1")
+    with stream:
+        leaf = query.to("openreg:1").requires_grad_()
+        output = scaled_dot_product_attention(leaf, leaf, leaf, dropout_p=0.1)
+        plain = scaled_dot_product_attention(leaf, leaf, leaf)
+        output.sum().backward()
+    stream.synchronize()
+    assert output.device == torch.device("openreg:1")
+    assert leaf.grad is not None
+    close(plain.cpu(), scaled_dot_product_attention(query, query, query))
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"enable_gqa": True}, {"dropout_p": 0.5}], ids=str)
+@pytest.mark.parametrize("dim", [3, 4])
+def test_compiled(dim: int, options: dict[str, Any]) -> None:
+    sizes = [(2, 4, 5, 6), (2, 2 if "enable_gqa" in options else 4, 7, 6)]
+    query, key = (random(size[4 - dim :]).to("openreg").requires_grad_() for size in sizes)
+
+    def function(query: Tensor, key: Tensor) -> Any:
+        return scaled_dot_product_attention(query, key, key, **options)
+
+    found = []
+    for call in (torch.compile(function, backend="aot_eager"), function):
+        torch.openreg.manual_seed(1)
+        output = call(query, key)
+        found.append([output, *torch.autograd.grad(output.square().sum(), (query, key))])
+    close(found[0], found[1])
+
+
+def test_what_torch_compile_expects_of_the_results() -> None:
+    query = random((2, 3, 5, 4)).to("openreg")
+    wider = random((2, 3, 5, 6)).to("openreg")
+    tests = ("test_schema", "test_faketensor")
+    for value in (query, wider):
+        torch.library.opcheck(
+            torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default,
+            (query, query, value),
+            test_utils=tests,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap() -> None:
+    query = random((3, 2, 4, 5, 6))
+    expected = scaled_dot_product_attention(query, query, query)
+    on_device = query.to("openreg")
+    close(torch.vmap(scaled_dot_product_attention)(on_device, on_device, on_device).cpu(), expected)

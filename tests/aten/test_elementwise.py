@@ -1,0 +1,165 @@
+"""Kernels over a TensorIterator that are written by hand: add, where, fill and the reductions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.aten.layouts import LAYOUTS, to_device, values
+
+pytestmark = pytest.mark.skipif(
+    "aten::where.self" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+    reason="this build has no kernels",
+)
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+COMPLEX = [torch.complex64, torch.complex128]
+Call = Callable[..., torch.Tensor]
+
+
+def check(call: Call, *tensors: torch.Tensor, exact: bool = True) -> None:
+    """The call gives on the device what it gives on the CPU, and does not fall back."""
+    torch.openreg.reset_fallback_stats()
+    expected, actual = call(*tensors), call(*(to_device(t) for t in tensors))
+    assert torch.openreg.fallback_stats() == {}
+    assert (actual.device, actual.dtype) == (torch.device("openreg:0"), expected.dtype)
+    assert actual.stride() == expected.stride()
+    zero_or_usual = 0.0 if exact else None
+    torch.testing.assert_close(actual.cpu(), expected, rtol=zero_or_usual, atol=zero_or_usual, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, *COMPLEX], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_add(layout: str, dtype: torch.dtype) -> None:
+    x = LAYOUTS[layout](dtype)
+    check(lambda t: t + t, x)
+    check(lambda t: t + 3, x)
+    check(lambda t: 3 - t, x)
+    check(lambda t: t + t.reshape(-1)[:1], x) if x.numel() else None
+    check(lambda t: torch.add(t, t, alpha=2), x, exact=False)
+    check(lambda t: t.clone().add_(1), x)
+
+
+@pytest.mark.parametrize("other", [torch.uint8, torch.int64, torch.float16, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.bfloat16, torch.float32], ids=str)
+def test_operands_of_two_dtypes(dtype: torch.dtype, other: torch.dtype) -> None:
+    x, y = values((3, 4), torch.float32).abs().to(dtype), values((4,), torch.float32).abs().to(other)
+    check(torch.add, x, y)
+    check(lambda a, b: torch.where(a.bool(), a, b), x, y)
+    check(torch.atan2 if not other.is_complex else torch.mul, x, y, exact=False)
+    check(torch.eq, x, y)
+    check(lambda a, b: torch.add(a, b, out=torch.zeros(0, dtype=torch.complex128, device=a.device)), x, y)
+    check(lambda a, b: torch.mul(a, b, out=torch.zeros(0, dtype=torch.complex128, device=a.device)), x, y)
+
+
+@pytest.mark.parametrize("number", [2.1, 1e-4, -7.77])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_number_keeps_its_digits(dtype: torch.dtype, number: float) -> None:
+    x = values((50,), dtype) / 7
+    check(lambda t: t * number, x)
+    check(lambda t: t / number, x)
+    check(lambda t: t + number, x)
+    check(lambda t: t * torch.tensor(number, dtype=torch.float64), x)
+    check(lambda t: t * t[3:4].double(), x)
+
+
+def test_a_number_is_taken_as_it_is_at_the_call() -> None:
+    x, number, half = torch.zeros(3, device="openreg"), torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float16)
+    torch.openreg._sleep(20_000_000)
+    results = [x + number, torch.where(x > 1, x, number), torch.maximum(x, number), torch.maximum(x, half)]
+    number.fill_(7)
+    half.fill_(7)
+    assert [result.tolist() for result in results] == [[2.0] * 3] * 4
+
+
+def test_integers_wrap_around_and_booleans_add_up() -> None:
+    for dtype in INTEGERS:
+        x = torch.full((5,), torch.iinfo(dtype).max, dtype=dtype)
+        check(lambda t: t + t, x)
+        check(lambda t: torch.add(t, t, alpha=100), x)
+    flags = torch.tensor([True, False, True])
+    check(lambda t: t + t, flags)
+    check(lambda t: torch.add(t, t, alpha=False), flags)
+
+
+def test_what_cannot_be_converted_is_refused_at_the_call() -> None:
+    x = torch.ones(3, device="openreg")
+    small = torch.zeros(3, dtype=torch.float8_e5m2, device="openreg")
+    with pytest.raises(NotImplementedError, match="openreg: add computes in Float and cannot convert Float8_e5m2"):
+        torch.add(x, 1, out=small)
+    with pytest.raises(NotImplementedError, match="\"add_stub\" not implemented for 'UInt16'"):
+        x.to(torch.uint16) + x.to(torch.uint16)
+    assert torch.exp(x, out=small).float().tolist() == [2.5] * 3  # the library converts every dtype
+    assert x.add_(1).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, *INTEGERS, *FLOATS, *COMPLEX], ids=str)
+def test_where_and_fill(dtype: torch.dtype) -> None:
+    x = values((4, 5), torch.float32).to(dtype)
+    condition = values((5,), torch.float32) > 0
+    check(torch.where, condition, x, x.flip(0))
+    check(lambda c, t: torch.where(c, t, 1), condition, x)
+    check(lambda c, t: torch.where(c, t[0], t[:1, 0]), condition.view(5, 1), x)
+    check(lambda t: t.clone().fill_(1), x)
+    check(lambda t: t.clone()[:, 1::2].zero_(), x)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0)])
+def test_reductions_over_every_dimension(dim: int | tuple[int, ...], order: tuple[int, ...]) -> None:
+    x = values((3, 17, 35), torch.float32).permute(order)
+    for function in (torch.sum, torch.mean, torch.amax, torch.amin):
+        exact = function in (torch.amax, torch.amin)
+        check(lambda t: function(t, dim), x, exact=exact)  # noqa: B023
+        check(lambda t: function(t[:, ::2], dim, keepdim=True), x, exact=exact)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, *INTEGERS, *FLOATS, *COMPLEX], ids=str)
+def test_reductions_of_every_dtype(dtype: torch.dtype) -> None:
+    x = values((9, 33), torch.float32).to(dtype)
+    for dim in (0, 1):
+        check(lambda t: t.sum(dim), x, exact=not dtype.is_floating_point)  # noqa: B023
+        check(lambda t: t.sum(dim, dtype=torch.float64), x.real if dtype.is_complex else x)  # noqa: B023
+        if not dtype.is_complex:
+            check(lambda t: t.amax(dim), x)  # noqa: B023
+            check(lambda t: t.amin(dim), x)  # noqa: B023
+        if dtype.is_floating_point or dtype.is_complex:
+            check(lambda t: t.mean(dim), x, exact=False)  # noqa: B023
+
+
+def test_reductions_of_little_and_of_much() -> None:
+    for shape in ((), (1,), (0,), (0, 3), (3, 0)):
+        check(lambda t: t.sum(), torch.ones(shape))
+        check(lambda t: t.sum(0), torch.ones(shape))
+    check(lambda t: torch.empty(0, 3, device=t.device).mean(0), torch.ones(1))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        assert torch.ones(5000, dtype=dtype, device="openreg").mean().item() == 1.0
+        assert torch.ones(2048, dtype=dtype, device="openreg").expand(3, 2048).sum().item() == 6144
+    nan = torch.tensor([1.0, float("nan"), 3.0])
+    for t in (nan, nan.flip(0), nan.expand(2, 3)):
+        check(torch.amax, t)
+        check(torch.amin, t)
+    with pytest.raises(IndexError, match=r"amax\(\): Expected reduction dim 0 to have non-zero size"):
+        torch.empty(0, 3, device="openreg").amax(0)
+
+
+def test_on_two_devices_in_several_threads() -> None:
+    wrong = []
+
+    def work(device: str) -> None:
+        with torch.openreg.device(device):
+            x = torch.arange(1000.0, device=device)
+            for i in range(50):
+                y = torch.where(x > i, x + i, x.half().exp().float().sum())
+                if y.device != x.device or y[-1].item() != 999 + i:
+                    wrong.append((device, i))
+
+    threads = [threading.Thread(target=work, args=(f"openreg:{number % 2}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,36 @@
+"""The operators ``torch.ops.openreg_stable``, whose library outlives the PyTorch that it was built with.
+
+Importing this module loads the library and gives its operators their derivatives: autograd has no part in PyTorch's
+stable binary interface, so they are written in Python.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import torch_openreg._C
+
+_LIBRARY = Path(torch_openreg._C.__file__).parent / "lib" / "libopenreg_stable.so"
+torch.ops.load_library(_LIBRARY)  # type: ignore[no-untyped-call]
+
+
+# LITERALINCLUDE START: stable-derivative
+def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: torch.Tensor) -> None:
+    tensor, weight, ctx.eps = inputs
+    ctx.save_for_backward(tensor, weight)
+
+
+def _rms_norm_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+    """One gradient for each argument; a number has none. Of differentiable operators, so that a second one exists."""
+    tensor, weight = ctx.saved_tensors
+    scale = torch.rsqrt(tensor.square().mean(-1, keepdim=True) + ctx.eps)
+    normal, weighted = tensor * scale, grad * weight
+    grad_tensor = scale * (weighted - normal * (weighted * normal).mean(-1, keepdim=True))
+    return grad_tensor, (grad * normal).sum_to_size(weight.shape), None
+
+
+torch.library.register_autograd("openreg_stable::rms_norm", _rms_norm_backward, setup_context=_keep)
+# LITERALINCLUDE END: stable-derivative
