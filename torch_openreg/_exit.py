@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+import time
 from pathlib import Path
 
 import torch
@@ -29,7 +30,7 @@ def _settle() -> None:
         return
     for index in range(openreg.device_count()):
         # Another thread may be inside a backward that waits for a device which never answers.
-        if threading.active_count() == 1 or _is_idle(index):
+        if threading.active_count() == 1 or _comes_to_rest(index):
             _pass_through_engine(index)
 
 
@@ -50,11 +51,16 @@ def _pass_through_engine(index: int) -> None:
     )
 
 
-def _is_idle(index: int) -> bool:
+def _comes_to_rest(index: int) -> bool:
+    deadline = time.monotonic() + 1
     try:
-        return bool(openreg.current_stream(index).query())
+        while not openreg.current_stream(index).query():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
     except torch.AcceleratorError:
-        return True  # A device that has failed drops its work, and nobody waits for it.
+        pass  # A device that has failed drops its work, and nobody waits for it.
+    return True
 
 
 def _engine_has_threads() -> bool:

@@ -40,47 +40,58 @@ struct Input {
 template <class Function, class Out, class... In>
 struct ElementwiseLoop {
   static constexpr size_t kOperands = 1 + sizeof...(In);
-  using Addresses = typename Rows<kOperands>::Addresses;
+  static constexpr std::array<at::ScalarType, kOperands> kDtypes{c10::CppTypeToScalarType<Out>::value,
+                                                                 c10::CppTypeToScalarType<In>::value...};
   static constexpr auto kInputs = std::index_sequence_for<In...>();
+  using Addresses = typename Rows<kOperands>::Addresses;
 
   Function function;
   Rows<kOperands> rows;
-  Addresses data;  // null for a number of the host
-  std::array<at::ScalarType, kOperands> dtypes;  // as they are in memory
-  std::tuple<In...> numbers;  // of the host, by value
-  bool same_dtypes;  // whether memory holds Out and In
+  Addresses data{};                               // null for a number of the host
+  std::array<at::ScalarType, kOperands> dtypes{};  // as they are in memory
+  std::tuple<In...> numbers{};                    // of the host, by value
 
   void operator()() const { run(kInputs); }
+
+  // An input that is a number of the host.
+  template <size_t kIndex>
+  void keep_number(const void* number) {
+    auto& kept = std::get<kIndex>(numbers);
+    kept = c10::fetch_and_cast<std::decay_t<decltype(kept)>>(dtypes[kIndex + 1], number);
+    dtypes[kIndex + 1] = kDtypes[kIndex + 1];
+  }
 
  private:
   template <size_t... I>
   void run(std::index_sequence<I...>) const {
     const Addresses first{data[0], data[I + 1] != nullptr ? data[I + 1] : number<I>()...};
-    rows.for_each(first, [this](const Addresses& at) { row(at, kInputs); });
+    const bool same_dtypes = dtypes == kDtypes;
+    rows.for_each(first, [&](const Addresses& at) {
+      if (!same_dtypes) {
+        converting_row(at, kInputs);
+      } else if (!dense_row<kOperands>(at, kInputs) && !(dense_row<I>(at, kInputs) || ...)) {
+        strided_row(at, kInputs);
+      }
+    });
   }
   template <size_t kIndex>
   char* number() const {
     return const_cast<char*>(reinterpret_cast<const char*>(&std::get<kIndex>(numbers)));
   }
 
-  template <size_t... I>
-  void row(const Addresses& at, std::index_sequence<I...> inputs) const {
-    const bool done = dense_row<kOperands>(at, inputs) || (dense_row<I>(at, inputs) || ...);
-    if (!done) {
-      same_dtypes ? strided_row(at, inputs) : converting_row(at, inputs);
-    }
-  }
-
   // Does nothing unless all operands are dense, but for the one input that is the same for the whole row, if any.
   // With all that varies known, and the promise that operands are the same or disjoint, compilers vectorise.
   template <size_t kOneForAll, size_t... I>
   bool dense_row(const Addresses& at, std::index_sequence<I...>) const {
-    if (!same_dtypes || stride(0) != sizeof(Out) || ((stride(I + 1) != (I == kOneForAll ? 0 : sizeof(In))) || ...)) {
+    const auto has_stride = [this](size_t operand, size_t bytes) {
+      return rows.stride(operand) == static_cast<int64_t>(bytes);
+    };
+    if (!has_stride(0, sizeof(Out)) || (!has_stride(I + 1, I == kOneForAll ? 0 : sizeof(In)) || ...)) {
       return false;
     }
     Out* const out = reinterpret_cast<Out*>(at[0]);
     [[maybe_unused]] const std::tuple<Input<In, I == kOneForAll>...> in{at[I + 1]...};
-    const int64_t count = rows.shape[0];
+    const int64_t count = rows.count();
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) out[i] = function(std::get<I>(in)[i]...);
     return true;
@@ -88,23 +99,18 @@ struct ElementwiseLoop {
 
   template <size_t... I>
   void strided_row(Addresses at, std::index_sequence<I...>) const {
-    for (int64_t i = 0; i < rows.shape[0]; ++i) {
+    for (int64_t i = 0; i < rows.count(); ++i) {
       *reinterpret_cast<Out*>(at[0]) = function(*reinterpret_cast<const In*>(at[I + 1])...);
-      advance(at);
+      rows.advance(at);
     }
   }
 
   template <size_t... I>
   void converting_row(Addresses at, std::index_sequence<I...>) const {
-    for (int64_t i = 0; i < rows.shape[0]; ++i) {
+    for (int64_t i = 0; i < rows.count(); ++i) {
       c10::cast_and_store<Out>(dtypes[0], at[0], function(c10::fetch_and_cast<In>(dtypes[I + 1], at[I + 1])...));
-      advance(at);
+      rows.advance(at);
     }
-  }
-
-  size_t stride(size_t operand) const { return static_cast<size_t>(rows.strides[operand][0]); }
-  void advance(Addresses& at) const {
-    for (size_t operand = 0; operand < kOperands; ++operand) at[operand] += rows.strides[operand][0];
   }
 };
 // LITERALINCLUDE END: elementwise-loop
@@ -121,35 +127,26 @@ inline bool is_convertible(at::ScalarType dtype) {
 // element. An input may be a number of the host.
 template <class Out, class... In, class Function>
 void launch_elementwise(const char* name, const at::TensorIteratorBase& iter, Function function) {
-  constexpr size_t kOperands = 1 + sizeof...(In);
+  using Loop = ElementwiseLoop<Function, Out, In...>;
   if (iter.numel() == 0) {
     return;
   }
-  ElementwiseLoop<Function, Out, In...> loop{std::move(function), rows_of<kOperands>(iter), {}, {}, {}, true};
-  constexpr std::array<at::ScalarType, kOperands> computed{c10::CppTypeToScalarType<Out>::value,
-                                                           c10::CppTypeToScalarType<In>::value...};
+  Loop loop{std::move(function), rows_of<Loop::kOperands>(iter)};
   size_t work = 0;
-  const auto bring = [&](size_t i, auto&& keep_number) {
+  for (size_t i = 0; i < Loop::kOperands; ++i) {
     const auto operand = static_cast<int>(i);
     loop.dtypes[i] = iter.dtype(operand);
-    TORCH_CHECK_NOT_IMPLEMENTED(loop.dtypes[i] == computed[i] || is_convertible(loop.dtypes[i]), "openreg: ", name,
-                                " computes in ", computed[i], " and cannot convert ", loop.dtypes[i]);
-    if (iter.device(operand).is_cpu()) {
-      keep_number(loop.dtypes[i], iter.data_ptr(operand));
-      loop.dtypes[i] = computed[i];
-      return;
+    TORCH_CHECK_NOT_IMPLEMENTED(loop.dtypes[i] == Loop::kDtypes[i] || is_convertible(loop.dtypes[i]), "openreg: ", name,
+                                " computes in ", Loop::kDtypes[i], " and cannot convert ", loop.dtypes[i]);
+    if (!iter.device(operand).is_cpu()) {
+      const size_t bytes = operand_bytes(iter, operand);
+      loop.data[i] = host_alias(static_cast<char*>(iter.data_ptr(operand)), bytes);
+      work += bytes;
     }
-    const size_t bytes = operand_bytes(iter, operand);
-    loop.data[i] = host_alias(static_cast<char*>(iter.data_ptr(operand)), bytes);
-    loop.same_dtypes &= loop.dtypes[i] == computed[i];
-    work += bytes;
-  };
-  bring(0, [](at::ScalarType, const void*) {});
+  }
   [&]<size_t... I>(std::index_sequence<I...>) {
-    (bring(I + 1, [&](at::ScalarType dtype,
-                      const void* number) { std::get<I>(loop.numbers) = c10::fetch_and_cast<In>(dtype, number); }),
-     ...);
-  }(std::index_sequence_for<In...>());
+    ((loop.data[I + 1] == nullptr ? loop.template keep_number<I>(iter.data_ptr(I + 1)) : void()), ...);
+  }(Loop::kInputs);
   launch(name, iter.device(0).index(), work, std::move(loop));
 }
 // LITERALINCLUDE END: elementwise-launch

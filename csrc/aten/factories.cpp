@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "runtime/allocator.h"
+#include "runtime/device.h"
 
 namespace openreg {
 namespace {
@@ -29,7 +30,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
                                std::optional<at::MemoryFormat> memory_format) {
   refuse_pinning(pin_memory);
   // The allocator allocates on the current device. The guard also refuses an index that is out of range.
-  const c10::DeviceGuard guard(c10::device_or_default(device));
+  const c10::OptionalDeviceGuard guard(unless_current(device));
   return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), memory_format);
 }
 // LITERALINCLUDE END: factories-empty
@@ -39,7 +40,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   refuse_pinning(pin_memory);
-  const c10::DeviceGuard guard(c10::device_or_default(device));
+  const c10::OptionalDeviceGuard guard(unless_current(device));
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
@@ -53,13 +54,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }  // namespace
 
 at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  const c10::DeviceGuard guard(options.device());
+  const c10::OptionalDeviceGuard guard(unless_current(options.device()));
   return at::detail::empty_generic(sizes, &allocator(), kKeys, c10::typeMetaToScalarType(options.dtype()),
                                    options.memory_format_opt());
 }
 
 at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
-  const c10::DeviceGuard guard(options.device());
+  const c10::OptionalDeviceGuard guard(unless_current(options.device()));
   return at::detail::empty_strided_generic(sizes, strides, &allocator(), kKeys,
                                            c10::typeMetaToScalarType(options.dtype()));
 }

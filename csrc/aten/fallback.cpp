@@ -4,9 +4,11 @@
 // function fits every operator. Called on any thread, with or without the GIL; waits for the device.
 #include "aten/fallback.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -40,6 +42,27 @@ void check_schema(const c10::OperatorHandle& op) {
   }
 }
 // LITERALINCLUDE END: fallback-check-schema
+
+// LITERALINCLUDE START: fallback-layout
+// A copy on the host with the layout of the original: a kernel may add in another order for another layout, and lays
+// its results out like its arguments. What expand() repeats is copied once. A view that leaves out most of what it
+// spans is copied without the gaps.
+at::Tensor copy_to_host(const at::Tensor& tensor) {
+  constexpr size_t kMostBytes = 4;  // for each that is needed
+  at::Tensor once = tensor;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) once = once.narrow(dim, 0, 1);
+  }
+  const size_t span = at::detail::computeStorageNbytes(once.sizes(), once.strides(), once.itemsize());
+  at::Tensor host;
+  if (once.is_non_overlapping_and_dense() || span > kMostBytes * once.nbytes()) {
+    host = once.to(c10::kCPU);
+  } else {
+    host = at::empty_strided(once.sizes(), once.strides(), once.options().device(c10::kCPU)).copy_(once);
+  }
+  return once.is_same(tensor) ? host : host.expand(tensor.sizes());
+}
+// LITERALINCLUDE END: fallback-layout
 
 // One call of one operator, from its stack of device arguments to its stack of device results.
 class FallbackCall {
@@ -202,7 +225,7 @@ class FallbackCall {
     }
     const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());
     if (is_new) {
-      found->second = {tensor, tensor.to(c10::kCPU)};
+      found->second = {tensor, copy_to_host(tensor)};
     }
     return found->second.host;
   }

@@ -6,7 +6,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/TensorBase.h>
-#include <c10/util/DimVector.h>
 
 #include <array>
 
@@ -28,9 +27,9 @@ struct IndexedLoop {
   void operator()() const {
     uint64_t number = 0;
     rows.for_each(data, [&](Addresses at) {
-      for (int64_t i = 0; i < rows.shape[0]; ++i) {
+      for (int64_t i = 0; i < rows.count(); ++i) {
         body(at, number++);
-        for (size_t operand = 0; operand < N; ++operand) at[operand] += rows.strides[operand][0];
+        rows.advance(at);
       }
     });
   }
@@ -42,18 +41,22 @@ struct IndexedLoop {
 template <size_t N, class Body>
 void launch_indexed(const char* name, const std::array<at::TensorBase, N>& operands, Body body) {
   const at::TensorBase& first = operands[0];
-  IndexedLoop<N, Body> loop{{at::DimVector(first.sizes().rbegin(), first.sizes().rend()), {}}, {}, std::move(body)};
+  IndexedLoop<N, Body> loop{{}, {}, std::move(body)};
   size_t bytes = 0;
   for (size_t i = 0; i < N; ++i) {
     const at::TensorBase& operand = operands[i];
     const size_t span = at::detail::computeStorageNbytes(operand.sizes(), operand.strides(), operand.element_size());
     loop.data[i] = host_alias(static_cast<char*>(operand.data_ptr()), span);
-    for (int64_t dim = operand.dim() - 1; dim >= 0; --dim) {
-      loop.rows.strides[i].push_back(operand.stride(dim) * static_cast<int64_t>(operand.element_size()));
-    }
     bytes += span;
   }
-  one_row_at_least(loop.rows);
+  for (int64_t dim = first.dim() - 1; dim >= 0; --dim) {
+    typename Rows<N>::Strides strides;
+    for (size_t i = 0; i < N; ++i) {
+      strides[i] = operands[i].stride(dim) * static_cast<int64_t>(operands[i].element_size());
+    }
+    loop.rows.add_dimension(first.size(dim), strides);
+  }
+  loop.rows.one_row_at_least();
   launch(name, first.device().index(), bytes, std::move(loop));
 }
 // LITERALINCLUDE END: indexed-launch

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "driver/openreg_host_kernels.h"
@@ -32,11 +33,12 @@ T* host_alias(T* device_pointer, size_t bytes) {
 // caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The memory
 // stays valid, since the allocator reuses it in stream order.
 template <class Body>
-void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
+void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body&& body) {
+  using Closure = std::decay_t<Body>;
   const auto run = [](void* closure, char* message, size_t message_bytes) noexcept {
     try {
       const c10::InferenceMode no_autograd;
-      (*static_cast<Body*>(closure))();
+      (*static_cast<Closure*>(closure))();
       return 0;
     } catch (const std::exception& error) {
       std::snprintf(message, message_bytes, "%s", error.what());
@@ -45,8 +47,8 @@ void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body b
     }
     return 1;
   };
-  const auto destroy = [](void* closure) { delete static_cast<Body*>(closure); };
-  const orHostKernel kernel{name, run, destroy, new Body(std::move(body)), work_bytes};
+  const auto destroy = [](void* closure) { delete static_cast<Closure*>(closure); };
+  const orHostKernel kernel{name, run, destroy, new Closure(std::forward<Body>(body)), work_bytes};
   check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
 }
 // LITERALINCLUDE END: launch-closure

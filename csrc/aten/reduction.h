@@ -33,13 +33,13 @@ struct ReductionLoop {
 
   void operator()() const {
     // Whichever lies closer together in memory is the inner loop.
-    const bool across = kept.strides[1][0] < reduced.strides[0][0];
+    const bool across = kept.stride(1) < reduced.stride(0);
     kept.for_each({out, in}, [&](const std::array<char*, 2>& row) {
       const int64_t step = across ? kAtOnce : 1;
-      for (int64_t first = 0; first < kept.shape[0]; first += step) {
-        char* const out_at = row[0] + first * kept.strides[0][0];
-        char* const in_at = row[1] + first * kept.strides[1][0];
-        across ? reduce_across(out_at, in_at, std::min(step, kept.shape[0] - first)) : reduce_along(out_at, in_at);
+      for (int64_t first = 0; first < kept.count(); first += step) {
+        char* const out_at = row[0] + first * kept.stride(0);
+        char* const in_at = row[1] + first * kept.stride(1);
+        across ? reduce_across(out_at, in_at, std::min(step, kept.count() - first)) : reduce_along(out_at, in_at);
       }
     });
   }
@@ -51,8 +51,8 @@ struct ReductionLoop {
   // One output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.
   void reduce_along(char* out_at, char* in_at) const {
     Accumulators accumulators = fresh();
-    const int64_t count = reduced.shape[0];
-    const int64_t stride = reduced.strides[0][0];
+    const int64_t count = reduced.count();
+    const int64_t stride = reduced.stride(0);
     reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
       for (int64_t first = 0; first < count; first += kAtOnce) {
         gather(accumulators, row[0] + first * stride, stride, std::min(kAtOnce, count - first));
@@ -67,11 +67,11 @@ struct ReductionLoop {
   void reduce_across(char* out_at, char* in_at, int64_t outputs) const {
     Accumulators accumulators = fresh();
     reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
-      for (int64_t i = 0; i < reduced.shape[0]; ++i) {
-        gather(accumulators, row[0] + i * reduced.strides[0][0], kept.strides[1][0], outputs);
+      for (int64_t i = 0; i < reduced.count(); ++i) {
+        gather(accumulators, row[0] + i * reduced.stride(0), kept.stride(1), outputs);
       }
     });
-    for (int64_t i = 0; i < outputs; ++i) store(out_at + i * kept.strides[0][0], accumulators[i]);
+    for (int64_t i = 0; i < outputs; ++i) store(out_at + i * kept.stride(0), accumulators[i]);
   }
 
   Accumulators fresh() const {
@@ -99,16 +99,13 @@ void launch_reduction(const char* name, const at::TensorIteratorBase& iter, Redu
   Rows<1> reduced;
   for (int dim = 0; dim < iter.ndim(); ++dim) {
     if (iter.is_dim_reduced(dim)) {
-      reduced.shape.push_back(iter.shape()[dim]);
-      reduced.strides[0].push_back(iter.strides(1)[dim]);
+      reduced.add_dimension(iter.shape()[dim], {iter.strides(1)[dim]});
     } else {
-      kept.shape.push_back(iter.shape()[dim]);
-      kept.strides[0].push_back(iter.strides(0)[dim]);
-      kept.strides[1].push_back(iter.strides(1)[dim]);
+      kept.add_dimension(iter.shape()[dim], {iter.strides(0)[dim], iter.strides(1)[dim]});
     }
   }
-  one_row_at_least(kept);
-  one_row_at_least(reduced);
+  kept.one_row_at_least();
+  reduced.one_row_at_least();
   const size_t out_bytes = operand_bytes(iter, 0);
   const size_t in_bytes = operand_bytes(iter, 1);
   launch(name, iter.device(0).index(), out_bytes + in_bytes,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ATen/TensorIterator.h>
-#include <c10/util/DimVector.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 #include <cstddef>
@@ -12,50 +12,66 @@
 namespace openreg {
 
 // LITERALINCLUDE START: rows-walk
-// N operands of one shape. The first dimension is the fastest one, as in a TensorIterator.
+// N operands of one shape, given dimension by dimension. The first dimension is the fastest one, as in a TensorIterator.
 template <size_t N>
-struct Rows {
+class Rows {
+ public:
   using Addresses = std::array<char*, N>;
+  using Strides = std::array<int64_t, N>;  // bytes
 
-  at::DimVector shape;                   // never empty: an operand without dimensions is a row of one element
-  std::array<at::DimVector, N> strides;  // bytes
+  void add_dimension(int64_t size, const Strides& strides) { dimensions_.push_back({size, strides}); }
+  // Operands without dimensions are a row of one element. To be called when all dimensions are there.
+  void one_row_at_least() {
+    if (dimensions_.empty()) add_dimension(1, {});
+  }
 
-  // Calls row(addresses) for each row; it has shape[0] elements.
+  // Of a row: its elements, and the way from one to the next.
+  int64_t count() const { return dimensions_[0].size; }
+  int64_t stride(size_t operand) const { return dimensions_[0].strides[operand]; }
+  void advance(Addresses& at) const { advance(at, dimensions_[0]); }
+
+  // Calls row(addresses) for each row.
   template <class Row>
   void for_each(const Addresses& first, const Row& row) const {
-    visit(shape.size() - 1, first, row);
+    visit(dimensions_.size() - 1, first, row);
   }
 
  private:
+  struct Dimension {
+    int64_t size;
+    Strides strides;
+  };
+
+  static void advance(Addresses& at, const Dimension& dimension) {
+    for (size_t operand = 0; operand < N; ++operand) at[operand] += dimension.strides[operand];
+  }
+
   template <class Row>
   void visit(size_t dim, Addresses at, const Row& row) const {
     if (dim == 0) {
       row(at);
       return;
     }
-    for (int64_t i = 0; i < shape[dim]; ++i) {
+    for (int64_t i = 0; i < dimensions_[dim].size; ++i) {
       visit(dim - 1, at, row);
-      for (size_t operand = 0; operand < N; ++operand) at[operand] += strides[operand][dim];
+      advance(at, dimensions_[dim]);
     }
   }
+
+  c10::SmallVector<Dimension, 4> dimensions_;
 };
 // LITERALINCLUDE END: rows-walk
 
 // LITERALINCLUDE START: rows-of-iterator
-// What has no dimensions has one element.
-template <size_t N>
-void one_row_at_least(Rows<N>& rows) {
-  if (rows.shape.empty()) {
-    rows.shape.push_back(1);
-    for (at::DimVector& strides : rows.strides) strides.push_back(0);
-  }
-}
-
 template <size_t N>
 Rows<N> rows_of(const at::TensorIteratorBase& iter) {
-  Rows<N> rows{at::DimVector(iter.shape()), {}};
-  for (size_t i = 0; i < N; ++i) rows.strides[i] = iter.strides(static_cast<int64_t>(i));
-  one_row_at_least(rows);
+  Rows<N> rows;
+  for (int dim = 0; dim < iter.ndim(); ++dim) {
+    typename Rows<N>::Strides strides;
+    for (size_t i = 0; i < N; ++i) strides[i] = iter.strides(static_cast<int64_t>(i))[dim];
+    rows.add_dimension(iter.shape()[dim], strides);
+  }
+  rows.one_row_at_least();
   return rows;
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "aten/factories.h"
+#include "runtime/device.h"
 
 namespace openreg {
 
@@ -239,7 +240,7 @@ void run_structured(Outputs& outputs, const Arguments&... arguments) {
 template <class Op, class... Arguments>
 auto functional(const Arguments&... arguments) {
   check_one_device<Op>(arguments...);
-  const c10::OptionalDeviceGuard guard(FirstDevice::of(arguments...));
+  const c10::OptionalDeviceGuard guard(unless_current(FirstDevice::of(arguments...)));
   NewOutputs<Op::kOutputs> outputs;
   run_structured<Op>(outputs, arguments...);
   return outputs.take();
@@ -249,7 +250,7 @@ auto functional(const Arguments&... arguments) {
 template <class Op, class... Arguments>
 void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Arguments&... arguments) {
   check_one_device<Op>(arguments...);
-  const c10::OptionalDeviceGuard guard(tensors[0]->device());
+  const c10::OptionalDeviceGuard guard(unless_current(tensors[0]->device()));
   GivenOutputs<Op::kOutputs> outputs(tensors);
   run_structured<Op>(outputs, arguments...);
 }
@@ -258,7 +259,7 @@ void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Argu
 template <class Op, class... Arguments>
 void in_place_only(const at::Tensor& self, const Arguments&... arguments) {
   check_one_device<Op>(self, arguments...);
-  const c10::OptionalDeviceGuard guard(self.device());
+  const c10::OptionalDeviceGuard guard(unless_current(self.device()));
   InPlaceOutput outputs(self);
   Op::launch(outputs, self, arguments...);
 }
@@ -267,7 +268,7 @@ void in_place_only(const at::Tensor& self, const Arguments&... arguments) {
 template <class Op, class... Arguments>
 void in_place(const at::Tensor& self, const Arguments&... arguments) {
   check_one_device<Op>(self, arguments...);
-  const c10::OptionalDeviceGuard guard(self.device());
+  const c10::OptionalDeviceGuard guard(unless_current(self.device()));
   InPlaceOutput outputs(self);
   run_structured<Op>(outputs, self, arguments...);
 }

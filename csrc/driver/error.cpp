@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 
 namespace openreg::driver {
 namespace {
@@ -63,9 +64,10 @@ thread_local ThreadErrors t_errors;
 }  // namespace
 
 // LITERALINCLUDE START: memory-error-fail
-Call::Call(const char* function) noexcept : previous_(t_errors.function) { t_errors.function = function; }
+Call::Call(const char* function) noexcept
+    : current_(t_errors.function), previous_(std::exchange(current_, function)) {}
 
-Call::~Call() { t_errors.function = previous_; }
+Call::~Call() { current_ = previous_; }
 
 orError_t fail(orError_t error, const char* format, ...) noexcept {
   ThreadErrors& errors = t_errors;

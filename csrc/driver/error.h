@@ -20,6 +20,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
  private:
+  const char*& current_;
   const char* previous_;
 };
 // LITERALINCLUDE END: memory-error-call

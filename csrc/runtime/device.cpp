@@ -98,6 +98,13 @@ c10::DeviceIndex exchange_device(int64_t index) {
 }
 // LITERALINCLUDE END: device-exchange
 
+// LITERALINCLUDE START: device-unless-current
+std::optional<c10::Device> unless_current(std::optional<c10::Device> device) {
+  const bool is_current = !device || !device->has_index() || device->index() == current_device();
+  return is_current ? std::nullopt : device;
+}
+// LITERALINCLUDE END: device-unless-current
+
 // LITERALINCLUDE START: device-initialize
 void initialize() {
   if (!initialized.load()) {

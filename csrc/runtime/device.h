@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "runtime/export.h"
 
@@ -31,6 +32,10 @@ OPENREG_EXPORT c10::DeviceIndex exchange_device(int64_t index);
 // Throws: an error that names the valid range.
 OPENREG_EXPORT c10::DeviceIndex resolve_device_index(int64_t index);
 // LITERALINCLUDE END: device-contract
+
+// For guards: the device, or nothing where it is the calling thread's current one already ("openreg" without an index
+// is). A guard costs several times as much as to ask whether it is needed.
+std::optional<c10::Device> unless_current(std::optional<c10::Device> device);
 
 // Waits for all work of the device and raises the error of a kernel that failed.
 OPENREG_EXPORT void synchronize_device(int64_t index);

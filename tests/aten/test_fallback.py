@@ -109,6 +109,30 @@ def test_lists_and_optional_tensors() -> None:
     torch.testing.assert_close(device_tensors[1].cpu(), b * 2)
 
 
+@pytest.mark.parametrize(
+    ("view", "kept"),
+    [
+        (lambda x: x, True),
+        (lambda x: x.transpose(1, 3), True),
+        (lambda x: x.to(memory_format=torch.channels_last), True),
+        (lambda x: x[:, ::2, 1:], True),
+        (lambda x: x[:1].expand(5, 8, 6, 4), True),
+        (lambda x: x[:, :, ::5, ::3], False),  # it leaves out too much
+        (lambda x: x[:0], True),
+        (lambda x: x[0, 0, 0, 0], True),
+    ],
+)
+def test_the_kernel_of_the_cpu_sees_the_layout(view: Callable[[torch.Tensor], torch.Tensor], kept: bool) -> None:
+    library = torch.library.Library("openreg_test_layout", "DEF")
+    library.define("seen(Tensor x) -> (Tensor, Tensor)")
+    library.impl("seen", lambda x: (torch.tensor(x.stride()), x.clone()), "CPU")
+    x = view(values((2, 8, 6, 4), torch.float32))
+    on_device = view(values((2, 8, 6, 4), torch.float32).to("openreg"))
+    strides, same = torch.ops.openreg_test_layout.seen(on_device)
+    assert torch.equal(same.cpu(), x)
+    assert tuple(strides.tolist()) == (x.stride() if kept else x.contiguous().stride())
+
+
 def test_a_tensor_that_is_passed_twice_stays_one() -> None:
     x = torch.arange(1.0, 5.0).to("openreg")
     x.floor_divide_(x)
