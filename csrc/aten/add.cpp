@@ -29,7 +29,7 @@ template <class T>
 struct AddScaled {
   AddType<T> alpha;
 
-  // The product is rounded before it is added, as on the CPU.
+  // The product is rounded before it is added. PyTorch's CPU does so too, or does not, as its processor has it.
   T operator()(T a, T b) const { return Add<T>()(a, static_cast<T>(alpha * static_cast<AddType<T>>(b))); }
 };
 // LITERALINCLUDE END: add-function

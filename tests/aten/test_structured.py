@@ -250,6 +250,6 @@ def test_an_mlp_trains_like_on_the_cpu_and_falls_back_nowhere() -> None:
             optimizer.step()
             steps.append(loss.item())
         losses.append(steps)
-    assert losses[0] == losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)  # processors differ in the rounding of a + alpha * b
     assert losses[0][-1] < losses[0][0]
     assert torch.openreg.fallback_stats() == {}
