@@ -1,46 +1,52 @@
-"""How many stubs each header of PyTorch declares, and how many of them this backend fills."""
+"""Which stubs this backend fills, as the running process has it, beside what PyTorch reads of them.
+
+python examples/stubs_table.py            totals, and where the two differ
+python examples/stubs_table.py abs_stub   who reads one stub
+"""
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterator
+import ctypes
+import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
-HEADERS = Path(torch.__file__).parent / "include" / "ATen" / "native"
-DECLARED = re.compile(r"^DECLARE_DISPATCH\(([^;]*?),\s*(\w+)\s*\)\s*;?\s*$", re.MULTILINE)
-FILLED = re.compile(r"^REGISTER_PRIVATEUSE1_DISPATCH\((\w+),", re.MULTILINE)
+STUBS: list[dict[str, Any]] = json.loads(Path("docs", "proof", "stubs.json").read_text(encoding="utf-8"))["stubs"]
+LIBRARY = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
 
-def filled() -> Iterator[str]:
-    """The stubs that this backend fills: by hand, and from the list of the generator."""
-    for source in Path("csrc", "aten").glob("*.cpp"):
-        yield from FILLED.findall(source.read_text(encoding="utf-8"))
-    listed = tomllib.loads(Path("csrc", "aten", "structured.toml").read_text(encoding="utf-8"))
-    for family in listed["stubs"]:
-        yield from family["stubs"]
+class Slots(ctypes.Structure):
+    """The members of a stub: DispatchStubImpl in ATen/native/DispatchStub.h."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in ("cpu", "cuda", "hip", "mps", "mtia", "xpu", "hpu", "privateuse1")
+        if name != "xpu" or torch.xpu._is_compiled()
+    ]
+
+
+def is_filled(name: str) -> bool:
+    """Whether a stub has a kernel for the device. Names of C++ stand in a library with the length of each part."""
+    parts = ["at", "native", *name.split("::")]
+    symbol = f"_ZN{''.join(f'{len(part)}{part}' for part in parts)}E"
+    return Slots.in_dll(LIBRARY, symbol).privateuse1 is not None
 
 
 def main() -> None:
-    """Prints a line for each header, and the sum."""
-    ours = set(filled())
-    total = 0
-    rest = 0
-    for header in sorted(HEADERS.rglob("*.h")):
-        stubs = [name for _, name in DECLARED.findall(header.read_text(encoding="utf-8"))]
-        here = [name for name in stubs if name in ours]
-        total += len(here)
-        if here:
-            left = [name for name in stubs if name not in ours]
-            print(
-                f"{header.name:17}{len(here):3} of {len(stubs):2}",
-                *(["not", ", ".join(left)] if 0 < len(left) < 5 else []),
-            )
-        else:
-            rest += len(stubs)
-    print(f"{total} of them; {rest} more are in headers of which none is filled")
+    """Prints the totals, or what is known of one stub."""
+    if len(sys.argv) > 1:
+        for stub in STUBS:
+            if stub["name"] == sys.argv[1]:
+                for reader in stub["readers"]:
+                    print(f"{reader['operator']}: {reader['kind']}, {'reached' if reader['device'] else 'CPU alone'}")
+        return
+    filled = {stub["name"] for stub in STUBS if stub["exported"] and is_filled(stub["name"])}
+    reachable = {stub["name"] for stub in STUBS if any(reader["device"] for reader in stub["readers"])}
+    print(f"{len(STUBS)} declared, {len(reachable)} reachable, {len(filled)} filled")
+    print("filled, and read by nothing that was run:", *sorted(filled - reachable))
 
 
 if __name__ == "__main__":

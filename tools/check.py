@@ -11,6 +11,7 @@ from pathlib import Path
 import compile_alone
 import layers
 import opinfo
+import stubs
 from environment import Fault, say
 from extension import build_folder
 
@@ -102,6 +103,11 @@ def opinfo_current() -> bool:
     return _report(opinfo.stale())
 
 
+def stubs_current() -> bool:
+    """Compares what the stubs were read with, and the PyTorch that read them, with what is there now."""
+    return _report(stubs.stale())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -137,6 +143,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     pages,
     proof_current,
     opinfo_current,
+    stubs_current,
     tests_collected,
     python_types,
     cxx_alone,

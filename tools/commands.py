@@ -134,6 +134,14 @@ def opinfo(_arguments: list[str]) -> None:
     database.main()
 
 
+def stubs(_arguments: list[str]) -> None:
+    """Asks PyTorch which operators read which stubs, and writes the table."""
+    _prepare("test")
+    import stubs as reads
+
+    reads.main()
+
+
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
     started = time.monotonic()
@@ -181,5 +189,5 @@ def bench(arguments: list[str]) -> None:
     print("make bench: the figures are in benchmarks/results")
 
 
-_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, opinfo, check, lock, stress, sanitize, bench)
+_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, opinfo, stubs, check, lock, stress, sanitize, bench)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}

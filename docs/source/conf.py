@@ -27,6 +27,7 @@ extensions = [
     "docs._ext.source_pages",
     "docs._ext.whole_sources",
     "docs._ext.interface_table",
+    "docs._ext.stub_table",
     "docs._ext.console",
     "docs._ext.diagram",
     "docs._ext.gate",
