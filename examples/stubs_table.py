@@ -46,7 +46,7 @@ def main() -> None:
     filled = {stub["name"] for stub in STUBS if stub["exported"] and is_filled(stub["name"])}
     reachable = {stub["name"] for stub in STUBS if any(reader["device"] for reader in stub["readers"])}
     print(f"{len(STUBS)} declared, {len(reachable)} reachable, {len(filled)} filled")
-    print("filled, and read by nothing that was run:", *sorted(filled - reachable))
+    print("filled, and read by nothing that was run:", *(sorted(filled - reachable) or ["none"]))
 
 
 if __name__ == "__main__":

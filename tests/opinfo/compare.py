@@ -1,7 +1,8 @@
 """Runs a sample of PyTorch's operator database on the device and on the CPU, and compares.
 
 What the CPU refuses is not asked of the device. Where an operator draws random numbers, or returns memory that nobody
-has written, only shapes, dtypes and layouts can be compared; `test_random.py` has the distributions.
+has written, or where the CPU contradicts itself, only shapes, dtypes and layouts can be compared; `test_random.py` has
+the distributions.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
     """The same tensor on the CPU: strides, offset, lazy conjugation and the rest of its storage, too."""
     if tensor.layout is not torch.strided:
         return tensor.detach().cpu().requires_grad_(tensor.requires_grad)
-    plain = torch.empty(0, dtype=tensor.dtype)
-    copy = plain.set_(tensor.untyped_storage().cpu(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    storage = tensor.untyped_storage()
+    fresh = storage.clone() if tensor.is_cpu else storage.cpu()  # of its own storage cpu() makes no copy
+    copy = torch.empty(0, dtype=tensor.dtype).set_(fresh, tensor.storage_offset(), tensor.size(), tensor.stride())
     if tensor.is_conj():
         copy = copy.conj()
     if tensor.is_neg():
@@ -193,7 +195,27 @@ class Comparison:
                 actual = run(sample)
                 if sample.output_process_fn_grad is not None and noted.values:
                     expected, actual = sample.output_process_fn_grad(expected), sample.output_process_fn_grad(actual)
-                self._compare(sample, actual, expected, values=noted.values)
+                try:
+                    self._compare(sample, actual, expected, values=noted.values)
+                except AssertionError:
+                    if not self._cpu_contradicts_itself(host, run, expected):
+                        raise
+                    self._compare(sample, actual, expected, values=False)
+
+    def _cpu_contradicts_itself(self, host: SampleInput, run: Run, expected: Any) -> bool:
+        """Whether the CPU gives another result for equal tensors at other addresses, so that no value is the right one.
+
+        `grid_sample` with 16 bits does on some processors.
+        """
+        for _ in range(3):
+            again = run(on_cpu(host))
+            if host.output_process_fn_grad is not None:
+                again = host.output_process_fn_grad(again)
+            try:
+                self._compare(host, again, expected, values=True)
+            except AssertionError:
+                return True
+        return False
 
     @contextlib.contextmanager
     def _noting_random_numbers(self) -> Iterator[Noted]:
