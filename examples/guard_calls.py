@@ -172,7 +172,7 @@ def print_reached(guard: ctypes.CDLL, names: dict[str, object]) -> None:
     for line in REACHED.strip().splitlines():
         exec(line, names)
         seen = guard.calls().decode()
-        print(f"{line}\n    {seen}")
+        print(f"{line}\n    {seen or 'none'}")
         unseen -= set(seen.split(", "))
     print(f"reached by no line: {', '.join(sorted(unseen))}")
 
