@@ -12,6 +12,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -27,6 +28,17 @@ namespace {
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
+
+// LITERALINCLUDE START: fallback-unsaid
+// The schemas of two operators do not say that they write the running statistics. What comes of believing them: the
+// statistics stay as they are, and a model that was trained is wrong as soon as it is evaluated.
+bool is_written(const c10::OperatorHandle& op, const c10::Argument& argument) {
+  const std::string& name = op.operator_name().name;
+  const bool unsaid = (name == "aten::native_batch_norm" || name == "aten::batch_norm_update_stats") &&
+                      (argument.name() == "running_mean" || argument.name() == "running_var");
+  return unsaid || is_written(argument);
+}
+// LITERALINCLUDE END: fallback-unsaid
 
 // LITERALINCLUDE START: fallback-check-schema
 // Cases in which a round trip through the CPU cannot give the right answer, whatever the arguments are.
@@ -139,7 +151,7 @@ class FallbackCall {
       return;
     }
     const bool is_index = argument.type()->isSubtypeOf(*c10::ListType::create(c10::OptionalType::ofTensor()));
-    TORCH_CHECK(tensor.is_cpu() && (tensor.dim() == 0 || is_index) && !is_written(argument),
+    TORCH_CHECK(tensor.is_cpu() && (tensor.dim() == 0 || is_index) && !is_written(op_, argument),
                 "openreg: expected all tensors to be on the same device, but argument '", argument.name(), "' of ",
                 op_.operator_name(), " is on ", tensor.device(), " and another one on ", *device_,
                 ": move it with .to(\"", *device_, "\")");
@@ -219,7 +231,7 @@ class FallbackCall {
       return tensor;
     }
     check_permission(argument, tensor);
-    if (is_written(argument)) {
+    if (is_written(op_, argument)) {
       at::assert_no_internal_overlap(tensor);  // The copy would hide it from the CPU kernel's own check.
       written_.insert(tensor.unsafeGetTensorImpl());
     }

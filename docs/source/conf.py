@@ -50,6 +50,7 @@ weaver_sources = [
     "cmake",
     "pyproject.toml",
     "Makefile",
+    "tests/opinfo",
     "tools",
     ".ci/run",
 ]

@@ -133,6 +133,44 @@ def test_the_kernel_of_the_cpu_sees_the_layout(view: Callable[[torch.Tensor], to
     assert tuple(strides.tolist()) == (x.stride() if kept else x.contiguous().stride())
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layer", [torch.nn.BatchNorm2d, torch.nn.InstanceNorm2d])
+def test_running_statistics(layer: type[torch.nn.Module], training: bool) -> None:
+    x = values((3, 5, 4, 4), torch.float32)
+    expected = layer(5, track_running_stats=True).train(training)
+    actual = layer(5, track_running_stats=True).train(training).to("openreg")
+    for _ in range(2):
+        torch.testing.assert_close(actual(x.to("openreg")).cpu(), expected(x))
+    for name, buffer in expected.named_buffers():
+        torch.testing.assert_close(actual.get_buffer(name).cpu(), buffer)
+    assert training == bool(expected.running_mean.count_nonzero())
+
+
+def test_running_statistics_of_operators_that_do_not_say_so() -> None:
+    x = values((3, 5, 4), torch.float32)
+    out = [torch.empty(0) for _ in range(3)]
+    for call in (
+        lambda x, mean, var: torch.batch_norm_update_stats(x, mean, var, 0.25),
+        lambda x, mean, var: torch.native_batch_norm(x, None, None, mean, var, True, 0.25, 1e-5),
+        lambda x, mean, var: torch.native_batch_norm(
+            x, None, None, mean, var, True, 0.25, 1e-5, out=tuple(each.to(x.device) for each in out)
+        ),
+    ):
+        expected, actual = (torch.zeros(5), torch.ones(5)), (torch.zeros(5).to("openreg"), torch.ones(5).to("openreg"))
+        call(x, *expected)
+        call(x.to("openreg"), *actual)
+        torch.testing.assert_close(tuple(each.cpu() for each in actual), expected)
+        assert expected[0].count_nonzero() == 5
+    assert len(torch.batch_norm_update_stats(x.to("openreg"), None, None, 0.25)) == 2
+
+
+def test_whether_tensors_share_memory() -> None:
+    x = torch.ones(4, device="openreg")
+    assert x.is_set_to(x.detach())
+    assert not x.is_set_to(x.clone())
+    assert not x.is_set_to(x[:2])
+
+
 def test_a_tensor_that_is_passed_twice_stays_one() -> None:
     x = torch.arange(1.0, 5.0).to("openreg")
     x.floor_divide_(x)
