@@ -29,6 +29,7 @@ from tests.opinfo.exceptions import DTYPES, MODES, Exceptions
 RESULT = Path("docs", "proof", "opinfo.md")
 RECORDS = Path("docs", "build", "opinfo")
 GOAL = 0.995
+_FAILURES = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
 _COMMENT = re.compile(r"\s*//.*")
 # Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
 MEASURED = ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py")
@@ -150,7 +151,7 @@ def _run(mode: str, folder: Path) -> str:
         "PYTORCH_TEST_WITH_SLOW": "1",
         "OMP_NUM_THREADS": "1",  # a process runs on each processor
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "tests/opinfo"]
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short", "tests/opinfo"]
     ran = subprocess.run(
         [*command, "-k", f"test_{mode}_"],
         env={**os.environ, **environment},
@@ -160,10 +161,16 @@ def _run(mode: str, folder: Path) -> str:
         check=False,
     )
     if ran.returncode:
-        sys.stderr.write(ran.stdout + ran.stderr)
+        sys.stderr.write(told(ran.stdout) + ran.stderr)
     if ran.returncode in (0, 1):
         partial.rename(folder / mode)
     return "some unit differs from what is listed; see above" if ran.returncode else "done"
+
+
+def told(output: str) -> str:
+    """Of what ``pytest -v`` wrote, its account of the failures; where it did not come to that, the unit it ended in."""
+    failures = _FAILURES.search(output)
+    return output[failures.start() :] if failures else f"pytest ended in {output.splitlines()[-1]}\n" if output else ""
 
 
 def _cell(outcome: Outcome) -> str:

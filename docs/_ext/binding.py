@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["code_digest", "code_files", "page_digest", "region_digest", "torch_version"]
 
-# What a build reads and an example runs. The tests are not among it: nothing that is measured depends on them.
+# What a build reads and an example runs. The tests are not among it: what a page shows of them is in its own digest.
 _CODE = (
     "csrc",
     "torch_openreg",

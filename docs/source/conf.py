@@ -49,6 +49,7 @@ weaver_sources = [
     "cmake",
     "pyproject.toml",
     "Makefile",
+    "tests/opinfo",
     "tools",
     ".ci/run",
 ]

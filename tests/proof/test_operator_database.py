@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,3 +147,22 @@ def test_a_result_for_other_operators_is_stale(tmp_path: Path, monkeypatch: pyte
     assert list(command.stale()) == []
     (tmp_path / "csrc/aten/abs.cpp").write_text("3", encoding="utf-8")
     assert "have changed since it was made: run `make opinfo`" in "".join(command.stale())
+
+
+def told_of(folder: Path, second: str) -> str:
+    """What is told of a run of three tests, the second of which does what is given."""
+    source = f"import os\ndef test_first(): pass\ndef test_second(): {second}\ndef test_third(): pass\n"
+    (folder / "test_planted.py").write_text(source, encoding="utf-8")
+    run = [sys.executable, "-m", "pytest", "-v", "--rootdir", str(folder), "test_planted.py"]
+    ran = subprocess.run(run, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return command.told(ran.stdout)
+
+
+def test_a_run_that_crashes_names_the_unit_it_was_in(tmp_path: Path) -> None:
+    assert told_of(tmp_path, "os.abort()") == "pytest ended in test_planted.py::test_second \n"
+
+
+def test_a_run_that_fails_tells_the_failures_alone(tmp_path: Path) -> None:
+    told = told_of(tmp_path, "assert 1 == 2")
+    assert "assert 1 == 2" in told
+    assert "test_first" not in told

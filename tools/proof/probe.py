@@ -35,7 +35,7 @@ PATTERN = "%m-%p%c.profraw"
 PYTHON = "python"
 
 _ROOT = Path(__file__).resolve().parents[2]
-_MEASURED = ("torch_openreg/", "torch_openreg_autoload.py", "csrc/", "examples/", "tools/", "cmake/")
+_MEASURED = ("torch_openreg/", "torch_openreg_autoload.py", "csrc/", "examples/", "tools/", "cmake/", "tests/opinfo/")
 _NOT_MEASURED = "tools/proof/"
 
 
