@@ -131,6 +131,6 @@ class ProofBuilder(Builder):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Put this builder in the place of the stock one, whose directives stay."""
     app.setup_extension("sphinx.ext.doctest")
-    app.add_config_value("weaver_page_seconds", 120.0, "", types=frozenset({float, int}))
+    app.add_config_value("weaver_page_seconds", 300.0, "", types=frozenset({float, int}))
     app.add_builder(ProofBuilder, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
