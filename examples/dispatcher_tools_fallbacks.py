@@ -35,11 +35,9 @@ def program_line() -> tuple[str, int]:
     """
     node = torch._C._current_autograd_node()
     kept: list[str] = node.metadata.get("traceback_", []) if node is not None else []
-    for frame in reversed(kept or traceback.format_stack()):
-        match = FRAME.search(frame)
-        if match and not match[1].startswith(FOREIGN):
-            return match[1], int(match[2])
-    return "", 0
+    frames = (FRAME.search(frame) for frame in reversed(kept or traceback.format_stack()))
+    own = next((frame for frame in frames if frame and not frame[1].startswith(FOREIGN)), None)
+    return (own[1], int(own[2])) if own else ("", 0)
 
 
 # LITERALINCLUDE END: dispatcher-tools-line

@@ -78,8 +78,10 @@ def after_backward() -> None:
 
 
 def with_queued_work() -> None:
-    """Ends with an hour of work queued."""
-    x = torch.ones(1 << 20, device="openreg")
+    """Ends with an hour of work queued, after a backward, and beside a thread that does nothing."""
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    x = torch.ones(1 << 20, device="openreg", requires_grad=True)
+    x.sum().backward()
     torch.openreg._sleep(3600 * 10**9)
     x.abs()
 

@@ -47,9 +47,9 @@ struct ElementwiseLoop {
 
   Function function;
   Rows<kOperands> rows;
-  Addresses data{};                               // null for a number of the host
+  Addresses data{};  // null for a number of the host
   std::array<at::ScalarType, kOperands> dtypes{};  // as they are in memory
-  std::tuple<In...> numbers{};                    // of the host, by value
+  std::tuple<In...> numbers{};  // of the host, by value
 
   void operator()() const { run(kInputs); }
 

@@ -12,7 +12,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: rows-walk
-// N operands of one shape, given dimension by dimension. The first dimension is the fastest one, as in a TensorIterator.
+// N operands of one shape, dimension by dimension. The first dimension is the fastest one, as in a TensorIterator.
 template <size_t N>
 class Rows {
  public:

@@ -64,8 +64,7 @@ thread_local ThreadErrors t_errors;
 }  // namespace
 
 // LITERALINCLUDE START: memory-error-fail
-Call::Call(const char* function) noexcept
-    : current_(t_errors.function), previous_(std::exchange(current_, function)) {}
+Call::Call(const char* function) noexcept : current_(t_errors.function), previous_(std::exchange(current_, function)) {}
 
 Call::~Call() { current_ = previous_; }
 
