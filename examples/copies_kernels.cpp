@@ -10,6 +10,7 @@
 
 #include "aten/copy_staged.cpp"
 #include "aten/launch.h"
+#include "aten/library_scope.h"
 #include "runtime/error.cpp"
 
 // What launch.h asks of the backend, which keeps the name to itself. Id 0 is the default stream, and every other id is
@@ -56,6 +57,7 @@ struct Counted {
 
 void watched(c10::Device device, std::string how) {
   openreg::launch("watched", device.index(), 0, [counted = Counted(), how = std::move(how)] {
+    const openreg::LibraryScope scope;
     no_autograd = c10::InferenceMode::is_enabled();
     if (how == "exception") {
       throw std::out_of_range("an index is 7, and the sizes are [2]");

@@ -8,6 +8,7 @@
 
 #include "aten/host_view.h"
 #include "aten/launch.h"
+#include "aten/library_scope.h"
 #include "aten/strided_copy.h"
 
 namespace openreg {
@@ -34,7 +35,10 @@ void check_dtypes(at::ScalarType to, at::ScalarType from) {
 void strided_copy(const at::Tensor& dst, const at::Tensor& src) {
   check_dtypes(dst.scalar_type(), src.scalar_type());
   launch("strided_copy", dst.device().index(), dst.nbytes() + src.nbytes(),
-         [dst_view = host_view(dst), src_view = host_view(src)] { dst_view.copy_(src_view); });
+         [dst_view = host_view(dst), src_view = host_view(src)] {
+           const LibraryScope scope;
+           dst_view.copy_(src_view);
+         });
 }
 // LITERALINCLUDE END: copy-kernel
 

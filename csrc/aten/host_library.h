@@ -7,8 +7,6 @@
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
 #include <string>
@@ -20,6 +18,7 @@
 #include "aten/host_view.h"
 #include "aten/known_kinds.h"
 #include "aten/launch.h"
+#include "aten/library_scope.h"
 #include "aten/structured.h"
 
 namespace openreg {
@@ -91,6 +90,7 @@ class KernelArguments {
   }
   // The caller may change a CPU tensor after the call.
   static at::Tensor copy(const at::Tensor& tensor) {
+    const LibraryScope scope;
     at::Tensor copied = tensor.clone();
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       // It does not take part in type promotion as a tensor.
@@ -126,9 +126,7 @@ struct LibraryCall {
   Arguments arguments;
 
   void operator()() {
-    // The library calls PyTorch's operators itself, in whichever state the thread is that runs the kernel.
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const Unobserved unobserved;
+    const LibraryScope scope;  // In whichever state the thread is that runs the kernel.
     std::apply([](auto&... argument) { Op::compute(kept(argument)...); }, arguments);
   }
 };
@@ -158,8 +156,7 @@ struct LibraryKernel {
  private:
   template <size_t... I, class... Arguments>
   static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
-    const Unobserved unobserved;
-    const c10::Device device = outputs.get(0).device();
+    const c10::Device device = *FirstDevice::of(outputs.get(I)...);  // Not all that could be asked for need be there.
     KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
     auto call = prepared(kernel, outputs, indices, arguments...);
     if constexpr (kWaits) {
@@ -169,7 +166,7 @@ struct LibraryKernel {
       const uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
       if (!known.has(kind)) {
         KernelArguments zeros(device, stand_in);
-        const c10::InferenceMode no_autograd;
+        const LibraryScope scope;
         prepared(zeros, outputs, indices, arguments...)();
         if (!kernel.any_empty()) {
           known.add(kind);  // Of a tensor without elements the library need not look at the dtype.
@@ -182,7 +179,6 @@ struct LibraryKernel {
   template <size_t... I, class... Arguments>
   static auto prepared(KernelArguments& kernel, const Outputs& outputs, std::index_sequence<I...>,
                        const Arguments&... arguments) {
-    kernel.keep_output(outputs.get(0));
     auto last = std::make_tuple(kernel.keep_output(outputs.get(I))...);
     auto first = std::make_tuple(kernel.keep(arguments)...);
     auto all = std::tuple_cat(std::move(first), std::move(last));

@@ -24,6 +24,7 @@
 
 #include "aten/known_kinds.h"
 #include "aten/launch.h"
+#include "aten/library_scope.h"
 #include "aten/rows.h"
 
 namespace openreg {
@@ -52,7 +53,11 @@ class HostIterator final : public at::TensorIteratorBase {
   // it builds the iterator; for other devices it leaves that to the kernel.
   template <class Loop>
   void run(const Loop& loop) {
-    const Unobserved unobserved;
+    if (std::ranges::none_of(operands_, [this](const at::OperandInfo& operand) { return to_convert(operand); })) {
+      loop(*this);
+      return;
+    }
+    const LibraryScope scope;
     c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> converted;  // what was there, and what stands for it
     c10::SmallVector<size_t, 2> outputs;
     for (at::OperandInfo& operand : operands_) {
@@ -155,6 +160,16 @@ class HostIterator final : public at::TensorIteratorBase {
 // LITERALINCLUDE END: host-loop-iterator
 
 // LITERALINCLUDE START: host-loop-launch
+// The closure of such a kernel.
+template <class Loop>
+struct HostLoopCall {
+  HostIterator host;
+  Loop loop;
+
+  HostLoopCall(const at::TensorIteratorBase& iter, const Loop& called) : host(iter), loop(called) {}
+  void operator()() { host.run(loop); }
+};
+
 // Queues loop(iterator) over the bytes of the device. The first call of each kind is rehearsed on the host; where the
 // loop refuses integers by their values (kWaits), the call waits for what it says.
 template <bool kWaits, class Loop>
@@ -168,17 +183,15 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
     bytes += operand_bytes(iter, i);
     kind = c10::hash_combine(kind, static_cast<uint64_t>(iter.dtype(i)));
   }
-  HostIterator host(iter);
   if (kWaits && at::isIntegralType(iter.common_dtype(), true)) {
-    launch_and_wait(name, iter.device(0).index(), bytes, [host, loop]() mutable { host.run(loop); });
+    launch_and_wait(name, iter.device(0).index(), bytes, HostLoopCall<Loop>(iter, loop));
     return;
   }
   if (!known.has(kind)) {
-    const c10::InferenceMode no_autograd;
-    host.rehearse(loop);
+    HostIterator(iter).rehearse(loop);
     known.add(kind);
   }
-  launch(name, iter.device(0).index(), bytes, [host = std::move(host), loop]() mutable { host.run(loop); });
+  launch_new<HostLoopCall<Loop>>(name, iter.device(0).index(), bytes, iter, loop);
 }
 // LITERALINCLUDE END: host-loop-launch
 

@@ -6,7 +6,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
 #include "aten/launch.h"
@@ -19,7 +18,7 @@ inline at::Tensor host_view(const at::Tensor& tensor) {
   const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
   const at::TensorOptions options = tensor.options().device(c10::kCPU);
   at::Tensor view =
-      bytes == 0 ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
+      bytes == 0 ? at::Tensor(at::detail::empty_strided_cpu(tensor.sizes(), tensor.strides(), options))
                  : at::from_blob(host_alias(tensor.data_ptr(), bytes), tensor.sizes(), tensor.strides(), options);
   view._set_conj(tensor.is_conj());
   view._set_neg(tensor.is_neg());

@@ -5,19 +5,13 @@
 
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/record_function.h>
 #include <c10/util/hash.h>
 
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <exception>
-#include <memory>
 #include <optional>
 #include <string_view>
-#include <utility>
-
-#include "aten/launch.h"
 
 namespace openreg {
 
@@ -67,38 +61,5 @@ class KnownKinds {
   std::array<std::atomic<uint64_t>, kSlots> slots_{};
 };
 // LITERALINCLUDE END: library-known
-
-// LITERALINCLUDE START: library-unobserved
-// While it lives, profilers see none of the operators that a library calls: they are no part of the user's program.
-// Switching them off costs as much as a small kernel, so that is done only when somebody looks.
-class Unobserved {
- public:
-  Unobserved() {
-    if (at::hasCallbacks()) off_.emplace();
-  }
-
- private:
-  std::optional<at::DisableRecordFunctionGuard> off_;
-};
-// LITERALINCLUDE END: library-unobserved
-
-// LITERALINCLUDE START: library-wait
-// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
-template <class Body>
-void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
-  const auto raised = std::make_shared<std::exception_ptr>();
-  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
-    try {
-      body();
-    } catch (...) {
-      *raised = std::current_exception();
-    }
-  });
-  check(orStreamSynchronize(current_stream_handle(device)));
-  if (*raised) {
-    std::rethrow_exception(*raised);
-  }
-}
-// LITERALINCLUDE END: library-wait
 
 }  // namespace openreg

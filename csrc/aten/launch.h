@@ -4,10 +4,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/InferenceMode.h>
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -29,15 +29,13 @@ T* host_alias(T* device_pointer, size_t bytes) {
 // LITERALINCLUDE END: launch-host-alias
 
 // LITERALINCLUDE START: launch-closure
-// Queues body() on the device's stream and returns. The closure holds addresses and numbers, no tensors of the
-// caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The memory
-// stays valid, since the allocator reuses it in stream order.
-template <class Body>
-void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body&& body) {
-  using Closure = std::decay_t<Body>;
+// Queues a new Closure(parts...) on the device's stream, to be called there, and returns. A closure holds addresses and
+// numbers, no tensors of the caller: the last reference to one may need Python to die, and the thread that runs kernels
+// has none. The memory stays valid, since the allocator reuses it in stream order.
+template <class Closure, class... Parts>
+void launch_new(const char* name, c10::DeviceIndex device, size_t work_bytes, Parts&&... parts) {
   const auto run = [](void* closure, char* message, size_t message_bytes) noexcept {
     try {
-      const c10::InferenceMode no_autograd;
       (*static_cast<Closure*>(closure))();
       return 0;
     } catch (const std::exception& error) {
@@ -48,9 +46,34 @@ void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body&&
     return 1;
   };
   const auto destroy = [](void* closure) { delete static_cast<Closure*>(closure); };
-  const orHostKernel kernel{name, run, destroy, new Closure(std::forward<Body>(body)), work_bytes};
+  const orHostKernel kernel{name, run, destroy, new Closure(std::forward<Parts>(parts)...), work_bytes};
   check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
 }
+
+// The same for a closure that is there already.
+template <class Body>
+void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body&& body) {
+  launch_new<std::decay_t<Body>>(name, device, work_bytes, std::forward<Body>(body));
+}
 // LITERALINCLUDE END: launch-closure
+
+// LITERALINCLUDE START: library-wait
+// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
+template <class Body>
+void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
+  const auto raised = std::make_shared<std::exception_ptr>();
+  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
+    try {
+      body();
+    } catch (...) {
+      *raised = std::current_exception();
+    }
+  });
+  check(orStreamSynchronize(current_stream_handle(device)));
+  if (*raised) {
+    std::rethrow_exception(*raised);
+  }
+}
+// LITERALINCLUDE END: library-wait
 
 }  // namespace openreg

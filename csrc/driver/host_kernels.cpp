@@ -17,7 +17,8 @@ struct HostKernelWork {
   const char* name;
 
   void run(Device& device) {
-    char message[512] = "";
+    char message[512];
+    message[0] = '\0';
     const int result = function(closure, message, sizeof(message));
     if (result == 0) return;
     message[sizeof(message) - 1] = '\0';

@@ -287,7 +287,7 @@ def test_custom_operators_of_the_cpu_fall_back_too() -> None:
 def test_an_error_of_the_cpu_kernel_changes_nothing() -> None:
     x = torch.arange(4.0).to("openreg")
     with pytest.raises(IndexError, match="out of range"):
-        torch.index_select(x, 0, torch.tensor([7], device="openreg"))
+        torch.take(x, torch.tensor([7], device="openreg"))
     with pytest.raises(RuntimeError):
         x.add_(torch.ones(3, device="openreg"))
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
@@ -311,9 +311,8 @@ def test_statistics_name_what_fell_back() -> None:
 def test_a_norm_is_one_round_trip() -> None:
     x = torch.randn(3, 4, device="openreg")
     torch.openreg.reset_fallback_stats()
-    torch.nn.functional.layer_norm(x, (4,))
     torch.nn.functional.group_norm(x, 2)
-    assert torch.openreg.fallback_stats() == {"aten::native_layer_norm": 1, "aten::native_group_norm": 1}
+    assert torch.openreg.fallback_stats() == {"aten::native_group_norm": 1}
 
 
 def test_what_pytorch_computes_for_known_devices_only() -> None:

@@ -1,0 +1,29 @@
+// How a function of the library calls operators of PyTorch. For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <optional>
+
+namespace openreg {
+
+// LITERALINCLUDE START: library-scope
+// While it lives, the operators that this thread calls are the library's own, and no part of the user's program:
+// autograd and autocast leave them alone, and profilers do not see them. The last costs as much as a small kernel, so
+// that is done only when somebody looks.
+class LibraryScope {
+ public:
+  LibraryScope() {
+    if (at::hasCallbacks()) unobserved_.emplace();
+  }
+
+ private:
+  const c10::InferenceMode no_autograd_;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
+  std::optional<at::DisableRecordFunctionGuard> unobserved_;
+};
+// LITERALINCLUDE END: library-scope
+
+}  // namespace openreg
