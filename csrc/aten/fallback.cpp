@@ -232,7 +232,7 @@ class FallbackCall {
     }
     check_permission(argument, tensor);
     if (is_written(op_, argument)) {
-      at::assert_no_internal_overlap(tensor);  // The copy would hide it from the CPU kernel's own check.
+      at::assert_no_internal_overlap(tensor);  // Not every kernel of the CPU refuses it.
       written_.insert(tensor.unsafeGetTensorImpl());
     }
     const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());

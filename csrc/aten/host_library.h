@@ -156,7 +156,8 @@ struct LibraryKernel {
  private:
   template <size_t... I, class... Arguments>
   static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
-    const c10::Device device = *FirstDevice::of(outputs.get(I)...);  // Not all that could be asked for need be there.
+    // An operator in place counts no outputs, and of gradients the first may not have been asked for.
+    const c10::Device device = *FirstDevice::of(outputs.get(0), outputs.get(I)...);
     KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
     auto call = prepared(kernel, outputs, indices, arguments...);
     if constexpr (kWaits) {
@@ -179,6 +180,7 @@ struct LibraryKernel {
   template <size_t... I, class... Arguments>
   static auto prepared(KernelArguments& kernel, const Outputs& outputs, std::index_sequence<I...>,
                        const Arguments&... arguments) {
+    kernel.keep_output(outputs.get(0));
     auto last = std::make_tuple(kernel.keep_output(outputs.get(I))...);
     auto first = std::make_tuple(kernel.keep(arguments)...);
     auto all = std::tuple_cat(std::move(first), std::move(last));

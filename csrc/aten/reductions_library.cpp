@@ -112,7 +112,6 @@ struct Product : LibraryKernel<Product, /*kWaits=*/false> {
 };
 // LITERALINCLUDE END: reductions-whole
 
-// LITERALINCLUDE START: reductions-library-registration
 // schema: aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
 // schema: aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)
 //         -> (Tensor, Tensor)
@@ -127,7 +126,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("min", Extreme<false>::functional);
   m.impl("prod", Product::functional);
 }
-// LITERALINCLUDE END: reductions-library-registration
 
 }  // namespace
 }  // namespace openreg
