@@ -67,7 +67,7 @@ def test_embedding(padding_idx: int | None, scale: bool) -> None:
     def gradient(weight: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         weight = weight.clone().requires_grad_()
         output = F.embedding(words, weight, padding_idx=padding_idx, scale_grad_by_freq=scale)
-        output.backward(torch.arange(1.0, output.numel() + 1, device=output.device).view_as(output))
+        output.backward(torch.arange(1.0, output.numel() + 1).view_as(output).to(output.device))
         assert weight.grad is not None
         return output.detach(), weight.grad
 
@@ -84,7 +84,7 @@ def test_layer_norm(dtype: torch.dtype, mixed: bool) -> None:
     def normalized(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> list[Tensor]:
         leaves = [t.detach().requires_grad_() for t in (x, weight, bias) if t is not None]
         output = F.layer_norm(leaves[0].mT, (3, 2), *leaves[1:], eps=0.1)
-        output.backward(torch.linspace(-1, 1, output.numel(), device=x.device, dtype=dtype).view_as(output))
+        output.backward(torch.linspace(-1, 1, output.numel()).view_as(output).to(x.device, dtype))
         return [output.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
 
     weights = torch.randn(2, 3, 2).to(torch.float32 if mixed else dtype)
