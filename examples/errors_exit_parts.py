@@ -30,7 +30,7 @@ def at_rest(busy_for: int) -> tuple[bool, bool]:
 
 
 def main() -> None:
-    """Asks before the device is used, before a backward, after it, beside work, beside a thread, and on a failed device."""
+    """Asks before the device is used, before and after a backward, beside work and a thread, and after a failure."""
     print("unused:", settled(), torch.openreg.is_initialized())
     x = torch.ones(2, device="openreg", requires_grad=True)
     print("no backward yet:", settled(), _exit._engine_has_threads())

@@ -1,4 +1,4 @@
-"""Operators whose meta function is the backend's own: against the CPU, on the device's stream, and never falling back."""
+"""Operators whose meta function is the backend's own: against the CPU, on the stream, and never falling back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.utils import _pytree as pytree
 
 pytestmark = pytest.mark.skipif(
@@ -37,7 +37,8 @@ def same(call: Callable[..., object], *tensors: Tensor, device: str = "openreg:0
 @pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
 def test_index_select(dtype: torch.dtype, device: str) -> None:
     x = torch.arange(24).view(2, 3, 4).to(dtype)
-    for index in (torch.tensor([1, 0, 1]), torch.tensor([1], dtype=torch.int32), torch.tensor(0), torch.tensor([]).long()):
+    indices = [torch.tensor(index) for index in ([1, 0, 1], [1], 0)]
+    for index in (*indices, indices[0].int(), indices[0][:0]):
         same(lambda x, index: x.index_select(1, index), x, index, device=device)
         same(lambda x, index: x.mT[..., ::2].index_select(-1, index), x, index, device=device)
         same(lambda x, index: torch.index_select(x, 0, index, out=x.new_empty(0)), x, index, device=device)
@@ -46,11 +47,11 @@ def test_index_select(dtype: torch.dtype, device: str) -> None:
 
 
 def test_an_index_is_checked_like_the_cpus() -> None:
-    for index, dim in ((torch.tensor([3]), 0), (torch.tensor([-1]), 0), (torch.tensor([0]), 2), (torch.tensor([0.0]), 0)):
+    for index, dim in (([3], 0), ([-1], 0), ([0], 2), ([0.0], 0)):
         messages = []
         for device in ("cpu", "openreg"):
-            with pytest.raises(Exception, match=".") as raised:
-                torch.ones(2, 2, device=device).index_select(dim, index.to(device))
+            with pytest.raises((IndexError, RuntimeError), match=r"[Ii]ndex|range") as raised:
+                torch.ones(2, 2, device=device).index_select(dim, torch.tensor(index, device=device))
             messages.append((type(raised.value), str(raised.value)))
         assert messages[0] == messages[1]
     x = torch.ones(2, 2, device="openreg")
@@ -66,7 +67,7 @@ def test_an_index_is_checked_like_the_cpus() -> None:
 def test_embedding(padding_idx: int | None, scale: bool) -> None:
     def gradient(weight: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         weight = weight.clone().requires_grad_()
-        output = F.embedding(words, weight, padding_idx=padding_idx, scale_grad_by_freq=scale)
+        output = functional.embedding(words, weight, padding_idx=padding_idx, scale_grad_by_freq=scale)
         output.backward(torch.arange(1.0, output.numel() + 1).view_as(output).to(output.device))
         assert weight.grad is not None
         return output.detach(), weight.grad
@@ -83,7 +84,7 @@ def test_layer_norm(dtype: torch.dtype, mixed: bool) -> None:
 
     def normalized(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> list[Tensor]:
         leaves = [t.detach().requires_grad_() for t in (x, weight, bias) if t is not None]
-        output = F.layer_norm(leaves[0].mT, (3, 2), *leaves[1:], eps=0.1)
+        output = functional.layer_norm(leaves[0].mT, (3, 2), *leaves[1:], eps=0.1)
         output.backward(torch.linspace(-1, 1, output.numel()).view_as(output).to(x.device, dtype))
         return [output.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
 
@@ -136,13 +137,13 @@ def test_one_number_of_a_whole_tensor(dtype: torch.dtype) -> None:
     if dtype.is_floating_point:
         same(lambda x: torch.stack([x.max(), x.min(), x.prod()]).isnan(), torch.tensor([1.0, float("nan")]).to(dtype))
     for device in ("cpu", "openreg"):
-        with pytest.raises(RuntimeError, match=r"max\(\): Expected reduction dim to be specified for input.numel\(\) == 0"):
+        with pytest.raises(RuntimeError, match=r"max\(\): Expected reduction dim to be specified"):
             x[:0].to(device).max()
 
 
 def test_they_are_queued() -> None:
     x, weight = torch.randn(4, 4, device="openreg"), torch.ones(4, device="openreg")
-    for call in (lambda: F.layer_norm(x, (4,), weight), lambda: x.std(0), lambda: x.max()):
+    for call in (lambda: functional.layer_norm(x, (4,), weight), lambda: x.std(0), lambda: x.max()):
         call()  # what the library refuses is tried once
         with torch.Stream("openreg") as stream:
             torch.openreg._sleep(100_000_000)
@@ -153,14 +154,14 @@ def test_they_are_queued() -> None:
 
 def test_on_several_threads() -> None:
     x = torch.randn(64, 8)
-    expected = F.layer_norm(x, (8,)).std(0)
+    expected = functional.layer_norm(x, (8,)).std(0)
     results: list[Tensor] = []
 
     def work(index: int) -> None:
         device = f"openreg:{index % 2}"
         with torch.Stream(device):
             for _ in range(20):
-                results.append(F.layer_norm(x.to(device), (8,)).std(0).cpu())
+                results.append(functional.layer_norm(x.to(device), (8,)).std(0).cpu())
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
     for thread in threads:
