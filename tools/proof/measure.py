@@ -133,8 +133,23 @@ class Measurement:
             yield int(example), path, int(number)
 
 
-def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -> dict[str, Any]:
-    """What lines.json says of each page."""
+def read_earlier(pages: list[Page], code: str) -> dict[str, Any]:
+    """What lines.json says of the pages already, of those that have not changed since; nothing, if the code has."""
+    file = ROOT / RESULT
+    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if said.get("code") != code or said.get("torch") != binding.torch_version():
+        return {}
+    digests = {page.name: page.digest for page in pages}
+    return {name: entry for name, entry in said["pages"].items() if entry["digest"] == digests.get(name)}
+
+
+def report(
+    pages: list[Page], measured: dict[str, Measured], run: Measurement, earlier: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What lines.json says of each page. ``earlier`` is what it said of those that were not measured now."""
+    known_elsewhere: dict[str, set[int]] = {}
+    for listing in (listing for page in earlier for listing in page["listings"]):
+        known_elsewhere.setdefault(listing["path"], set()).update(listing["executed"])
     showing: dict[str, list[tuple[Page, Listing]]] = {}
     for page in pages:
         for listing in page.listings:
@@ -146,7 +161,7 @@ def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -
         shown = range(listing.first, listing.last + 1)
         known = run.counted.get(listing.path, set()), run.registrations.get(listing.path, set())
         found = lines.classify(listing.path, text, shown, *known, here)
-        elsewhere = set().union(
+        elsewhere = known_elsewhere.get(listing.path, set()).union(
             *(
                 measured[other.name].executed(listing.path) & set(range(place.first, place.last + 1))
                 for other, place in showing[listing.path]
@@ -202,8 +217,11 @@ def write(pages: dict[str, Any], code: str) -> None:
 
 
 def write_examples(pages: list[Page], measured: dict[str, Measured], code: str) -> None:
-    """Writes what each example executes, for whoever wants to run only those that matter."""
-    found = {
+    """Writes what each example executes, for whoever wants to run only those that matter: adds to what is there."""
+    file = ROOT / WORK / "examples.json"
+    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    found = said["pages"] if said.get("code") == code else {}
+    found |= {
         page.name: {
             "digest": page.digest,
             "examples": {
@@ -214,7 +232,7 @@ def write_examples(pages: list[Page], measured: dict[str, Measured], code: str) 
         for page in pages
     }
     text = json.dumps({"code": code, "pages": found})
-    (ROOT / WORK / "examples.json").write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
 
 
 def missed(pages: dict[str, Any]) -> list[str]:
@@ -232,14 +250,14 @@ def missed(pages: dict[str, Any]) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measures all pages, or those that are named without writing a result. Throws: ``Fault``."""
+    """Measures all pages, or those that are named. Throws: ``Fault``."""
     parser = argparse.ArgumentParser(prog="make proof", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--page",
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="only these pages (accelerator/hooks); writes nothing",
+        help="only these pages (accelerator/hooks); of the others the result stays, if it is of the same code",
     )
     options = parser.parse_args(arguments)
     run = Measurement(clang.find_clang())
@@ -261,19 +279,21 @@ def _measure(run: Measurement, names: list[str] | None) -> None:
         for name, future in running.items():
             measured[name] = future.result()
             say(f"{name}: {len(measured[name].examples)} examples in {measured[name].seconds} s")
-    result = report(chosen, measured, run)
+    # Of the copy: the working tree may have moved on meanwhile.
+    code = binding.code_digest(run.sandbox.tree)
+    earlier = read_earlier(pages, code) if names else {}
+    result = report(chosen, measured, run, [entry for name, entry in earlier.items() if name not in measured])
     faults = missed(result)
     for fault in faults:
         print(fault)
-    if not names:
-        # Of the copy: the working tree may have moved on meanwhile.
-        code = binding.code_digest(run.sandbox.tree)
-        write(result, code)
-        write_examples(pages, measured, code)
+    complete = len({**earlier, **result}) == len(pages)
+    if complete:
+        write({page.name: result.get(page.name) or earlier[page.name] for page in pages}, code)
+        write_examples(chosen, measured, code)
         if not faults:
             floor.raise_floor(pages)
     count = sum(len(listing["executed"]) for page in result.values() for listing in page["listings"])
     if faults:
         raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
-    where = "" if names else f"; the result is {RESULT}"
+    where = f"; the result is {RESULT}" if complete else "; no result: that of the other pages is of other code"
     print(f"make proof: {count} displayed lines executed, none missed ({time.monotonic() - started:.0f} s){where}")
