@@ -282,7 +282,8 @@ def main(arguments: list[str]) -> None:
         say(f"{len(known)} mutants were killed by examples that are still there")
     with run.sandbox.lock(), run.prepared() if run.sandbox.mutants else nullcontext():
         regions = complete(run, places, held, reasons) if places else held
-    result.write(ROOT / RESULT, regions)
+    named_only = bool(options.region or options.page)
+    result.write(ROOT / RESULT, [*regions, *result.others(committed, regions)] if named_only else regions)
     report(regions, run, reasons)
     print(
         f"make mutate: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "

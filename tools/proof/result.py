@@ -54,6 +54,12 @@ def write(file: Path, regions: Iterable[Region]) -> None:
     os.replace(new, file)
 
 
+def others(earlier: Iterable[Region], regions: Iterable[Region]) -> list[Region]:
+    """The entries of other listings, current or not: what they say of kills saves a later run the trial."""
+    known = {(region.path, region.region) for region in regions}
+    return [region for region in earlier if (region.path, region.region) not in known]
+
+
 def described(mutant: Mutant) -> dict[str, Any]:
     """What an entry says of one mutant."""
     return {
