@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def bare_venv(prefix: Path) -> ForeignVenv:
     """An environment with nothing in it, not even pip."""
     venv.create(prefix, with_pip=False)
     return ForeignVenv(prefix)
+
+
+def allow_a_build() -> None:
+    """Gives the running test twenty minutes: it builds, which may take longer than what pytest allows a test.
+
+    That is `faulthandler_timeout` of pyproject.toml, a timer of the process, which this starts anew.
+    """
+    faulthandler.dump_traceback_later(20 * 60, exit=True, file=sys.__stderr__)
 
 
 def foreign_venv(prefix: Path) -> ForeignVenv:
