@@ -65,7 +65,7 @@ def allow_a_build() -> None:
 
     That is `faulthandler_timeout` of pyproject.toml, a timer of the process, which this starts anew.
     """
-    faulthandler.dump_traceback_later(20 * 60, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(20 * 60, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
 def foreign_venv(prefix: Path) -> ForeignVenv:
