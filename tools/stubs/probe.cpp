@@ -5,7 +5,8 @@
 // up when they are loaded, and a library that is preloaded comes first: here the question is noted, and then asked of
 // PyTorch. The operator is what PyTorch tells its observers that it runs.
 //
-// Requires: all operators run on one thread.
+// Only what the thread that starts the probe runs is noted: a device's kernels may run on a thread of their own, and
+// what they call there is not what the operator reads.
 #include <ATen/native/DispatchStub.h>
 #include <ATen/record_function.h>
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ namespace {
 
 // Never destroyed: operators run while the process ends, too.
 std::vector<std::string>& running() {
-  static auto& operators = *new std::vector<std::string>;  // the innermost last
+  thread_local auto& operators = *new std::vector<std::string>;  // the innermost last; only the observed thread has any
   return operators;
 }
 
