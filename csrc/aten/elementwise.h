@@ -8,10 +8,12 @@
 #include <ATen/TensorIterator.h>
 #include <c10/core/DynamicCast.h>
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <utility>
 
+#include "aten/convert.h"
 #include "aten/launch.h"
 #include "aten/rows.h"
 
@@ -105,26 +107,32 @@ struct ElementwiseLoop {
     }
   }
 
+  // Block by block, so that neither what converts nor what computes asks for a dtype at each element.
   template <size_t... I>
   void converting_row(Addresses at, std::index_sequence<I...>) const {
-    for (int64_t i = 0; i < rows.count(); ++i) {
-      c10::cast_and_store<Out>(dtypes[0], at[0], function(c10::fetch_and_cast<In>(dtypes[I + 1], at[I + 1])...));
-      rows.advance(at);
+    constexpr int64_t kBlock = 256;
+    std::tuple<std::array<In, kBlock>...> in;
+    std::array<Out, kBlock> out;
+    for (int64_t left = rows.count(); left > 0; left -= kBlock) {
+      const int64_t count = std::min(left, kBlock);
+      (convert({dtypes[I + 1], at[I + 1], rows.stride(I + 1)}, dense(std::get<I>(in)), count), ...);
+#pragma omp simd
+      for (int64_t i = 0; i < count; ++i) out[i] = function(std::get<I>(in)[i]...);
+      convert(dense(out), {dtypes[0], at[0], rows.stride(0)}, count);
+      rows.advance(at, count);
     }
+  }
+  template <class T, size_t kCount>
+  static Values dense(std::array<T, kCount>& values) {
+    return {c10::CppTypeToScalarType<T>::value, reinterpret_cast<char*>(values.data()), sizeof(T)};
   }
 };
 // LITERALINCLUDE END: elementwise-loop
 
 // LITERALINCLUDE START: elementwise-launch
-// Whether fetch_and_cast and cast_and_store know the dtype. In a kernel it would be too late to find out.
-inline bool is_convertible(at::ScalarType dtype) {
-  return dtype <= at::ScalarType::Bool || dtype == at::kBFloat16 || dtype == at::kUInt16 || dtype == at::kUInt32 ||
-         dtype == at::kUInt64;
-}
-
 // Queues out = function(in...) over the operands of an iterator: operand 0 is the output, the others are the inputs.
-// Out and In are the types to compute with. Operands in memory may have other dtypes; those are converted element by
-// element. An input may be a number of the host.
+// Out and In are the types to compute with. Operands in memory may have other dtypes, and are converted. An input may
+// be a number of the host.
 template <class Out, class... In, class Function>
 void launch_elementwise(const char* name, const at::TensorIteratorBase& iter, Function function) {
   using Loop = ElementwiseLoop<Function, Out, In...>;

@@ -90,7 +90,6 @@ class KernelArguments {
   }
   // The caller may change a CPU tensor after the call.
   static at::Tensor copy(const at::Tensor& tensor) {
-    const LibraryScope scope;
     at::Tensor copied = tensor.clone();
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       // It does not take part in type promotion as a tensor.
@@ -158,6 +157,7 @@ struct LibraryKernel {
   static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
     // An operator in place counts no outputs, and of gradients the first may not have been asked for.
     const c10::Device device = *FirstDevice::of(outputs.get(0), outputs.get(I)...);
+    const LibraryScope scope;  // Views are made faster when autograd need not know of them.
     KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
     auto call = prepared(kernel, outputs, indices, arguments...);
     if constexpr (kWaits) {
@@ -167,7 +167,6 @@ struct LibraryKernel {
       const uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
       if (!known.has(kind)) {
         KernelArguments zeros(device, stand_in);
-        const LibraryScope scope;
         prepared(zeros, outputs, indices, arguments...)();
         if (!kernel.any_empty()) {
           known.add(kind);  // Of a tensor without elements the library need not look at the dtype.

@@ -6,7 +6,6 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/from_blob.h>
 
 #include "aten/launch.h"
 
@@ -16,10 +15,11 @@ namespace openreg {
 // A CPU tensor over the bytes of a device tensor, with its lazy bits. Only a kernel may read or write it.
 inline at::Tensor host_view(const at::Tensor& tensor) {
   const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
-  const at::TensorOptions options = tensor.options().device(c10::kCPU);
-  at::Tensor view =
-      bytes == 0 ? at::Tensor(at::detail::empty_strided_cpu(tensor.sizes(), tensor.strides(), options))
-                 : at::from_blob(host_alias(tensor.data_ptr(), bytes), tensor.sizes(), tensor.strides(), options);
+  void* const data = bytes == 0 ? nullptr : host_alias(tensor.data_ptr(), bytes);
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(data, c10::kCPU)),  // without an owner
+      c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
   view._set_conj(tensor.is_conj());
   view._set_neg(tensor.is_neg());
   return view;

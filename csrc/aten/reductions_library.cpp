@@ -13,7 +13,6 @@
 #include <torch/library.h>
 
 #include <optional>
-#include <tuple>
 
 #include "aten/host_library.h"
 #include "aten/structured.h"
@@ -33,36 +32,25 @@ struct DeviationMeta : at::impl::MetaBase {
   }
 };
 
-template <bool kRoot>
-struct Deviation : LibraryKernel<Deviation<kRoot>, /*kWaits=*/false> {
-  using Meta = DeviationMeta<false>;
-  static constexpr auto kName = kRoot ? "std" : "var";
-  static constexpr auto kOutputs = 1;
+template <bool kRoot, bool kWithMean>
+struct Deviation : LibraryKernel<Deviation<kRoot, kWithMean>, /*kWaits=*/false> {
+  using Meta = DeviationMeta<kWithMean>;
+  static constexpr auto kName = kWithMean ? (kRoot ? "std_mean" : "var_mean") : (kRoot ? "std" : "var");
+  static constexpr auto kOutputs = kWithMean ? 2 : 1;
 
   static void compute(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
                       bool keepdim, at::Tensor& out) {
     kRoot ? at::std_out(out, self, dim, correction, keepdim) : at::var_out(out, self, dim, correction, keepdim);
   }
-  static at::Tensor functional(const at::Tensor& self, at::OptionalIntArrayRef dim,
-                               const std::optional<at::Scalar>& correction, bool keepdim) {
-    return openreg::functional<Deviation>(self, dim, correction, keepdim);
-  }
-};
-
-template <bool kRoot>
-struct DeviationAndMean : LibraryKernel<DeviationAndMean<kRoot>, /*kWaits=*/false> {
-  using Meta = DeviationMeta<true>;
-  static constexpr auto kName = kRoot ? "std_mean" : "var_mean";
-  static constexpr auto kOutputs = 2;
-
   static void compute(const at::Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction,
                       bool keepdim, at::Tensor& out, at::Tensor& mean) {
     kRoot ? at::std_mean_out(out, mean, self, dim, correction, keepdim)
           : at::var_mean_out(out, mean, self, dim, correction, keepdim);
   }
-  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, at::OptionalIntArrayRef dim,
-                                                       const std::optional<at::Scalar>& correction, bool keepdim) {
-    return openreg::functional<DeviationAndMean>(self, dim, correction, keepdim);
+  // A tensor, or the tensor and its mean.
+  static auto functional(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                         const std::optional<at::Scalar>& correction, bool keepdim) {
+    return openreg::functional<Deviation>(self, dim, correction, keepdim);
   }
 };
 // LITERALINCLUDE END: reductions-deviation
@@ -118,10 +106,10 @@ struct Product : LibraryKernel<Product, /*kWaits=*/false> {
 // schema: aten::max(Tensor self) -> Tensor
 // schema: aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("std.correction", Deviation<true>::functional);
-  m.impl("var.correction", Deviation<false>::functional);
-  m.impl("std_mean.correction", DeviationAndMean<true>::functional);
-  m.impl("var_mean.correction", DeviationAndMean<false>::functional);
+  m.impl("std.correction", Deviation<true, false>::functional);
+  m.impl("var.correction", Deviation<false, false>::functional);
+  m.impl("std_mean.correction", Deviation<true, true>::functional);
+  m.impl("var_mean.correction", Deviation<false, true>::functional);
   m.impl("max", Extreme<true>::functional);
   m.impl("min", Extreme<false>::functional);
   m.impl("prod", Product::functional);

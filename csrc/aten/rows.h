@@ -28,7 +28,9 @@ class Rows {
   // Of a row: its elements, and the way from one to the next.
   int64_t count() const { return dimensions_[0].size; }
   int64_t stride(size_t operand) const { return dimensions_[0].strides[operand]; }
-  void advance(Addresses& at) const { advance(at, dimensions_[0]); }
+  void advance(Addresses& at, int64_t elements = 1) const {
+    for (size_t operand = 0; operand < N; ++operand) at[operand] += elements * stride(operand);
+  }
 
   // Calls row(addresses) for each row.
   template <class Row>
@@ -42,10 +44,6 @@ class Rows {
     Strides strides;
   };
 
-  static void advance(Addresses& at, const Dimension& dimension) {
-    for (size_t operand = 0; operand < N; ++operand) at[operand] += dimension.strides[operand];
-  }
-
   template <class Row>
   void visit(size_t dim, Addresses at, const Row& row) const {
     if (dim == 0) {
@@ -54,7 +52,7 @@ class Rows {
     }
     for (int64_t i = 0; i < dimensions_[dim].size; ++i) {
       visit(dim - 1, at, row);
-      advance(at, dimensions_[dim]);
+      for (size_t operand = 0; operand < N; ++operand) at[operand] += dimensions_[dim].strides[operand];
     }
   }
 

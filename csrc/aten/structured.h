@@ -73,6 +73,7 @@ class GivenOutputs final : public Outputs {
                 out.dtype(), " instead");
     TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
                 out.device(), " instead");
+    at::assert_no_internal_overlap(out);  // Resized, it may have none, and yet the caller has given another tensor.
     if (!at::native::resize_output(out, sizes)) {
       return;  // It had these sizes, and keeps its strides.
     }
@@ -102,6 +103,7 @@ class InPlaceOutput final : public Outputs {
                 " and output tensor device ", options.device(), " should match");
     TORCH_CHECK(sizes == self_.sizes(), "Bad in-place call: input tensor size ", self_.sizes(),
                 " and output tensor size ", sizes, " should match");
+    at::assert_no_internal_overlap(self_);
   }
   const at::Tensor& get(int64_t) const override { return self_; }
 
@@ -184,8 +186,8 @@ void check_one_device(const Arguments&... arguments) {
 // LITERALINCLUDE END: structured-device
 
 // LITERALINCLUDE START: structured-overlap
-// Raises what PyTorch raises where an output covers a part of an input, or itself. A TensorIterator does it in meta; of
-// the other operators some leave it to the kernel, where it is too late, or to the caller, who gets nonsense.
+// Raises what PyTorch raises where an output covers a part of an input. A TensorIterator does it in meta; of the other
+// operators some leave it to the kernel, where it is too late, or to the caller, who gets nonsense.
 template <class Op, class... Arguments>
 void check_overlap(const Outputs& outputs, const Arguments&... arguments) {
   if constexpr (!std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta>) {
@@ -194,7 +196,6 @@ void check_overlap(const Outputs& outputs, const Arguments&... arguments) {
       if (!output.defined()) {
         continue;  // a gradient that nobody asked for
       }
-      at::assert_no_internal_overlap(output);
       const auto check = [&output](const auto& argument) {
         if constexpr (std::is_same_v<decltype(argument), const at::Tensor&>) {
           at::assert_no_partial_overlap(output, argument);

@@ -20,7 +20,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
  private:
-  const char*& current_;
+  const char*& current_;  // the thread's: looked up once, since to look it up costs as much as a small call
   const char* previous_;
 };
 // LITERALINCLUDE END: memory-error-call

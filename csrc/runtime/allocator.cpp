@@ -33,7 +33,7 @@ BlockPool& block_pool() {
 }
 
 // LITERALINCLUDE START: allocator-settings
-// Read at every allocation: a program may change them while it runs.
+// Read whenever the pool splits a block or asks for a segment: a program may change them while it runs.
 PoolSettings settings() {
   TORCH_CHECK_NOT_IMPLEMENTED(!AcceleratorAllocatorConfig::use_expandable_segments() &&
                                   AcceleratorAllocatorConfig::garbage_collection_threshold() == 0,
@@ -47,9 +47,8 @@ PoolSettings settings() {
 // Requests of nearly one size share blocks. With roundup_power2_divisions:4, for example, sizes from 1 KiB to 2 KiB
 // become 1, 1.25, 1.5, 1.75 or 2 KiB.
 size_t round_up(size_t bytes) {
-  constexpr size_t kUnit = 512;
   const size_t divisions = AcceleratorAllocatorConfig::roundup_power2_divisions(bytes);
-  const size_t unit = divisions > 1 ? std::max(kUnit, std::bit_floor(bytes) / divisions) : kUnit;
+  const size_t unit = divisions > 1 ? std::max(BlockPool::kUnit, std::bit_floor(bytes) / divisions) : BlockPool::kUnit;
   TORCH_CHECK_WITH(OutOfMemoryError, bytes <= SIZE_MAX - unit, "openreg: ", bytes,
                    " bytes are more than any device can have");
   return (bytes + unit - 1) / unit * unit;
@@ -88,7 +87,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const size_t bytes = round_up(requested);
     void* pointer = nullptr;
     const orError_t error = block_pool().allocate(&pointer, device.index(), current_stream_handle(device.index()),
-                                                  bytes, requested, settings());
+                                                  bytes, requested, settings);
     if (error == orErrorMemoryAllocation) {
       static_cast<void>(orGetLastError());
       raise_out_of_memory(device, bytes, requested);

@@ -11,14 +11,12 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: pool-sizes
-constexpr size_t kUnit = 512;                         // every block is a multiple of it
-constexpr size_t kSmallLimit = size_t{1} << 20;       // up to here a block comes from a small segment
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kOwnSegmentFrom = size_t{10} << 20;  // from here a block gets a segment of its own
 constexpr size_t kOwnSegmentUnit = size_t{2} << 20;
 
 size_t segment_bytes(size_t bytes, const PoolSettings& settings) {
-  if (bytes <= kSmallLimit) return kSmallSegment;
+  if (bytes <= BlockPool::kSmallLimit) return kSmallSegment;
   if (bytes < std::min(kOwnSegmentFrom, settings.large_segment)) return settings.large_segment;
   return (bytes + kOwnSegmentUnit - 1) / kOwnSegmentUnit * kOwnSegmentUnit;
 }
@@ -56,7 +54,7 @@ bool BlockPool::ByStreamAndSize::operator()(const Block* a, const Block* b) cons
 
 // LITERALINCLUDE START: pool-allocate
 orError_t BlockPool::allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
-                              const PoolSettings& settings) {
+                              PoolSettings::Read settings) {
   Block wanted;
   wanted.bytes = bytes;
   wanted.requested = requested;
@@ -67,23 +65,24 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
     const std::lock_guard<std::mutex> lock(mutex_);
     PerDevice& owner = of(device);
     if (const orError_t error = collect_passed(owner)) return error;
-    if (Block* const block = take_free(owner, wanted, settings)) {
-      hand_out(owner, block, wanted, settings);
+    if (Block* const block = find_block(owner, wanted, settings)) {
+      hand_out(owner, block, wanted);
       *address = block->address;
       return orSuccess;
     }
   }
-  const size_t whole = segment_bytes(bytes, settings);
-  orError_t error = allocate_segment(wanted, whole, settings, address);
+  const PoolSettings now = settings();
+  const size_t whole = segment_bytes(bytes, now);
+  orError_t error = allocate_segment(wanted, whole, now, address);
   if (error != orErrorMemoryAllocation) return error;
   if (const orError_t failure = release_cached(device)) return failure;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++of(device).statistics.retries;
   }
-  error = allocate_segment(wanted, whole, settings, address);
+  error = allocate_segment(wanted, whole, now, address);
   // The segment is larger than the block, and the device may still have room for the block alone.
-  if (error == orErrorMemoryAllocation && bytes < whole) error = allocate_segment(wanted, bytes, settings, address);
+  if (error == orErrorMemoryAllocation && bytes < whole) error = allocate_segment(wanted, bytes, now, address);
   if (error == orErrorMemoryAllocation) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++of(device).statistics.out_of_memory;
@@ -93,6 +92,15 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
 // LITERALINCLUDE END: pool-allocate
 
 // LITERALINCLUDE START: pool-take-free
+Block* BlockPool::find_block(PerDevice& owner, const Block& wanted, PoolSettings::Read settings) {
+  if (Block* const block = take_unjoined(owner, wanted)) return block;
+  const PoolSettings now = settings();
+  Block* block = take_free(owner, wanted, now);
+  if (block == nullptr && join_all(owner)) block = take_free(owner, wanted, now);
+  if (block != nullptr) split_for(owner, block, wanted, now);
+  return block;
+}
+
 Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings) {
   FreeBlocks& blocks = owner.free_blocks(wanted.small);
   Block smallest = wanted;  // its address is null: it comes before all blocks of its size
@@ -108,12 +116,15 @@ Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSet
   return block;
 }
 
-void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings) {
+void BlockPool::split_for(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings) {
   const size_t rest = block->bytes - wanted.bytes;
   // A small rest of a large block is of no use to anybody: small requests look elsewhere.
   if (block->small ? rest >= kUnit : rest > kSmallLimit && block->bytes <= settings.max_split) {
     split(owner, block, wanted.bytes);
   }
+}
+
+void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted) {
   block->in_use = true;
   block->requested = wanted.requested;
   owner.statistics.handed_out(*block);
@@ -157,7 +168,8 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   segment->address = static_cast<char*>(pointer);
   segment->bytes = bytes;
   owner.statistics.segment_came(*segment);
-  hand_out(owner, segment, wanted, settings);
+  split_for(owner, segment, wanted, settings);
+  hand_out(owner, segment, wanted);
   *address = pointer;
   return orSuccess;
 }
@@ -181,7 +193,16 @@ BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
 
 void BlockPool::make_free(PerDevice& owner, Block* block) {
   owner.statistics.became_inactive(*block);
-  const auto is_free = [](const Block* other) { return other != nullptr && !other->in_use && other->unpassed == 0; };
+  if (block->small) {
+    block->next_unjoined = std::exchange(owner.unjoined.latest[block->bytes / kUnit], block);
+    ++owner.unjoined.count;
+  } else {
+    join(owner, block);
+  }
+}
+
+void BlockPool::join(PerDevice& owner, Block* block) {
+  const auto is_free = [](const Block* other) { return other != nullptr && other->listed; };
   const auto absorb_next = [this](Block* left) {
     Block* const right = left->next;
     left->bytes += right->bytes;
@@ -203,6 +224,7 @@ void BlockPool::make_free(PerDevice& owner, Block* block) {
 }
 
 void BlockPool::insert_free(PerDevice& owner, Block* block) {
+  block->listed = true;
   owner.free_blocks(block->small).insert(block);
   if (block->is_split()) owner.statistics.inactive_split_came(*block);
 }
@@ -210,9 +232,29 @@ void BlockPool::insert_free(PerDevice& owner, Block* block) {
 void BlockPool::remove_free(PerDevice& owner, FreeBlocks::iterator place) {
   Block* const block = *place;
   if (block->is_split()) owner.statistics.inactive_split_went(*block);
+  block->listed = false;
   owner.free_blocks(block->small).erase(place);
 }
 // LITERALINCLUDE END: pool-free
+
+// LITERALINCLUDE START: pool-unjoined
+Block* BlockPool::take_unjoined(PerDevice& owner, const Block& wanted) {
+  if (!wanted.small) return nullptr;
+  Block*& latest = owner.unjoined.latest[wanted.bytes / kUnit];
+  if (latest == nullptr || latest->stream != wanted.stream) return nullptr;
+  --owner.unjoined.count;
+  return std::exchange(latest, latest->next_unjoined);
+}
+
+bool BlockPool::join_all(PerDevice& owner) {
+  if (owner.unjoined.count == 0) return false;
+  const Unjoined unjoined = std::exchange(owner.unjoined, {});
+  for (Block* next : unjoined.latest) {
+    while (next != nullptr) join(owner, std::exchange(next, next->next_unjoined));
+  }
+  return true;
+}
+// LITERALINCLUDE END: pool-unjoined
 
 // LITERALINCLUDE START: pool-record-stream
 namespace {
@@ -299,6 +341,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(device);
   if (const orError_t error = collect_passed(owner)) return error;
+  join_all(owner);
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       const auto place = next++;

@@ -4,12 +4,17 @@
 // two.
 //
 // A segment is what the driver gave; a block is a part of one. Blocks of a segment that are free and neighbours are
-// joined. A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later
-// work runs after everything queued so far. It is free for no other stream, since nothing orders the two.
+// joined: large ones at once, small ones not before a request finds no block. Until then a small block waits as it is
+// for a request of its own size, and most come soon, since programs allocate the same sizes again and again.
+//
+// A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later work runs
+// after everything queued so far. It is free for no other stream, since nothing orders the two.
 //
 // Thread: any. One lock guards all of it, and is never held while the driver allocates, frees or waits.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -33,6 +38,8 @@ struct Block {
   Block* previous = nullptr;  // the neighbours in the segment
   Block* next = nullptr;
   bool in_use = false;
+  bool listed = false;                // in the set of free blocks: it can be split, and joined
+  Block* next_unjoined = nullptr;     // behind it in the list of freed blocks of its size
   size_t unpassed = 0;                // events that still stand between a freed block and its next use
   std::vector<orStream_t> used_by{};  // other streams that were recorded, each once
 
@@ -82,17 +89,23 @@ struct PoolSettings {
   size_t large_segment = size_t{20} << 20;
   size_t max_split = SIZE_MAX;                           // larger blocks are not split
   size_t max_non_split_rounding = size_t{20} << 20;      // and not given for much smaller requests
+
+  using Read = PoolSettings (*)();
 };
 
 class BlockPool {
  public:
 // LITERALINCLUDE START: pool-interface
+  static constexpr size_t kUnit = 512;                    // every block is a multiple of it
+  static constexpr size_t kSmallLimit = size_t{1} << 20;  // up to here a block comes from a segment for small ones
+
   explicit BlockPool(int devices) : devices_(static_cast<size_t>(devices)) {}
 
-  // A block of at least `bytes` bytes, which the caller has rounded, for the stream of the device.
+  // A block of at least `bytes` bytes, which the caller has rounded, for the stream of the device. The settings are
+  // read when there is no block of just this size.
   // Returns: orErrorMemoryAllocation when there is none after the cache was emptied; the driver's other errors.
   orError_t allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
-                     const PoolSettings& settings);
+                     PoolSettings::Read settings);
 
   struct Freed {
     bool found = false;  // else the address is not one that was handed out, or was freed before
@@ -113,12 +126,12 @@ class BlockPool {
   void set_limit(int device, size_t bytes);
   size_t limit(int device) const;
 
-  PoolStatistics statistics(int device) const;
+  // Both join what is free first, and so show what a request of any size would find.
+  PoolStatistics statistics(int device);
+  std::vector<Block> snapshot(int device);  // copies of all blocks, by address: neighbours follow each other
+
   void reset_peaks(int device);
   void reset_sums(int device);
-
-  // Copies of all blocks of a device, by address: neighbours follow each other.
-  std::vector<Block> snapshot(int device) const;
 // LITERALINCLUDE END: pool-interface
 
  private:
@@ -129,6 +142,12 @@ class BlockPool {
   };
   using FreeBlocks = std::set<Block*, ByStreamAndSize>;
 
+  // Freed small blocks as they are, by bytes / kUnit: the latest of each size, from which the others hang.
+  struct Unjoined {
+    std::array<Block*, kSmallLimit / kUnit + 1> latest{};
+    size_t count = 0;
+  };
+
   struct Pending {
     orEvent_t event;
     Block* block;
@@ -137,6 +156,7 @@ class BlockPool {
   struct PerDevice {
     FreeBlocks small;
     FreeBlocks large;
+    Unjoined unjoined;
     std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; none is empty
     size_t limit = SIZE_MAX;
     size_t being_allocated = 0;  // bytes that the driver was asked for and has not given yet
@@ -146,10 +166,15 @@ class BlockPool {
   };
 
   // These require that mutex_ is held.
+  Block* find_block(PerDevice& owner, const Block& wanted, PoolSettings::Read settings);
+  Block* take_unjoined(PerDevice& owner, const Block& wanted);
   Block* take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings);
-  void hand_out(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings);
+  void split_for(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings);
   void split(PerDevice& owner, Block* block, size_t bytes);
+  void hand_out(PerDevice& owner, Block* block, const Block& wanted);
   void make_free(PerDevice& owner, Block* block);
+  bool join_all(PerDevice& owner);  // false when there was nothing to join
+  void join(PerDevice& owner, Block* block);
   void insert_free(PerDevice& owner, Block* block);
   void remove_free(PerDevice& owner, FreeBlocks::iterator place);
   orError_t record_pending(PerDevice& owner, Block* block);

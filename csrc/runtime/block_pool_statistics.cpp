@@ -99,9 +99,10 @@ void for_each_figure(PoolStatistics& statistics, Change change_figure) {
 
 }  // namespace
 
-PoolStatistics BlockPool::statistics(int device) const {
+PoolStatistics BlockPool::statistics(int device) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return devices_[static_cast<size_t>(device)].statistics;
+  join_all(of(device));
+  return of(device).statistics;
 }
 
 void BlockPool::reset_peaks(int device) {
@@ -118,8 +119,9 @@ void BlockPool::reset_sums(int device) {
 }
 
 // LITERALINCLUDE START: pool-snapshot
-std::vector<Block> BlockPool::snapshot(int device) const {
+std::vector<Block> BlockPool::snapshot(int device) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  join_all(of(device));
   std::vector<Block> copies;
   for (const auto& [address, block] : blocks_) {
     if (block.device == device) copies.push_back(block);

@@ -12,8 +12,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 # A composite kernel, which all devices but the CPU use, calls narrow, and that one refuses in words of its own.
-# Of index_select one output that overlaps itself is not refused on the device: a known gap, not a difference of words.
-OTHER_WORDS = {"narrow_copy": 2, "index_select": 1}
+OTHER_WORDS = {"narrow_copy": 2}
 
 
 def refusal(entry: Any, sample: Any) -> tuple[str, str] | None:

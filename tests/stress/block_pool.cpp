@@ -93,7 +93,7 @@ bool allocate(Shared& shared, Random& random, Tensor* tensor) {
   tensor->pattern = static_cast<unsigned char>(pick(random, 1, 255));
   const size_t rounded = (tensor->bytes + 511) / 512 * 512;
   const orError_t error = shared.pool.allocate(&tensor->address, tensor->device, tensor->stream, rounded, tensor->bytes,
-                                               openreg::PoolSettings{});
+                                               [] { return openreg::PoolSettings{}; });
   if (error == orErrorMemoryAllocation) {
     ++g_refused;
     return false;
