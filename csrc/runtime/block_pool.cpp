@@ -194,7 +194,7 @@ BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
 void BlockPool::make_free(PerDevice& owner, Block* block) {
   owner.statistics.became_inactive(*block);
   if (block->small) {
-    block->next_unjoined = std::exchange(owner.unjoined.latest[block->bytes / kUnit], block);
+    block->next_unjoined = std::exchange(owner.unjoined.list_of(*block), block);
     ++owner.unjoined.count;
   } else {
     join(owner, block);
@@ -238,10 +238,16 @@ void BlockPool::remove_free(PerDevice& owner, FreeBlocks::iterator place) {
 // LITERALINCLUDE END: pool-free
 
 // LITERALINCLUDE START: pool-unjoined
+Block*& BlockPool::Unjoined::list_of(const Block& block) {
+  // The multiplier spreads handles, which differ in few bits, over all lists.
+  const uint64_t of_stream = reinterpret_cast<uintptr_t>(block.stream) * 0x9e3779b97f4a7c15 >> 32;
+  return latest[(of_stream + block.bytes / kUnit) % latest.size()];
+}
+
 Block* BlockPool::take_unjoined(PerDevice& owner, const Block& wanted) {
   if (!wanted.small) return nullptr;
-  Block*& latest = owner.unjoined.latest[wanted.bytes / kUnit];
-  if (latest == nullptr || latest->stream != wanted.stream) return nullptr;
+  Block*& latest = owner.unjoined.list_of(wanted);
+  if (latest == nullptr || latest->stream != wanted.stream || latest->bytes != wanted.bytes) return nullptr;
   --owner.unjoined.count;
   return std::exchange(latest, latest->next_unjoined);
 }

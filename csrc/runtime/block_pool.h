@@ -39,7 +39,7 @@ struct Block {
   Block* next = nullptr;
   bool in_use = false;
   bool listed = false;                // in the set of free blocks: it can be split, and joined
-  Block* next_unjoined = nullptr;     // behind it in the list of freed blocks of its size
+  Block* next_unjoined = nullptr;     // behind it in its list of unjoined blocks
   size_t unpassed = 0;                // events that still stand between a freed block and its next use
   std::vector<orStream_t> used_by{};  // other streams that were recorded, each once
 
@@ -142,10 +142,13 @@ class BlockPool {
   };
   using FreeBlocks = std::set<Block*, ByStreamAndSize>;
 
-  // Freed small blocks as they are, by bytes / kUnit: the latest of each size, from which the others hang.
+  // Freed small blocks as they are, in lists by stream and size: the latest of each, from which the others hang. There
+  // are lists enough for the sizes that a program uses at a time. Two that share one only lose time.
   struct Unjoined {
-    std::array<Block*, kSmallLimit / kUnit + 1> latest{};
+    std::array<Block*, 1024> latest{};
     size_t count = 0;
+
+    Block*& list_of(const Block& block);
   };
 
   struct Pending {
@@ -190,7 +193,7 @@ class BlockPool {
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
-// LITERALINCLUDE END: pool-records
+  // LITERALINCLUDE END: pool-records
 };
 
 }  // namespace openreg

@@ -55,6 +55,25 @@ def test_operands_of_two_dtypes(dtype: torch.dtype, other: torch.dtype) -> None:
     check(lambda a, b: torch.mul(a, b, out=torch.zeros(0, dtype=torch.complex128, device=a.device)), x, y)
 
 
+@pytest.mark.parametrize("other", [torch.bool, *INTEGERS, *FLOATS, *COMPLEX], ids=str)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.float64, torch.complex64], ids=str)
+def test_rows_of_two_dtypes(dtype: torch.dtype, other: torch.dtype) -> None:
+    x, y = values((3, 700), torch.float32).abs().to(dtype), values((3, 700), torch.float32).abs().to(other)
+    check(torch.add, x, y)
+    check(lambda a, b: a.T[::2] + b.T[1::2], x, y)
+    check(lambda a, b: a[:, :1] + b, x, y)
+    check(lambda a, b: a + b[0].expand_as(a), x, y)
+    if torch.can_cast(other, dtype):
+        check(lambda a, b: a.clone()[:, ::3].add_(b[:, :234]), x, y)
+        check(lambda a, b: a.clone().add_(b), x, y)
+        check(lambda a, b: torch.add(b, b, out=torch.zeros(3, 1400, dtype=a.dtype, device=a.device)[:, ::2]), x, y)
+
+
+def test_a_byte_that_is_no_flag() -> None:
+    flags = torch.tensor([0, 1, 2, 255] * 100, dtype=torch.uint8).view(torch.bool)
+    check(lambda t: t + torch.zeros_like(t, dtype=torch.int32), flags)
+
+
 @pytest.mark.parametrize("number", [2.1, 1e-4, -7.77])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_a_number_keeps_its_digits(dtype: torch.dtype, number: float) -> None:

@@ -72,6 +72,52 @@ def test_a_segment_is_split_and_joined_again() -> None:
     assert {s["address"] for s in segments()} == in_use
 
 
+def bytes_of(size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, device="openreg")
+
+
+def test_a_small_block_waits_for_its_size_and_is_joined_when_nothing_else_fits() -> None:
+    with torch.Stream("openreg"):  # a new one, without free blocks of its own
+        blocks = [bytes_of(512) for _ in range(4)]
+        left, right = blocks[0].data_ptr(), blocks[1].data_ptr()
+        del blocks[0], blocks[0]
+        first, second = bytes_of(512), bytes_of(512)
+        assert (first.data_ptr(), second.data_ptr()) == (right, left)
+        del first, second
+        both = bytes_of(1024)
+        assert both.data_ptr() not in (left, right)
+        del both
+        rest = bytes_of(MIB), bytes_of(MIB - 2048)
+        both = bytes_of(1024)
+        assert both.data_ptr() == left
+        del both, rest
+
+
+def test_sizes_that_change_share_one_segment() -> None:
+    with torch.Stream("openreg"):
+        reserved = torch.accelerator.memory_reserved()
+        for size in [*range(512, MIB + 1, 512 * 33), *range(MIB, 0, -512 * 37)]:
+            address = bytes_of(size).data_ptr()
+            again, other = bytes_of(size), bytes_of(512)
+            assert again.data_ptr() == address != other.data_ptr()
+            del again, other
+        assert torch.accelerator.memory_reserved() - reserved == 2 * MIB
+
+
+def test_a_small_block_waits_for_its_own_stream() -> None:
+    streams = torch.Stream("openreg"), torch.Stream("openreg")
+    addresses: list[set[int]] = [set(), set()]
+    for _ in range(5):
+        blocks = []
+        for stream, seen in zip(streams, addresses, strict=True):
+            with stream:
+                blocks += [bytes_of(700), bytes_of(700)]
+                seen |= {block.data_ptr() for block in blocks[-2:]}
+        del blocks
+    assert addresses[0].isdisjoint(addresses[1])
+    assert [len(seen) for seen in addresses] == [2, 2]
+
+
 def test_a_segment_in_use_survives_empty_cache() -> None:
     x = torch.full((3 * MIB,), 7, dtype=torch.uint8, device="openreg")
     reserved = torch.accelerator.memory_reserved()
