@@ -60,7 +60,7 @@ def test_an_index_is_checked_like_the_cpus() -> None:
     with pytest.raises(RuntimeError, match="unsupported operation"):
         torch.index_select(x, 0, torch.tensor([0, 1], device="openreg"), out=x)
     for size in (x.shape, (7, 7)):  # also where it would be resized
-        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers"):
             torch.index_select(x, 0, torch.tensor([0, 1], device="openreg"), out=x.new_zeros(()).expand(size))
     assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 

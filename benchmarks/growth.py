@@ -1,0 +1,156 @@
+"""What a training step asks of the device, and how the cost of a call grows with tensors, streams and threads.
+
+Run it with `make bench`, or alone: `python benchmarks/growth.py`. It writes benchmarks/results/growth.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from _turns import Call, low, microseconds, write  # type: ignore[import-not-found]  # beside this script
+from operators import training_step  # type: ignore[import-not-found]  # beside this script
+from torch.utils._python_dispatch import TorchDispatchMode
+
+HERE = Path(__file__).parent
+CALLS = 2000  # of each thread
+ROUNDS = 15
+
+
+class Dispatches(TorchDispatchMode):
+    """Counts the operators that reach the backend, those it leaves to PyTorch's composite kernels taken apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Counts a call."""
+        self.seen[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def count_step() -> None:
+    """Prints what one step of training asks for; needs the counters of _driver_calls.cpp."""
+    counters = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    with torch.autograd.set_multithreading_enabled(False):
+        step = training_step("openreg")
+        step()  # the optimizer makes its state
+        torch.openreg.reset_fallback_stats()
+        before = counters.launches(), counters.copies()
+        step()
+        launches, copies = counters.launches() - before[0], counters.copies() - before[1]
+        fallbacks = sum(torch.openreg.fallback_stats().values())
+        with Dispatches() as dispatches:
+            step()
+    counts = {"dispatches": dispatches.seen.total(), "launches": launches, "copies": copies, "fallbacks": fallbacks}
+    print(json.dumps(counts))
+
+
+def counted_step() -> dict[str, int]:
+    """The counts of count_step, from a process that has the counters."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "driver_calls.so"
+        options = ["-std=c++20", "-O1", "-fPIC", "-shared", f"-I{HERE.parent / 'csrc' / 'driver'}"]
+        command = [*shlex.split(os.environ.get("CXX", "c++")), *options, str(HERE / "_driver_calls.cpp")]
+        subprocess.run([*command, "-o", str(library)], check=True)
+        environment = {**os.environ, "LD_PRELOAD": str(library)}
+        script = [sys.executable, __file__, "--count-step"]
+        ran = subprocess.run(script, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    counts: dict[str, int] = json.loads(ran.stdout)
+    return counts
+
+
+def add(device: str) -> Call:
+    """`x + x` of 16 elements."""
+    x = torch.randn(16).to(device)
+    return lambda: x + x
+
+
+def with_tensors(count: int) -> list[float]:
+    """Microseconds of the call on both sides while other tensors are alive, and as many free places between them."""
+    held = []
+    for device in ("cpu", "openreg"):
+        tensors = [torch.empty(100 + i % 1000, device=device) for i in range(2 * count)]
+        held.append(tensors[::2])
+        del tensors
+    return microseconds((add("cpu"), add("openreg")))  # type: ignore[no-any-return]
+
+
+def with_streams(count: int) -> list[float]:
+    """Microseconds of a call that goes to one stream after another, beside the same switches without the call."""
+    streams = [torch.Stream("openreg") for _ in range(count)]
+    on_device, on_cpu = add("openreg"), add("cpu")
+
+    def switching(call: Call) -> Call:
+        def all_streams() -> None:
+            for stream in streams:
+                with stream:
+                    call()
+
+        return all_streams
+
+    return [each / count for each in microseconds((switching(on_cpu), switching(on_device)))]
+
+
+def with_threads(count: int) -> list[float]:
+    """Microseconds of a call, all threads together, on both sides."""
+
+    def seconds(call: Call) -> float:
+        def work() -> None:
+            for _ in range(CALLS):
+                call()
+
+        threads = [threading.Thread(target=work) for _ in range(count)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        torch.accelerator.synchronize()
+        return (time.perf_counter() - start) / (CALLS * count)
+
+    both = add("cpu"), add("openreg")
+    rounds = [[seconds(call) for call in both] for _ in range(ROUNDS)]
+    return [low(times) * 1e6 for times in zip(*rounds, strict=True)]
+
+
+def growth(measure: Callable[[int], list[float]], counts: list[int], what: str) -> str:
+    """A table of one measurement."""
+    lines = [f"| {what} | CPU, us | device, us | ratio |", "| ---: | ---: | ---: | ---: |"]
+    for count in counts:
+        on_cpu, on_device = measure(count)
+        print(f"{what}: {count}: {on_device / on_cpu:.2f}", flush=True)
+        lines.append(f"| {count} | {on_cpu:.2f} | {on_device:.2f} | {on_device / on_cpu:.2f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measures, prints and writes the tables."""
+    torch.set_num_threads(1)
+    rows = [f"| {name} | {count} |" for name, count in counted_step().items()]
+    step = ["| of one training step | |", "| --- | ---: |", *rows]
+    tables = [
+        "\n".join(step),
+        growth(with_tensors, [0, 1000, 10_000, 100_000], "tensors alive"),
+        growth(with_streams, [1, 4, 16, 32], "streams"),
+        growth(with_threads, [1, 2, 4, 8], "threads"),
+    ]
+    file = write(__file__, "\n\n".join(tables))
+    print(f"benchmarks/growth.py: {len(tables)} tables in {file}")
+
+
+if __name__ == "__main__":
+    count_step() if "--count-step" in sys.argv else main()
