@@ -20,6 +20,7 @@ class HostKernel(ctypes.Structure):
         ("destroy", ctypes.c_void_p),
         ("closure", ctypes.c_void_p),
         ("work_bytes", ctypes.c_size_t),
+        ("keep", ctypes.c_void_p),
     ]
 
 

@@ -23,6 +23,7 @@ class HostKernel(ctypes.Structure):
         ("destroy", DESTROY),
         ("closure", ctypes.c_void_p),
         ("work_bytes", ctypes.c_size_t),
+        ("keep", ctypes.c_void_p),
     ]
 
 

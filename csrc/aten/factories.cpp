@@ -54,13 +54,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }  // namespace
 
 at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  const c10::OptionalDeviceGuard guard(unless_current(options.device()));
   return at::detail::empty_generic(sizes, &allocator(), kKeys, c10::typeMetaToScalarType(options.dtype()),
                                    options.memory_format_opt());
 }
 
 at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
-  const c10::OptionalDeviceGuard guard(unless_current(options.device()));
   return at::detail::empty_strided_generic(sizes, strides, &allocator(), kKeys,
                                            c10::typeMetaToScalarType(options.dtype()));
 }

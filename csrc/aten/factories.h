@@ -6,7 +6,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: factories-for-kernels
-// Allocate on the device that the options name, which has an index. Without a memory format the tensor is contiguous.
+// Requires: the device of the options is the current one. Without a memory format the tensor is contiguous.
 at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
 at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
 // LITERALINCLUDE END: factories-for-kernels

@@ -32,6 +32,7 @@ FILE = """\
 
 #include "aten/host_library.h"
 #include "aten/host_loop.h"
+#include "aten/matrix_product.h"
 #include "aten/structured.h"
 
 namespace openreg {{
@@ -59,6 +60,7 @@ class Operator:
     waits: bool = False
     meta: str = ""  # the class with PyTorch's meta function, where there is one
     stub: bool = False  # whether the class has the rest too, which ends in a stub
+    kernel: str = "LibraryKernel"  # the template that is its kernel, where there is no stub
 
     @property
     def first(self) -> NativeFunction:
@@ -113,7 +115,12 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: s
         functions["in_place"] = group.inplace
     if family.get("through") == "stubs":
         return Operator(functions, meta=f"at::native::structured_{kernel}", stub=True)
-    return Operator(functions, bool(family.get("waits")), f"at::meta::structured_{meta.name(group)}")
+    return Operator(
+        functions,
+        bool(family.get("waits")),
+        f"at::meta::structured_{meta.name(group)}",
+        kernel=str(family.get("kernel", Operator.kernel)),
+    )
 
 
 def shared_kernel(parsed: ParsedYaml, function: NativeFunction | NativeFunctionsGroup) -> str:
@@ -179,7 +186,7 @@ def definition(operator: Operator) -> str:
     if one_device:
         names = ", ".join(f'"{argument.name}"' for argument in signature(operator.first).arguments())
         constants.append(f"kOnOneDevice = std::array{{{names}}}")
-    base = "" if operator.stub else f" : LibraryKernel<{operator.name}, {literal(operator.waits)}>"
+    base = "" if operator.stub else f" : {operator.kernel}<{operator.name}, {literal(operator.waits)}>"
     lines = [f"struct {operator.name}{base} {{"]
     lines += [f"  using Meta = {operator.meta};"] if operator.meta else []
     lines += [f"  static constexpr auto {constant};" for constant in constants]

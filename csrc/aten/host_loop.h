@@ -191,7 +191,7 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
     HostIterator(iter).rehearse(loop);
     known.add(kind);
   }
-  launch_new<HostLoopCall<Loop>>(name, iter.device(0).index(), bytes, iter, loop);
+  launch(name, iter.device(0).index(), bytes, HostLoopCall<Loop>(iter, loop));
 }
 // LITERALINCLUDE END: host-loop-launch
 

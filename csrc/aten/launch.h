@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -29,11 +30,12 @@ T* host_alias(T* device_pointer, size_t bytes) {
 // LITERALINCLUDE END: launch-host-alias
 
 // LITERALINCLUDE START: launch-closure
-// Queues a new Closure(parts...) on the device's stream, to be called there, and returns. A closure holds addresses and
-// numbers, no tensors of the caller: the last reference to one may need Python to die, and the thread that runs kernels
-// has none. The memory stays valid, since the allocator reuses it in stream order.
-template <class Closure, class... Parts>
-void launch_new(const char* name, c10::DeviceIndex device, size_t work_bytes, Parts&&... parts) {
+// Queues a closure on the device's stream, to be called there, and returns. It holds addresses and numbers, no tensors
+// of the caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The
+// memory stays valid, since the allocator reuses it in stream order.
+template <class Closure>
+  requires(!std::is_reference_v<Closure>)
+void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure) {
   const auto run = [](void* closure, char* message, size_t message_bytes) noexcept {
     try {
       (*static_cast<Closure*>(closure))();
@@ -45,15 +47,13 @@ void launch_new(const char* name, c10::DeviceIndex device, size_t work_bytes, Pa
     }
     return 1;
   };
+  // A kernel that runs at once finds the closure where it is. Only one that is queued has it moved.
+  const auto keep = [](void* closure) noexcept -> void* {
+    return new (std::nothrow) Closure(std::move(*static_cast<Closure*>(closure)));
+  };
   const auto destroy = [](void* closure) { delete static_cast<Closure*>(closure); };
-  const orHostKernel kernel{name, run, destroy, new Closure(std::forward<Parts>(parts)...), work_bytes};
+  const orHostKernel kernel{name, run, destroy, &closure, work_bytes, keep};
   check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
-}
-
-// The same for a closure that is there already.
-template <class Body>
-void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Body&& body) {
-  launch_new<std::decay_t<Body>>(name, device, work_bytes, std::forward<Body>(body));
 }
 // LITERALINCLUDE END: launch-closure
 

@@ -143,8 +143,10 @@ orError_t orGetDeviceCount(int* count) {
 
 // LITERALINCLUDE START: memory-devices-current
 orError_t orGetDevice(int* device) {
-  const Call call("orGetDevice");
-  if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
+  if (device == nullptr) {
+    const Call call("orGetDevice");
+    return fail(orErrorInvalidValue, "device is null");
+  }
   *device = t_device;
   return orSuccess;
 }

@@ -5,7 +5,6 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
-#include <utility>
 
 namespace openreg::driver {
 namespace {
@@ -64,9 +63,7 @@ thread_local ThreadErrors t_errors;
 }  // namespace
 
 // LITERALINCLUDE START: memory-error-fail
-Call::Call(const char* function) noexcept : current_(t_errors.function), previous_(std::exchange(current_, function)) {}
-
-Call::~Call() { current_ = previous_; }
+const char*& current_function() noexcept { return t_errors.function; }
 
 orError_t fail(orError_t error, const char* format, ...) noexcept {
   ThreadErrors& errors = t_errors;

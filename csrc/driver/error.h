@@ -4,23 +4,29 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "openreg.h"
 
 namespace openreg::driver {
 
 // LITERALINCLUDE START: memory-error-call
+// The name of the function that the thread is in. The address is the same whenever the thread asks, so that the
+// compiler asks once: to look up what belongs to a thread costs as much as a small call.
+[[gnu::const]] const char*& current_function() noexcept;
+
 // Names the function that the thread is in, for the texts of `fail`. One stands at the top of every function of the
 // interface. They nest, because a kernel that runs on the calling thread may call the driver again.
 class Call {
  public:
-  explicit Call(const char* function) noexcept;
-  ~Call();
+  explicit Call(const char* function) noexcept
+      : current_(current_function()), previous_(std::exchange(current_, function)) {}
+  ~Call() { current_ = previous_; }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
  private:
-  const char*& current_;  // the thread's: looked up once, since to look it up costs as much as a small call
+  const char*& current_;
   const char* previous_;
 };
 // LITERALINCLUDE END: memory-error-call

@@ -14,6 +14,7 @@ struct HostKernelWork {
   int (*function)(void* closure, char* message, size_t message_bytes);
   void (*destroy)(void* closure);
   void* closure;
+  void* (*copy)(void* closure);  // null when the driver owns the closure
   const char* name;
 
   void run(Device& device) {
@@ -24,7 +25,15 @@ struct HostKernelWork {
     fail_kernel(device, name, message[0] != '\0' ? message : ("it returned " + std::to_string(result)).c_str());
   }
   void release() {
-    if (destroy != nullptr) destroy(closure);
+    if (copy == nullptr && destroy != nullptr) destroy(closure);
+  }
+  bool keep() {
+    if (copy == nullptr) return true;
+    void* const kept = copy(closure);
+    if (kept == nullptr) return false;
+    closure = kept;
+    copy = nullptr;
+    return true;
   }
 };
 
@@ -42,7 +51,7 @@ orError_t find_target(const HostKernelWork& work, orStream_t stream, StreamRef* 
 orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream) {
   const Call call("orLaunchHostKernel");
   if (kernel == nullptr) return fail(orErrorInvalidValue, "kernel is null");
-  HostKernelWork work{kernel->run, kernel->destroy, kernel->closure, kernel->name};
+  HostKernelWork work{kernel->run, kernel->destroy, kernel->closure, kernel->keep, kernel->name};
   StreamRef ref;
   if (const orError_t error = find_target(work, stream, &ref)) {
     work.release();

@@ -20,8 +20,9 @@ constexpr const char* kSleepName = "sleep";
 constexpr uint32_t kSleepIndex = 0;
 
 // Sleeps in short pieces, so that a reset or the end of the process need not wait for the rest.
+constexpr auto kPiece = std::chrono::milliseconds(1);
+
 void sleep_until(Device& device, Clock::time_point end) {
-  constexpr auto kPiece = std::chrono::milliseconds(1);
   for (auto now = Clock::now(); now < end && !device.stopping(); now = Clock::now()) {
     std::this_thread::sleep_for(std::min<Clock::duration>(end - now, kPiece));
   }
@@ -43,7 +44,9 @@ struct SleepWork {
 }  // namespace
 
 // LITERALINCLUDE START: kernel-hang-and-fail
-void hang(Device& device) { sleep_until(device, Clock::time_point::max()); }
+void hang(Device& device, uint64_t resets) {
+  while (!device.stopping() && device.failure.resets() == resets) std::this_thread::sleep_for(kPiece);
+}
 
 void fail_kernel(Device& device, const char* name, const char* message) {
   device.failure.store("kernel '" + std::string(name) + "' failed on openreg:" + std::to_string(device.index) + ": " +

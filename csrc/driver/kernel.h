@@ -10,8 +10,8 @@
 
 namespace openreg::driver {
 
-// Keeps the calling thread busy until the device stops it.
-void hang(Device& device);
+// Keeps the calling thread busy until the device stops it, or was reset since it had had so many resets.
+void hang(Device& device, uint64_t resets);
 // Stores that the kernel has failed.
 void fail_kernel(Device& device, const char* name, const char* message);
 
@@ -23,15 +23,26 @@ struct Failing {
 
   void run(Device& device) { fail_kernel(device, work.name, "injected fault"); }
   void release() { work.release(); }
+  bool keep()
+    requires requires { work.keep(); }
+  {
+    return work.keep();
+  }
 };
 
-// The same for a kernel that never finishes.
+// The same for a kernel that never finishes: only a reset ends it.
 template <class Work>
 struct Hanging {
   Work work;
+  uint64_t resets;
 
-  void run(Device& device) { hang(device); }
+  void run(Device& device) { hang(device, resets); }
   void release() { work.release(); }
+  bool keep()
+    requires requires { work.keep(); }
+  {
+    return work.keep();
+  }
 };
 
 // Launches the kernel on the stream. Takes the work in every case, and releases it when it fails.
@@ -42,11 +53,12 @@ orError_t launch(const StreamRef& ref, Work work, Placement placement) {
     work.release();
     return error;
   }
+  const uint64_t resets = device.failure.resets();  // before the faults are asked: a reset clears them
   uint64_t sequence = 0;
   orError_t error = orSuccess;
   if (device.faults.take(orFaultHang)) {
     const Placement hanging = placement == Placement::kCallerIfIdle ? Placement::kQueue : placement;
-    error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work}), hanging, &sequence);
+    error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work, resets}), hanging, &sequence);
   } else if (device.faults.take(orFaultKernel)) {
     error = ref.stream->submit(ref.generation, Task(Failing<Work>{work}), placement, &sequence);
   } else {

@@ -18,12 +18,17 @@ namespace {
 // LITERALINCLUDE START: stream-inside-kernel
 thread_local bool t_inside_kernel = false;
 
+[[gnu::const, gnu::noinline]] bool& inside_kernel_flag() noexcept { return t_inside_kernel; }
+
 class InsideKernel {
  public:
-  InsideKernel() noexcept { t_inside_kernel = true; }
-  ~InsideKernel() { t_inside_kernel = false; }
+  InsideKernel() noexcept { flag_ = true; }
+  ~InsideKernel() { flag_ = false; }
   InsideKernel(const InsideKernel&) = delete;
   InsideKernel& operator=(const InsideKernel&) = delete;
+
+ private:
+  bool& flag_ = inside_kernel_flag();  // looked up once, as in Call
 };
 // LITERALINCLUDE END: stream-inside-kernel
 
@@ -51,6 +56,11 @@ class SignalsBlocked {
 void release(Task& task) {
   const InsideKernel inside;
   task.release();
+}
+
+bool keep(Task& task) {
+  const InsideKernel inside;
+  return task.keep();
 }
 
 // Releases a task when it goes out of scope, unless somebody else has taken that over.
@@ -110,6 +120,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   if (!served_ && !start_worker()) return unserved();
   if (*sequence >= kSlots) wait(*sequence + 1 - kSlots);  // the ring is full: wait for the slot
   if (process_is_ending()) return orSuccess;
+  if (!keep(task)) return unserved();
   ring_[*sequence % kSlots] = task;
   pending.keep();
   queued_.advance(++*sequence);

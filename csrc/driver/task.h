@@ -13,6 +13,8 @@ class Device;
 // Wraps a `Work`: a trivially copyable struct with
 //   void run(Device&)   does the work, on the device of the stream; left out when the device drops its work
 //   void release()      frees what the work owns; called once, after run or instead of it
+//   bool keep()         where there is one: called before the work is queued, to take over what its caller will end;
+//                       false when the host has no memory
 class Task {
  public:
   template <class Work>
@@ -25,16 +27,25 @@ class Task {
 
   void run(Device& device) { functions_->run(payload_, device); }
   void release() { functions_->release(payload_); }
+  [[nodiscard]] bool keep() { return functions_->keep(payload_); }
 
  private:
   struct Functions {
     void (*run)(void* work, Device& device);
     void (*release)(void* work);
+    bool (*keep)(void* work);
   };
   template <class Work>
   static constexpr Functions kFunctions = {
       [](void* work, Device& device) { static_cast<Work*>(work)->run(device); },
       [](void* work) { static_cast<Work*>(work)->release(); },
+      [](void* work) {
+        if constexpr (requires(Work& own) { own.keep(); }) {
+          return static_cast<Work*>(work)->keep();
+        } else {
+          return true;
+        }
+      },
   };
 
   const Functions* functions_ = nullptr;

@@ -5,6 +5,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/Dispatch_v2.h>
 
+#include <new>
 #include <string>
 
 #include "driver/openreg.h"
@@ -51,11 +52,13 @@ void launch(RmsNormRows<T> work, int32_t device) {
     rows.run(0, rows.rows);
     return 0;
   };
+  const auto keep = [](void* closure) noexcept -> void* {
+    return new (std::nothrow) RmsNormRows<T>(*static_cast<RmsNormRows<T>*>(closure));
+  };
   const auto destroy = [](void* closure) { delete static_cast<RmsNormRows<T>*>(closure); };
   const torch::stable::accelerator::Stream stream = torch::stable::accelerator::getCurrentStream(device);
   auto* const handle = static_cast<orStream_t>(stream.nativeHandle());
-  const orHostKernel kernel{"rms_norm", run, destroy, new RmsNormRows<T>(work),
-                            2 * static_cast<size_t>(count) * sizeof(T)};
+  const orHostKernel kernel{"rms_norm", run, destroy, &work, 2 * static_cast<size_t>(count) * sizeof(T), keep};
   check(orLaunchHostKernel(&kernel, handle));
 }
 // LITERALINCLUDE END: stable-launch

@@ -101,6 +101,7 @@ class PointerAttributes(ctypes.Structure):
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+KEEP = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 class HostKernel(ctypes.Structure):
@@ -112,6 +113,7 @@ class HostKernel(ctypes.Structure):
         ("destroy", DESTROY),
         ("closure", ctypes.c_void_p),
         ("work_bytes", ctypes.c_size_t),
+        ("keep", KEEP),
     ]
 
 

@@ -40,6 +40,45 @@ def test_where_a_kernel_runs(run_driver: RunDriver, mode: str, places: str) -> N
     assert ran.stdout.strip() == places, ran.stderr
 
 
+KEPT = """
+calls = []
+callbacks = (
+    driver.RUN(lambda closure, *_: calls.append(f"run {closure}") or 0),
+    driver.DESTROY(lambda closure: calls.append(f"destroy {closure}")),
+    driver.KEEP(lambda closure: calls.append(f"keep {closure}") or keeps),
+)
+def launched(work_bytes, stream=None):
+    kernel = driver.HostKernel(b"kept", *callbacks[:2], 7, work_bytes, callbacks[2])
+    error = driver.lib.orLaunchHostKernel(ctypes.byref(kernel), stream)
+    driver.synchronize()
+    calls.append(driver.detail() if error else "|")
+keeps = 8
+launched(0)
+launched((1 << 20) + 1)
+launched(0, 0x1234)
+keeps = None
+launched((1 << 20) + 1)
+print(*calls)
+"""
+IN_PLACE, MOVED = "run 7 |", "keep 7 run 8 destroy 8 |"
+NO_STREAM = "orLaunchHostKernel: 0x1234 is not a stream, or no longer"
+NO_MEMORY = "keep 7 orLaunchHostKernel: the host has no thread or no memory to serve stream 0 of openreg:0"
+
+
+@needs_host_kernels
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("auto", [IN_PLACE, MOVED, NO_STREAM, NO_MEMORY]),
+        ("async", [MOVED, MOVED, NO_STREAM, NO_MEMORY]),
+        ("inline", [IN_PLACE, IN_PLACE, NO_STREAM, IN_PLACE]),
+    ],
+)
+def test_a_closure_that_stays_the_callers(run_driver: RunDriver, mode: str, expected: list[str]) -> None:
+    ran = run_driver(KEPT, OPENREG_LAUNCH=mode)
+    assert ran.stdout.split() == " ".join(expected).split(), ran.stderr
+
+
 def test_inline_finishes_everything_at_the_call(run_driver: RunDriver) -> None:
     ran = run_driver(
         """

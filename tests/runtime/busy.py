@@ -36,6 +36,7 @@ class _HostKernel(ctypes.Structure):
         ("destroy", _Destroy),
         ("closure", ctypes.c_void_p),
         ("work_bytes", ctypes.c_size_t),
+        ("keep", ctypes.c_void_p),
     ]
 
 

@@ -1,0 +1,120 @@
+"""mm and addmm: products of BLAS, over dtypes, sizes, layouts and what is added, and what BLAS does not take."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+
+Layout = Callable[[torch.Tensor], torch.Tensor]
+LAYOUTS: dict[str, Layout] = {
+    "rows": lambda t: t.contiguous(),
+    "columns": lambda t: t.t().contiguous().t(),
+    "every second": lambda t: torch.stack([t, t], -1)[..., 0],
+    "part of rows": lambda t: torch.cat([t, t], 1)[:, : t.shape[1]],
+    "one row for all": lambda t: t[:1].expand(t.shape) if len(t) > 1 else t,
+}
+# Only into what does not overlap with itself.
+OUTPUTS = {name: layout for name, layout in LAYOUTS.items() if name != "one row for all"}
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float16, torch.int64]
+
+
+def numbers(*sizes: int, dtype: torch.dtype) -> torch.Tensor:
+    """Small numbers, integers also as floats: their products are exact in each dtype."""
+    return torch.randint(-3, 4, sizes).to(dtype) * (1 + 1j if dtype.is_complex else 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(3, 4, 5), (1, 3, 4), (3, 1, 4), (4, 3, 1), (1, 1, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0)]
+)
+def test_products(dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
+    rows, inner, columns = sizes
+    for left, right, into in itertools.product(LAYOUTS.values(), LAYOUTS.values(), OUTPUTS.values()):
+        a, b = left(numbers(rows, inner, dtype=dtype)), right(numbers(inner, columns, dtype=dtype))
+        da, db = left(a.to("openreg")), right(b.to("openreg"))
+        # What is there must not count: 0 * nan is nan.
+        empty = torch.full((rows, columns), float("nan")) if dtype.is_floating_point else torch.full((rows, columns), 9)
+        out = into(empty.to(dtype).to("openreg"))
+        assert torch.equal(torch.mm(da, db).cpu(), a @ b)
+        assert torch.equal(torch.mm(da, db, out=out).cpu(), a @ b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (1, 5), (3, 1), (3, 5)], ids=str)
+@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (2, -1), (0, 1), (3, 0)])
+def test_products_with_something_added(dtype: torch.dtype, shape: tuple[int, ...], beta: int, alpha: int) -> None:
+    a, b, added = numbers(3, 4, dtype=dtype), numbers(4, 5, dtype=dtype), numbers(*shape, dtype=dtype)
+    expected = torch.addmm(added, a, b, beta=beta, alpha=alpha)
+    da, db, dadded = a.to("openreg"), b.to("openreg"), added.to("openreg")
+    assert torch.equal(torch.addmm(dadded, da, db, beta=beta, alpha=alpha).cpu(), expected)
+    for layout in OUTPUTS.values():
+        out = layout(torch.zeros(3, 5, dtype=dtype, device="openreg"))
+        assert torch.equal(torch.addmm(dadded, da, db, beta=beta, alpha=alpha, out=out).cpu(), expected)
+        if shape == (3, 5):
+            in_place = layout(dadded.clone())
+            assert torch.equal(in_place.addmm_(da, db, beta=beta, alpha=alpha).cpu(), expected)
+
+
+def test_what_is_multiplied_by_zero_is_not_read() -> None:
+    a, b = numbers(3, 4, dtype=torch.float32).to("openreg"), numbers(4, 5, dtype=torch.float32).to("openreg")
+    nan = torch.full((3, 5), float("nan"), device="openreg")
+    assert torch.equal(torch.addmm(nan, a, b, beta=0), a @ b)
+    assert torch.equal(nan.addmm_(a, b, beta=0), a @ b)
+
+
+@pytest.mark.parametrize("lazy", [torch.conj, torch._neg_view], ids=["conj", "neg"])
+def test_lazy_bits_count(lazy: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    a, b = numbers(3, 3, dtype=torch.complex64), numbers(3, 3, dtype=torch.complex64)
+    da, db = a.to("openreg"), b.to("openreg")
+    for x, y, dx, dy in ((lazy(a), b, lazy(da), db), (a, lazy(b), da, lazy(db))):
+        assert torch.equal((dx @ dy).cpu(), x @ y)
+        assert torch.equal(torch.addmm(dx, dx, dy).cpu(), torch.addmm(x, x, y))
+
+
+def test_an_output_may_be_a_factor() -> None:
+    a = numbers(3, 3, dtype=torch.float32)
+    b = a.to("openreg")
+    assert torch.equal(torch.mm(b, b, out=b).cpu(), a @ a)
+
+
+def test_wrong_arguments_are_refused_in_the_words_of_the_cpu() -> None:
+    def refused(device: str, sizes: tuple[int, ...], dtype: torch.dtype = torch.float32, **factors: complex) -> str:
+        ones = torch.ones(2, 2, device=device)
+        with pytest.raises(RuntimeError) as raised:
+            torch.addmm(torch.ones(sizes, device=device, dtype=dtype), ones, ones, **factors)
+        return str(raised.value)
+
+    for sizes, dtype, factors in (
+        ((3,), torch.float32, {}),
+        ((3, 2), torch.float32, {"beta": 0}),
+        ((1, 2, 2), torch.float32, {}),
+        ((2, 2), torch.float64, {}),
+        ((2, 2), torch.float32, {"beta": 1j}),
+        ((2, 2), torch.float32, {"alpha": 1j}),
+    ):
+        assert refused("openreg", sizes, dtype, **factors) == refused("cpu", sizes, dtype, **factors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128], ids=str)
+def test_gradients(dtype: torch.dtype) -> None:
+    def gradients(device: str) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        tensors = [torch.randn(*sizes, dtype=dtype).to(device).requires_grad_() for sizes in ((5,), (3, 4), (4, 5))]
+        loss = torch.addmm(tensors[0], tensors[1], tensors[2], beta=2, alpha=3).abs().sum()
+        return [gradient.cpu() for gradient in torch.autograd.grad(loss, tensors)]
+
+    for on_device, expected in zip(gradients("openreg"), gradients("cpu"), strict=True):
+        torch.testing.assert_close(on_device, expected)
+
+
+def test_products_on_two_devices_and_on_streams() -> None:
+    a, b = numbers(64, 64, dtype=torch.float32), numbers(64, 64, dtype=torch.float32)
+    for index in range(2):
+        da, db = a.to(f"openreg:{index}"), b.to(f"openreg:{index}")
+        stream = torch.Stream(f"openreg:{index}")
+        torch.accelerator.synchronize(f"openreg:{index}")
+        with stream:
+            products = [da @ db for _ in range(20)]
+        assert all(torch.equal(product.cpu(), a @ b) for product in products)
+        assert products[0].device.index == index
