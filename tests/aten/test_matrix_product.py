@@ -116,5 +116,6 @@ def test_products_on_two_devices_and_on_streams() -> None:
         torch.accelerator.synchronize(f"openreg:{index}")
         with stream:
             products = [da @ db for _ in range(20)]
+        stream.synchronize()
         assert all(torch.equal(product.cpu(), a @ b) for product in products)
         assert products[0].device.index == index
