@@ -349,12 +349,11 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromB
 
 // LITERALINCLUDE START: fallback-for-one-operator
 // An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. These
-// have one that does not suit the fallback. That of the norm is made of a dozen operators, some of which would fall
-// back, one by one. That of the two losses hands its `out` overload an output of the wrong shape, which the CPU
-// resizes, and warns the user. That of conj_physical_ calls a stub at once, and that of mode with `out` knows three
-// devices by name.
+// have one that does not suit the fallback. That of the two losses hands its `out` overload an output of the wrong
+// shape, which the CPU resizes, and warns the user. That of conj_physical_ calls a stub at once, and that of mode with
+// `out` knows three devices by name.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"native_group_norm", "mse_loss", "smooth_l1_loss", "conj_physical_", "mode.values"}) {
+  for (const char* name : {"mse_loss", "smooth_l1_loss", "conj_physical_", "mode.values"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
   }
 }

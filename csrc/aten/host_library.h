@@ -67,7 +67,6 @@ class KernelArguments {
   }
 
   size_t bytes() const { return bytes_; }
-  bool any_empty() const { return any_empty_; }
 
  private:
   // A CPU tensor may stand beside those of the device as a number or as an index.
@@ -85,7 +84,6 @@ class KernelArguments {
                 tensor.device(), "!");
     views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy(tensor) : view_(tensor, written));
     bytes_ += tensor.nbytes();
-    any_empty_ |= tensor.numel() == 0;
     return views_.back().second;
   }
   // The caller may change a CPU tensor after the call.
@@ -102,7 +100,6 @@ class KernelArguments {
   View view_;
   c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 4> views_;
   size_t bytes_ = 0;
-  bool any_empty_ = false;
 };
 // LITERALINCLUDE END: library-arguments
 
@@ -155,8 +152,12 @@ struct LibraryKernel {
  private:
   template <size_t... I, class... Arguments>
   static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
-    // An operator in place counts no outputs, and of gradients the first may not have been asked for.
-    const c10::Device device = *FirstDevice::of(outputs.get(0), outputs.get(I)...);
+    // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
+    const std::optional<c10::Device> writes_to = FirstDevice::of(outputs.get(0), outputs.get(I)...);
+    if (!writes_to) {
+      return;
+    }
+    const c10::Device device = *writes_to;
     const LibraryScope scope;  // Views are made faster when autograd need not know of them.
     KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
     auto call = prepared(kernel, outputs, indices, arguments...);
@@ -168,9 +169,7 @@ struct LibraryKernel {
       if (!known.has(kind)) {
         KernelArguments zeros(device, stand_in);
         prepared(zeros, outputs, indices, arguments...)();
-        if (!kernel.any_empty()) {
-          known.add(kind);  // Of a tensor without elements the library need not look at the dtype.
-        }
+        known.add(kind);
       }
       openreg::launch(Op::kName, device.index(), kernel.bytes(), std::move(call));
     }

@@ -33,7 +33,11 @@ class KnownKinds {
   static constexpr size_t kSlots = 61;  // A kind that another one has pushed out is tried once more.
 
   static uint64_t part(const at::Tensor& tensor) {
-    return !tensor.defined() ? 1 : 2 + static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim();
+    if (!tensor.defined()) {
+      return 1;
+    }
+    // Of a tensor without elements the library need not look at the dtype.
+    return 2 + (static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim()) * 2 + (tensor.numel() == 0);
   }
   static uint64_t part(const std::optional<at::Tensor>& tensor) {  // NOT PROVEN: those in the list that have one wait
     return tensor ? part(*tensor) : 1;  // NOT PROVEN: those in the list that have one wait

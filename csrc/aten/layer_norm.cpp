@@ -8,22 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
 
 #include "aten/host_library.h"
+#include "aten/norms.h"
 #include "aten/structured.h"
 
 namespace openreg {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-
 // LITERALINCLUDE START: layer-norm-forward
-// The tensor, or one that is undefined.
-at::Tensor value(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
-at::Tensor value(at::OptionalTensorRef tensor) { return tensor.has_value() ? *tensor : at::Tensor(); }
-at::Tensor dense(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
-
 // schema: aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps)
 //         -> (Tensor, Tensor, Tensor)
 struct LayerNormMeta : at::impl::MetaBase {

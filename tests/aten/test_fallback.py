@@ -102,7 +102,7 @@ def test_lists_and_optional_tensors() -> None:
     a, b = values((2, 3), torch.float32), values((4, 3), torch.float32)
     check(lambda *t: operators.join(t), a, b)
     check(lambda t, i: operators.pick(t, [None, i]), a, torch.tensor([1, 0, 1]))
-    check(lambda t: torch.nn.functional.group_norm(t, 3), a)
+    check(lambda t: torch.bincount(torch.tensor([0, 2, 2]).to(t.device)), a)  # without weights
     device_tensors = [t.to("openreg") for t in (a, b)]
     operators.double_(device_tensors)
     torch.testing.assert_close(device_tensors[0].cpu(), a * 2)
@@ -308,11 +308,11 @@ def test_statistics_name_what_fell_back() -> None:
     assert torch.openreg.fallback_stats() == {}
 
 
-def test_a_norm_is_one_round_trip() -> None:
+def test_a_loss_is_one_round_trip() -> None:
     x = torch.randn(3, 4, device="openreg")
     torch.openreg.reset_fallback_stats()
-    torch.nn.functional.group_norm(x, 2)
-    assert torch.openreg.fallback_stats() == {"aten::native_group_norm": 1}
+    torch.nn.functional.mse_loss(x, torch.zeros_like(x))
+    assert torch.openreg.fallback_stats() == {"aten::mse_loss": 1}
 
 
 def test_what_pytorch_computes_for_known_devices_only() -> None:

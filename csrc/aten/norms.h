@@ -1,0 +1,21 @@
+// What the norms share: tensors that may be missing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace openreg {
+
+// LITERALINCLUDE START: norms-optional
+using OptionalTensor = std::optional<at::Tensor>;
+
+// The tensor, or one that is undefined.
+inline at::Tensor value(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+inline at::Tensor value(at::OptionalTensorRef tensor) { return tensor.has_value() ? *tensor : at::Tensor(); }
+
+// Without gaps, as the library wants it.
+inline at::Tensor dense(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
+// LITERALINCLUDE END: norms-optional
+
+}  // namespace openreg
