@@ -1,4 +1,4 @@
-"""Batch, instance and group norm: results, statistics and gradients as on the CPU, over layouts, dtypes and modes."""
+"""Layer, group, batch and instance norm: results, statistics and gradients as on the CPU, over layouts and dtypes."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_model_that_was_trained_evaluates_well(layer: type[torch.nn.Module]) -
     torch.testing.assert_close(on_device.eval()(x.to("openreg")).cpu(), here(x), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("norm", ["batch", "group", "layer"])
 def test_gradients_that_nobody_asked_for(norm: str) -> None:
     x, weight = torch.randn(6, 4), torch.rand(4)
     for mask in itertools.product([True, False], repeat=3):
@@ -232,6 +232,10 @@ def test_gradients_that_nobody_asked_for(norm: str) -> None:
                         to(x), to(x), to(weight), None, None, mean, invstd, True, 1e-5, mask
                     )
                 )
+            elif norm == "layer":
+                _, mean, rstd = torch.native_layer_norm(to(x), (4,), to(weight), None, 1e-5)
+                arguments = (to(x), to(x), (4,), mean, rstd, to(weight), to(weight))
+                results.append(aten.native_layer_norm_backward(*arguments, mask))
             else:
                 _, mean, rstd = torch.native_group_norm(to(x), to(weight), None, 6, 4, 1, 2, 1e-5)
                 results.append(aten.native_group_norm_backward(to(x), to(x), mean, rstd, to(weight), 6, 4, 1, 2, mask))
@@ -250,6 +254,22 @@ def test_group_norm_by_layout(layout: str) -> None:
             for to in (there, here)
         ]
         same(results[0], results[1], torch.float32)
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_layer_norm(dtype: torch.dtype, mixed: bool) -> None:
+    mixed &= dtype in (torch.bfloat16, torch.float16)
+    weight, bias = (torch.randn(3, 2).to(torch.float32 if mixed else dtype) for _ in range(2))
+
+    def norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
+        return torch.native_layer_norm(x.mT, (3, 2), weight, bias, 0.1)
+
+    for x in (torch.randn(4, 5, 2, 3), torch.randn(2, 3), torch.randn(0, 2, 3), torch.randn(4, 2, 6)[..., ::2]):
+        for parameters in ((weight, bias),) if mixed else ((weight, bias), (weight, None), (None, None)):
+            results = [with_gradients(norm, to(x.to(dtype)), *map(to, parameters)) for to in (there, here)]
+            same(results[0], results[1], dtype)
+            assert results[0][1].dtype == weight.dtype
 
 
 @pytest.mark.parametrize("mixed", [True, False])
@@ -451,9 +471,10 @@ def test_they_are_queued() -> None:
     """Evaluation too, whose saved statistics have no elements."""
     x, weight = torch.randn(4, 4, device="openreg"), torch.ones(4, device="openreg")
     for call in (
-        lambda: functional.batch_norm(x, weight, weight, weight, training=True),
+        lambda: functional.batch_norm(x, None, None, weight, training=True),
         lambda: functional.batch_norm(x, weight, weight, weight),
         lambda: functional.group_norm(x, 2, weight),
+        lambda: functional.layer_norm(x, (4,), weight),
     ):
         call()  # what the library refuses is tried once
         with torch.Stream("openreg") as stream:
