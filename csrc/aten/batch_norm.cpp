@@ -4,7 +4,6 @@
 #include <ATen/native/batch_norm.h>
 #include <ATen/native/cpu/mixed_data_type.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_batch_norm_cpu_dispatch.h>
 #include <torch/library.h>
 
@@ -38,9 +37,12 @@ void check_channels(const char* name, const at::Tensor& tensor, int64_t channels
               channels, " elements in one dimension, not a tensor of shape ", tensor.sizes());
 }
 
-// Statistics come in pairs, and some are needed in evaluation, others in training.
+// Statistics come in pairs, and some are needed in evaluation, others in training. The library looks at the dtype of
+// the second for some layouts only, and its kernel would fail after the trial has passed.
 void check_pair(const char* names, const at::Tensor& mean, const at::Tensor& deviation, bool needed) {
   TORCH_CHECK_VALUE(mean.defined() == deviation.defined(), names, " must either both be None or neither be None");
+  TORCH_CHECK(!mean.defined() || mean.dtype() == deviation.dtype(), names, " must have one dtype, not ", mean.dtype(),
+              " and ", deviation.dtype());
   TORCH_CHECK_VALUE(!needed || mean.defined(), "batch norm was not given ", names, ", and needs them here");
 }
 // LITERALINCLUDE END: batch-norm-checks
@@ -52,6 +54,8 @@ struct BatchNormMeta : at::impl::MetaBase {
   void meta(const at::Tensor& input, at::OptionalTensorRef weight, at::OptionalTensorRef bias,
             at::OptionalTensorRef running_mean, at::OptionalTensorRef running_var, bool training, double, double) {
     const std::array given{value(weight), value(bias), value(running_mean), value(running_var)};
+    TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '",
+                                input.scalar_type(), "'");
     const int64_t channels = input.size(1);
     check_pair("running_mean and running_var", given[2], given[3], !training);
     for (size_t i = 0; i < given.size(); ++i) {
@@ -82,13 +86,19 @@ struct BatchNorm : LibraryKernel<BatchNorm, /*kWaits=*/false> {
                       const OptionalTensor&, const OptionalTensor&, bool training, double momentum, double eps,
                       at::Tensor& output, at::Tensor& save_mean, at::Tensor& save_invstd,
                       const at::Tensor& running_mean, const at::Tensor& running_var) {
-    // The library takes for granted that input and output lie in memory alike.
+    // The overload with out= takes for granted that input and output lie in memory alike, and without gaps.
     const at::MemoryFormat format = memory_format(input);
-    at::Tensor result = output.is_contiguous(format) ? output : at::empty_like(output, format);
-    at::cpu::native_batch_norm_outf(input.contiguous(format), weight, bias, running_mean, running_var, training,
-                                    momentum, eps, result, save_mean, save_invstd);
-    if (!result.is_same(output)) {
-      output.copy_(result);
+    if (input.is_contiguous(format) && output.is_contiguous(format)) {
+      at::cpu::native_batch_norm_outf(input, weight, bias, running_mean, running_var, training, momentum, eps, output,
+                                      save_mean, save_invstd);
+      return;
+    }
+    const auto [result, mean, invstd] =
+        at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+    output.copy_(result);
+    if (training) {
+      save_mean.copy_(mean);
+      save_invstd.copy_(invstd);
     }
   }
 };

@@ -344,6 +344,11 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32, device: str = "openreg
             "running_mean and running_var must either both be None or neither be None",
         ),
         (
+            lambda: aten.native_batch_norm(ones(2, 3), None, None, ones(3), ones(3).int(), False, 0.1, 1e-5),
+            RuntimeError,
+            "running_mean and running_var must have one dtype, not float and int",
+        ),
+        (
             lambda: aten._native_batch_norm_legit.no_stats(ones(2, 3), None, None, False, 0.1, 1e-5),
             ValueError,
             "batch norm was not given running_mean and running_var, and needs them here",
