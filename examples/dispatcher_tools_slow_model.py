@@ -9,19 +9,20 @@ from torch.nn import functional
 
 # LITERALINCLUDE START: dispatcher-tools-slow-model
 class Mixer(torch.nn.Module):
-    """Three layers over a sequence, each of which sees its neighbour to the left."""
+    """Three layers over the spectrum of a sequence; each measures how far what it sees is from 16 centres."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(3))
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(3 * 16, 16) for _ in range(3))
+        self.centres = torch.nn.Buffer(torch.randn(16, 16))
         self.head = torch.nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of a batch, of shape (batch, length, 16)."""
-        x = x - x.nansum(-1, keepdim=True) / 16
+        x = torch.fft.fft(x, dim=1, norm="ortho").real
         for layer in self.layers:
-            neighbour = x.roll(1, dims=1)
-            x = x + functional.hardswish(layer(x + neighbour))
+            neighbours = functional.unfold(x.mT.unsqueeze(-1), (3, 1), padding=(1, 0)).mT
+            x = x + torch.cdist(layer(neighbours), self.centres)
         scores: torch.Tensor = self.head(x.mean(1))
         return scores
 

@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "set_.source_Tensor": lambda: zeroed_through_another_name(counting(3)).tolist(),
     "set_.source_Storage": lambda: torch.empty((), device="openreg").set_(counting(3).untyped_storage()).tolist(),
     "set_.source_Storage_storage_offset": lambda: copy.deepcopy(counting(3)).tolist(),
-    "fallback": lambda: (counting(3) // 2).tolist(),
+    "fallback": lambda: torch.histc(counting(3), 2).tolist(),
 }
 # LITERALINCLUDE END: operators-required-calls
 

@@ -1,6 +1,6 @@
 """Which way an operator of PyTorch comes to a device: the questions of the decision tree, asked of PyTorch itself.
 
-    python examples/operators_route.py aten::add.Tensor aten::hardswish
+    python examples/operators_route.py aten::add.Tensor aten::angle
 
 The names are those of `torch.openreg.fallback_stats()`.
 """

@@ -1,6 +1,6 @@
 """The life of one call: the operators that run, and where the dispatcher found each one's kernel for the device.
 
-    python examples/overview_trace.py '(torch.ones(2, device="openreg") + 1).logical_not()'
+    python examples/overview_trace.py '(torch.ones(2, device="openreg") + 1).frexp()'
 
 An operator that another one calls is indented. Copies are not opened: what they call only computes shapes. What the
 CPU's kernel calls in a fallback is listed as if it were called for the device.

@@ -1,6 +1,9 @@
 // Operators that PyTorch computes by calling others, for the CPU and for CUDA alike, but has registered for those two
-// alone. The functions do not ask for the device; they are registered as they are.
+// alone. The functions do not ask for the device; they are registered as they are. `equal`, which answers with a number
+// of the host, is composed here.
 #include <ATen/ops/addbmm_native.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
 #include <ATen/ops/glu_jvp_native.h>
 #include <ATen/ops/hardtanh_native.h>
@@ -12,6 +15,15 @@
 
 namespace openreg {
 namespace {
+
+// LITERALINCLUDE START: composed-equal
+// schema: aten::equal(Tensor self, Tensor other) -> bool
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
+              " and ", other.device());
+  return self.sizes() == other.sizes() && at::eq(self, other).all().item<bool>();
+}
+// LITERALINCLUDE END: composed-equal
 
 // LITERALINCLUDE START: composed-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -30,6 +42,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addbmm_", at::native::addbmm_);
   m.impl("addbmm.out", at::native::addbmm_out);
   m.impl("glu_jvp", at::native::glu_jvp);
+  m.impl("equal", equal);
   m.impl("glu_backward_jvp", at::native::glu_backward_jvp);
 }
 // LITERALINCLUDE END: composed-registration

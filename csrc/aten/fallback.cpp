@@ -348,14 +348,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromB
 // LITERALINCLUDE END: fallback-for-all-operators
 
 // LITERALINCLUDE START: fallback-for-one-operator
-// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. These
-// have one that does not suit the fallback. That of the two losses hands its `out` overload an output of the wrong
-// shape, which the CPU resizes, and warns the user. That of conj_physical_ calls a stub at once, and that of mode with
-// `out` knows three devices by name.
+// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. That of
+// conj_physical_ is composite in name only: it calls no operator, but a stub, which nobody has filled for this device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"mse_loss", "smooth_l1_loss", "conj_physical_", "mode.values"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-  }
+  m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
 // LITERALINCLUDE END: fallback-for-one-operator
 

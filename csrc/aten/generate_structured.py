@@ -14,13 +14,14 @@ import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torchgen
 from torchgen.api import cpp, meta
 from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
 from torchgen.gen import ParsedYaml, get_grouped_native_functions, parse_native_yaml
-from torchgen.model import DeviceCheckType, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
+from torchgen.model import BackendIndex, DeviceCheckType, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
 
 NATIVE = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 LIST = Path(__file__).with_name("structured.toml")
@@ -34,6 +35,7 @@ FILE = """\
 #include "aten/host_loop.h"
 #include "aten/matrix_product.h"
 #include "aten/structured.h"
+#include "aten/unsplit.h"
 
 namespace openreg {{
 namespace {{
@@ -57,20 +59,18 @@ class Operator:
     """One operator with one kernel, its overloads, and how the device runs it."""
 
     functions: dict[str, NativeFunction]  # by their kind: functional, out, in_place or in_place_only
+    last: NativeFunction  # whose function for the CPU is the kernel: what is written stands among its arguments
     waits: bool = False
     meta: str = ""  # the class with PyTorch's meta function, where there is one
     stub: bool = False  # whether the class has the rest too, which ends in a stub
     kernel: str = "LibraryKernel"  # the template that is its kernel, where there is no stub
+    by_cpu: bool = True  # whether the CPU has a function of its own for the last overload
+    copied: bool = False  # whether that function does not keep to the output that it is given
 
     @property
     def first(self) -> NativeFunction:
-        """The overload whose arguments are those of the kernel."""
+        """The overload that gives the operator its name in messages."""
         return next(iter(self.functions.values()))
-
-    @property
-    def last(self) -> NativeFunction:
-        """The overload whose function for the CPU is the kernel: what is written stands among its arguments."""
-        return self.functions.get("out", self.first)
 
     @property
     def name(self) -> str:
@@ -114,12 +114,30 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: s
     if group.inplace is not None:
         functions["in_place"] = group.inplace
     if family.get("through") == "stubs":
-        return Operator(functions, meta=f"at::native::structured_{kernel}", stub=True)
+        return Operator(functions, group.out, meta=f"at::native::structured_{kernel}", stub=True)
     return Operator(
         functions,
+        group.out,
         bool(family.get("waits")),
         f"at::meta::structured_{meta.name(group)}",
         kernel=str(family.get("kernel", Operator.kernel)),
+        copied=bool(family.get("copied")),
+    )
+
+
+def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, cpu: BackendIndex) -> Operator:
+    """An operator that PyTorch has not split in two. What PyTorch makes of the other overload itself is left out."""
+    functions = {"out": group.out} if "generated" not in group.out.tags else {}
+    if group.structured or cpu.has_kernel(group.functional):
+        functions = {"functional": group.functional, **functions}
+    return Operator(
+        functions,
+        group.out,
+        bool(family.get("waits")),
+        meta,
+        kernel=str(family.get("kernel", "UnsplitKernel")),
+        by_cpu=cpu.has_kernel(group.out),
+        copied=bool(family.get("copied")),
     )
 
 
@@ -137,11 +155,12 @@ def shared_kernel(parsed: ParsedYaml, function: NativeFunction | NativeFunctions
 def read() -> Listed:
     """What is listed, in its order. Throws: ``ValueError`` for a name that PyTorch does not know, or not as this."""
     parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml"))
-    groups = {
+    every = {
         str(group.out.func.name): group
         for group in get_grouped_native_functions(parsed.native_functions)
-        if isinstance(group, NativeFunctionsGroup) and group.structured
+        if isinstance(group, NativeFunctionsGroup)
     }
+    groups = {name: group for name, group in every.items() if group.structured}
     single = {
         str(f.func.name): f for f in parsed.native_functions if f.structured_delegate is None and not f.structured
     }
@@ -165,8 +184,13 @@ def read() -> Listed:
         if family.get("through") == "stubs" and not kernel:
             raise ValueError(f"{LIST.name}: what computes {name!r} on the CPU is for the CPU alone, and calls no stub")
         result.operators.append(structured(groups[name], family, kernel))
+    for family, name in entries("unsplit", every):
+        metas = cast("dict[str, str]", family["operators"])
+        cpu = parsed.backend_indices[DispatchKey.CPU]
+        result.operators.append(unsplit(every[name], family, metas[name], cpu))
     for family, name in entries("in_place", in_place):
-        result.operators.append(Operator({"in_place_only": in_place[name]}, bool(family.get("waits"))))
+        function = in_place[name]
+        result.operators.append(Operator({"in_place_only": function}, function, bool(family.get("waits"))))
     for _, name in entries("native", single):
         kernel = shared_kernel(parsed, single[name])
         if not kernel:
@@ -184,17 +208,14 @@ def definition(operator: Operator) -> str:
     if one_device or not operator.stub:
         constants.insert(0, f'kName = "{operator.first.func.name}"')
     if one_device:
-        names = ", ".join(f'"{argument.name}"' for argument in signature(operator.first).arguments())
+        names = ", ".join(f'"{name}"' for name in arguments(operator))
         constants.append(f"kOnOneDevice = std::array{{{names}}}")
     base = "" if operator.stub else f" : {operator.kernel}<{operator.name}, {literal(operator.waits)}>"
     lines = [f"struct {operator.name}{base} {{"]
     lines += [f"  using Meta = {operator.meta};"] if operator.meta else []
     lines += [f"  static constexpr auto {constant};" for constant in constants]
     if not operator.stub:
-        lines += [
-            "",
-            f"  static void compute(auto&&... arguments) {{ {library_function(operator.last)}(arguments...); }}",
-        ]
+        lines += ["", f"  {computation(operator)}"]
     lines.append("")
     for kind, function in operator.functions.items():
         lines += overload(operator, kind, function)
@@ -206,16 +227,33 @@ def literal(flag: bool) -> str:
     return str(flag).lower()
 
 
-def library_function(function: NativeFunction) -> str:
+def library_function(operator: Operator) -> str:
     """The function of PyTorch for the CPU: the library of this device."""
-    is_out = function.func.kind() is SchemaKind.out
-    return f"at::cpu::{cpp.name(function.func)}{'f' if is_out else ''}"
+    schema = operator.last.func
+    namespace = "at::cpu" if operator.by_cpu else "at"
+    return f"{namespace}::{cpp.name(schema)}{'f' if schema.kind() is SchemaKind.out else ''}"
+
+
+def computation(operator: Operator) -> str:
+    """The function that calls the library's."""
+    if not operator.copied:
+        return f"static void compute(auto&&... arguments) {{ {library_function(operator)}(arguments...); }}"
+    (output,) = (argument.name for argument in operator.last.func.arguments.out)
+    parameters = ", ".join(f"auto&& {name}" for name in (*arguments(operator), output))
+    result = f"{library_function(operator).removesuffix('_outf')}({', '.join(arguments(operator))})"
+    return f"static void compute({parameters}) {{ {output}.copy_({result}); }}"
+
+
+def arguments(operator: Operator) -> list[str]:
+    """The names of what its kernel reads. The overload of a factory that returns a tensor has others."""
+    outputs = [argument.name for argument in operator.last.func.arguments.out]
+    return [argument.name for argument in signature(operator.last).arguments() if argument.name not in outputs]
 
 
 def overload(operator: Operator, kind: str, function: NativeFunction) -> Iterator[str]:
     """The function of an overload, which the dispatcher calls."""
     call = f"openreg::{'out_variant' if kind == 'out' else kind}<{operator.name}>"
-    names = [argument.name for argument in signature(operator.first).arguments()]
+    names = arguments(operator)
     outputs = [argument.name for argument in function.func.arguments.out]
     yield f"  static {signature(function).decl(name=kind)} {{"
     if kind == "functional":
@@ -241,8 +279,9 @@ def source(listed: Listed) -> str:
     headers: dict[str, None] = {}
     for operator in listed.operators:
         root = operator.first.root_name
-        headers[f"ATen/ops/{root}_native.h" if operator.stub else f"ATen/ops/{root}_cpu_dispatch.h"] = None
-        if operator.meta and not operator.stub:
+        suffix = "_native" if operator.stub else "_cpu_dispatch" if operator.by_cpu else ""
+        headers[f"ATen/ops/{root}{suffix}.h"] = None
+        if operator.meta.startswith("at::meta::"):
             headers[f"ATen/ops/{root}_meta.h"] = None
     headers |= {f"ATen/ops/{function.function.root_name}_native.h": None for function in listed.functions}
     headers |= {f"ATen/native/{stub.header}": None for stub in listed.stubs}

@@ -141,8 +141,9 @@ inline at::Tensor stand_in(const at::Tensor& tensor, bool written) {
 //
 // A vendor's library tells at once that it has no kernel for a dtype. This one raises in the middle of the work, and a
 // kernel that raises takes its device with it. So before the first launch of each kind the function is called on the
-// host, with zeros for the tensors. Where the library refuses values (kWaits) the launch waits for what it says.
-template <class Op, bool kWaits>
+// host, with zeros for the tensors. Where no meta function has checked the sizes (kBySizes) each new set of them is a
+// kind. Where the library refuses values (kWaits) the launch waits for what it says.
+template <class Op, bool kWaits, bool kBySizes = false>
 struct LibraryKernel {
   template <class... Arguments>
   static void launch(const Outputs& outputs, const Arguments&... arguments) {
@@ -165,7 +166,10 @@ struct LibraryKernel {
       launch_and_wait(Op::kName, device.index(), kernel.bytes(), std::move(call));
     } else {
       static KnownKinds known;
-      const uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
+      uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
+      if constexpr (kBySizes) {
+        kind = c10::hash_combine(kind, KnownSizes::kind_of(arguments..., outputs.get(I)...));
+      }
       if (!known.has(kind)) {
         KernelArguments zeros(device, stand_in);
         prepared(zeros, outputs, indices, arguments...)();
@@ -185,6 +189,9 @@ struct LibraryKernel {
     return LibraryCall<Op, decltype(all)>{std::move(all)};
   }
 };
+// Where PyTorch's function for the CPU checks sizes, and computes shapes, in one with the work.
+template <class Op, bool kWaits>
+using UnsplitKernel = LibraryKernel<Op, kWaits, /*kBySizes=*/true>;
 // LITERALINCLUDE END: library-launch
 
 }  // namespace openreg

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 namespace openreg {
 
@@ -39,9 +40,7 @@ class KnownKinds {
     // Of a tensor without elements the library need not look at the dtype.
     return 2 + (static_cast<uint64_t>(tensor.scalar_type()) * 64 + tensor.dim()) * 2 + (tensor.numel() == 0);
   }
-  static uint64_t part(const std::optional<at::Tensor>& tensor) {  // NOT PROVEN: those in the list that have one wait
-    return tensor ? part(*tensor) : 1;  // NOT PROVEN: those in the list that have one wait
-  }
+  static uint64_t part(const std::optional<at::Tensor>& tensor) { return tensor ? part(*tensor) : 1; }
   static uint64_t part(const at::ITensorListRef& tensors) {
     uint64_t kind = 1;
     for (const at::Tensor& tensor : tensors) kind = c10::hash_combine(kind, part(tensor));
@@ -65,5 +64,41 @@ class KnownKinds {
   std::array<std::atomic<uint64_t>, kSlots> slots_{};
 };
 // LITERALINCLUDE END: library-known
+
+// LITERALINCLUDE START: known-sizes
+// What a kind leaves out: the sizes of tensors, and numbers that are no scalars.
+class KnownSizes {
+ public:
+  template <class... Arguments>
+  static uint64_t kind_of(const Arguments&... arguments) {
+    uint64_t kind = 1;
+    ((kind = mixed(kind, part(arguments))), ...);
+    return kind;
+  }
+
+ private:
+  // Sizes are small numbers, of which hash_combine alone makes the same kind too easily.
+  static uint64_t mixed(uint64_t kind, uint64_t part) { return c10::hash_combine(kind, c10::twang_mix64(part)); }
+
+  static uint64_t part(const at::Tensor& tensor) { return tensor.defined() ? part(tensor.sizes()) : 0; }
+  static uint64_t part(const std::optional<at::Tensor>& tensor) { return tensor ? part(*tensor) : 0; }
+  static uint64_t part(at::IntArrayRef numbers) {
+    uint64_t kind = numbers.size();
+    for (const int64_t number : numbers) kind = mixed(kind, static_cast<uint64_t>(number));
+    return kind;
+  }
+  static uint64_t part(at::OptionalIntArrayRef numbers) {  // NOT PROVEN: what has one needs no trial by sizes
+    return numbers ? part(*numbers) : 0;  // NOT PROVEN: what has one needs no trial by sizes
+  }
+  template <class Other>
+  static uint64_t part(const Other& other) {
+    if constexpr (std::is_arithmetic_v<Other>) {
+      return std::hash<Other>()(other);
+    } else {
+      return 0;  // The kind has it.
+    }
+  }
+};
+// LITERALINCLUDE END: known-sizes
 
 }  // namespace openreg

@@ -33,6 +33,13 @@ def same(call: Callable[..., object], *tensors: Tensor, device: str = "openreg:0
     assert {str(leaf.device) for leaf in pytree.tree_leaves(actual)} == {device}
 
 
+def test_mode_with_outputs() -> None:
+    votes = torch.tensor([[3.0, 1.0, 3.0], [2.0, 5.0, 5.0]])
+    out = (torch.empty(0, device="openreg"), torch.empty(0, dtype=torch.int64, device="openreg"))
+    torch.mode(votes.to("openreg"), 1, out=out)
+    assert [one.tolist() for one in out] == [one.tolist() for one in torch.mode(votes, 1)]
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64, torch.int64, torch.uint8, torch.bool], ids=str)
 @pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
 def test_index_select(dtype: torch.dtype, device: str) -> None:
@@ -143,3 +150,191 @@ def test_on_several_threads() -> None:
     assert len(results) == 80
     for result in results:
         torch.testing.assert_close(result, expected)
+
+
+def layouts(x: Tensor) -> Iterator[Tensor]:
+    """The same numbers by rows, transposed, with gaps, without a batch, and by channels."""
+    yield x
+    yield x.mT.contiguous().mT
+    yield torch.stack([x, x], -1)[..., 0]
+    yield x[0]
+    yield x.to(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+
+
+def placed(x: Tensor, device: str = "openreg") -> Tensor:
+    """The tensor on the device, with the strides that it has here."""
+    if 0 in x.shape:
+        return x.to(device)
+    there = torch.as_strided(x, (x.untyped_storage().nbytes() // x.element_size(),), (1,), 0).to(device)
+    return there.as_strided(x.shape, x.stride(), x.storage_offset())
+
+
+def with_gradient(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """What the call gives, and the derivative of its squares."""
+
+    def run(x: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = x.detach().requires_grad_()
+        y = call(leaf)
+        return y.detach(), torch.autograd.grad(y.square().sum(), leaf)[0]
+
+    return run
+
+
+WINDOWS: dict[str, Callable[[Tensor], object]] = {
+    "adaptive average": with_gradient(lambda x: functional.adaptive_avg_pool2d(x, (2, 3))),
+    "reflected": with_gradient(lambda x: functional.pad(x, (1, 2, 3, 1), mode="reflect")),
+    "replicated": with_gradient(lambda x: functional.pad(x, (1, 2, 3, 1), mode="replicate")),
+    "cropped": with_gradient(lambda x: functional.pad(x, (1, -2, -1, 1), mode="replicate")),
+    "unpooled": lambda x: functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), [2, 2]),
+}
+VOLUMES: dict[str, Callable[[Tensor], object]] = {
+    "adaptive average": with_gradient(lambda x: functional.adaptive_avg_pool3d(x, (2, None, 1))),
+    "largest": with_gradient(lambda x: functional.max_pool3d(x, 2, stride=1, padding=1, ceil_mode=True)),
+    "largest and where": lambda x: functional.max_pool3d(x, (1, 2, 3), dilation=(1, 1, 2), return_indices=True),
+    "reflected": with_gradient(lambda x: functional.pad(x, (1, 2, 3, 1, 0, 1), mode="reflect")),
+    "replicated": with_gradient(lambda x: functional.pad(x, (1, 2, 3, 1, 1, 0), mode="replicate")),
+    "unpooled": lambda x: functional.max_unpool3d(*functional.max_pool3d(x, 2, return_indices=True), [2, 2, 2]),
+}
+ELEMENTS: dict[str, Callable[[Tensor], object]] = {
+    "gated": with_gradient(lambda x: functional.glu(x, -2)),
+    "log of sigmoid": with_gradient(functional.logsigmoid),
+    "hard swish": with_gradient(functional.hardswish),
+    "cross entropy": with_gradient(lambda x: functional.binary_cross_entropy(x.sigmoid(), torch.full_like(x, 0.3))),
+    "cross entropy of each": with_gradient(
+        lambda x: functional.binary_cross_entropy(x.sigmoid(), x.detach().sigmoid(), x.detach().abs(), reduction="none")
+    ),
+    "squares": with_gradient(lambda x: functional.mse_loss(x, x.detach() * 2)),
+    "squares of each": with_gradient(lambda x: functional.mse_loss(x, x.detach() * 2, reduction="none")),
+    "smooth": with_gradient(lambda x: functional.smooth_l1_loss(x, x.detach() * 2, beta=0.5, reduction="sum")),
+    "flipped": with_gradient(lambda x: x.flip(0, -1)),
+    "rolled": with_gradient(lambda x: x.roll((1, 2), (0, 1)).roll(3)),
+    "windows": with_gradient(lambda x: x.unfold(-1, 3, 2)),
+    "running": with_gradient(lambda x: x.logcumsumexp(1)),
+    "running extremes": lambda x: (x.cummax(1), x.cummin(-1)),
+    "sums": lambda x: (x.nansum(), x.nansum((0, 1), keepdim=True), x.bool().nansum(1), x.double().nansum(0)),
+    "counts": lambda x: ((x > 0).count_nonzero(), (x > 0).count_nonzero((0, -1)), x.relu().count_nonzero(1)),
+    "middles": lambda x: (x.median(), x.nanmedian(), x.median(1), x.nanmedian(0, keepdim=True), x.kthvalue(2, -1)),
+    "most frequent": lambda x: x.round().mode(1),
+    "whole": lambda x: (x.max(), x.min(), x.prod(), x.flatten().dot(x.flatten()), x.select(0, 0).flatten(1).trace()),
+    "outputs": lambda x: (torch.std(x, 1, out=x.new_empty(0)), torch.max(x, out=x.new_empty(0))),
+    "complex": lambda x: (
+        torch.complex(x, -x),
+        torch.polar(x.abs(), x),
+        torch.vdot(*[torch.complex(x, x).flatten()] * 2),
+    ),
+    "places": lambda x: (
+        x.relu().nonzero(),
+        (x > 0).nonzero(as_tuple=True),
+        x.take(torch.tensor([0, -1]).to(x.device)),
+    ),
+    "chosen": with_gradient(lambda x: x[x > 0]),
+    "chosen rows": lambda x: x.masked_select(x.select(-1, 0).unsqueeze(-1) > 0),
+    "repeated": lambda x: x.repeat_interleave(torch.arange(x.shape[-2]).to(x.device), -2),
+    "divided": lambda x: (x // 2, 7 // x, x // x.abs(), x.clone().floor_divide_(3), torch.logical_not(x > 0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "dims"),
+    [
+        *((call, 4) for call in (WINDOWS | ELEMENTS).values()),
+        *((call, 5) for call in VOLUMES.values()),
+    ],
+    ids=[*WINDOWS, *ELEMENTS, *(f"volume {name}" for name in VOLUMES)],
+)
+def test_every_order_in_memory(call: Callable[[Tensor], object], dims: int) -> None:
+    torch.manual_seed(0)
+    for x in layouts(torch.randn(2, 3, 6, 8) if dims == 4 else torch.randn(2, 3, 4, 6, 8)):
+        expected, actual = call(x), call(placed(x))
+        torch.testing.assert_close(pytree.tree_map(Tensor.cpu, actual), expected)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.uint8, torch.bool], ids=str)
+def test_factories(dtype: torch.dtype) -> None:
+    for call in (
+        lambda d: torch.arange(5, dtype=dtype, device=d),
+        lambda d: torch.arange(-2, 3, 2, device=d).to(dtype),
+        lambda d: torch.linspace(0, 9, 4, dtype=dtype, device=d),
+        lambda d: torch.logspace(0, 2, 3, dtype=dtype, device=d),
+        lambda d: torch.eye(3, dtype=dtype, device=d),
+        lambda d: torch.eye(2, 0, dtype=dtype, device=d),
+        lambda d: torch.arange(6, out=torch.empty(2, 3, dtype=dtype, device=d)),
+        lambda d: torch.arange(4, out=torch.zeros(8, dtype=dtype, device=d)[::2]),
+    ):
+        outcomes: list[Tensor | str] = []
+        for device in ("cpu", "openreg:1"):
+            try:
+                outcomes.append(call(device))
+            except RuntimeError as error:
+                outcomes.append(str(error))
+        expected, actual = outcomes
+        if isinstance(expected, str) or isinstance(actual, str):
+            assert actual == expected
+        else:
+            assert actual.device == torch.device("openreg:1")
+            torch.testing.assert_close(actual.cpu(), expected, check_stride=actual.is_contiguous())
+
+
+WRONG: dict[str, Callable[[Tensor], object]] = {
+    "dimension": lambda x: x.roll(1, 5),
+    "dimensions": lambda x: x.flip(0, 0),
+    "shifts": lambda x: x.roll((1, 2), 0),
+    "gated": lambda x: torch.ops.aten.glu_backward(x, x, 1),
+    "gradient": lambda x: torch.ops.aten.glu_backward(x, torch.ones(2, 4, device=x.device), 1),
+    "matrix": lambda x: x[0].trace(),
+    "vectors": lambda x: x[0].dot(x[0, :2]),
+    "dtypes": lambda x: x[0].dot(x[0].int()),
+    "middle": lambda x: x[:, :0].median(1),
+    "k": lambda x: x.kthvalue(4, 1),
+    "probability": lambda x: functional.binary_cross_entropy(x * 3, x),
+    "sizes": lambda x: functional.binary_cross_entropy(x, x[0]),
+    "class": lambda x: functional.nll_loss(x[None, :, :, None], torch.full((1, 3, 1), 7, device=x.device)),
+    "place": lambda x: x.take(torch.tensor([99], device=x.device)),
+    "mask": lambda x: x.masked_select(x),
+    "repeats": lambda x: x.repeat_interleave(torch.tensor([1, -1], device=x.device), dim=0),
+    "window": lambda x: functional.max_pool3d(x[None, None], 2),
+    "kernel": lambda x: functional.max_pool3d(x.expand(1, 1, 2, 2, 3), (1, 1)),
+    "stride": lambda x: functional.max_pool3d(x.expand(1, 1, 2, 2, 3), 1, stride=(1, 1)),
+    "dilation": lambda x: functional.max_pool3d(x.expand(1, 1, 2, 2, 3), 2, dilation=9),
+    "negative repeats": lambda x: torch.repeat_interleave(torch.tensor([-3], device=x.device)),
+    "border": lambda x: functional.pad(x[None], (5, 5, 5, 5), mode="reflect"),
+    "size": lambda x: functional.adaptive_avg_pool2d(x[None], -1),
+    "unpooled": lambda x: functional.max_unpool2d(x[None], torch.full((1, 2, 3), 99, device=x.device), [2, 2]),
+    "boolean": lambda x: x[:2, :2].bool().trace(),
+    "complex": lambda x: torch.complex(x, x.double()),
+    "order": lambda x: torch.arange(3, 1, device=x.device),
+    "steps": lambda x: torch.linspace(0, 1, -1, device=x.device),
+    "rows": lambda x: torch.eye(-1, device=x.device),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_refused_at_the_call_in_the_cpus_words(call: Callable[[Tensor], object]) -> None:
+    messages = []
+    for device in ("cpu", "openreg"):
+        with pytest.raises((RuntimeError, IndexError, ValueError, NotImplementedError), match=r"\w") as raised:
+            call(torch.ones(2, 3, device=device))
+        messages.append(f"{type(raised.value).__name__}: {raised.value}")
+    assert messages[0] == messages[1]
+    torch.openreg.synchronize()  # the device goes on
+    assert torch.ones(1, device="openreg").item() == 1
+
+
+def test_a_kind_that_is_known_has_these_sizes() -> None:
+    x = torch.ones(2, 2, device="openreg")
+    for _ in range(2):
+        assert x.roll(1, 1).shape == torch.ops.aten.glu_backward(x[:, :1], x, 1).shape == (2, 2)
+        with pytest.raises(IndexError, match="got 2"):
+            x.roll(1, 2)
+        with pytest.raises(RuntimeError, match="must match the size"):
+            torch.ops.aten.glu_backward(torch.ones(2, 3, device="openreg"), torch.ones(2, 4, device="openreg"), 1)
+    torch.openreg.synchronize()
+
+
+def test_equal() -> None:
+    x = torch.arange(6.0).view(2, 3)
+    for other in (x, x + 0, x.mT.contiguous().mT, x + 1, x[:1], x.int(), x * float("nan"), x[:0]):
+        assert torch.equal(x.to("openreg"), other.to("openreg")) is torch.equal(x, other)
+    assert torch.equal(x[:0].to("openreg"), x[:0].to("openreg"))
+    with pytest.raises(RuntimeError, match=r"on different devices. Got: openreg:0 and cpu"):
+        torch.equal(x.to("openreg"), x)

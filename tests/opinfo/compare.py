@@ -207,8 +207,10 @@ class Comparison:
 
         `grid_sample` with 16 bits does on some processors.
         """
-        for _ in range(3):
-            again = run(on_cpu(host))
+        kept = []  # So that each lies elsewhere.
+        for _ in range(4):
+            kept.append(on_cpu(host))
+            again = run(kept[-1])
             if host.output_process_fn_grad is not None:
                 again = host.output_process_fn_grad(again)
             try:

@@ -1,0 +1,318 @@
+// The first half of operators that PyTorch has not split in two: what their outputs are. structured.toml says which
+// operator has which, and generate_structured.py joins them with the rest.
+//
+// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses in the trial,
+// which such an operator gets for each new set of sizes (known_kinds.h).
+#pragma once
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorMeta.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/native/Pool.h>
+#include <ATen/native/RangeUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/result_type.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace openreg {
+
+// LITERALINCLUDE START: unsplit-like
+// The strides of what is to lie in memory as a tensor does.
+inline at::DimVector strides_of(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense()) {
+    return at::DimVector(tensor.strides());
+  }
+  return at::DimVector(at::infer_dense_strides(tensor.sizes(), tensor.strides()));
+}
+
+// In which order the elements of an output lie in memory: row by row, as those of an argument, or in its format.
+enum class Order { kRows, kKept, kFormat };
+
+// Outputs with the sizes and the dtype of one argument.
+template <size_t kArgument, Order kOrder = Order::kRows, size_t kOutputs = 1>
+struct LikeMeta : at::impl::MetaBase {
+  void meta(const auto&... arguments) {
+    const at::Tensor& model = std::get<kArgument>(std::tie(arguments...));
+    const at::DimVector strides = kOrder == Order::kKept ? strides_of(model) : at::DimVector();
+    at::TensorOptions options = model.options();
+    if (kOrder == Order::kFormat) {
+      options = options.memory_format(model.suggest_memory_format());
+    }
+    for (size_t i = 0; i < kOutputs; ++i) {
+      set_output_raw_strided(static_cast<int64_t>(i), model.sizes(), strides, options);
+    }
+  }
+};
+// LITERALINCLUDE END: unsplit-like
+
+// LITERALINCLUDE START: unsplit-reductions
+// The dtype of a sum: whole numbers are added, and multiplied, as int64, unless the caller says otherwise.
+inline at::ScalarType sum_dtype(const at::Tensor& self, const at::Tensor& out, std::optional<at::ScalarType> asked) {
+  if (asked) {
+    return *asked;
+  }
+  if (out.defined()) {
+    return out.scalar_type();
+  }
+  return at::isIntegralType(self.scalar_type(), /*includeBool=*/true) ? at::kLong : self.scalar_type();
+}
+
+// One number of a whole tensor: trace, dot, median ...
+template <bool kSum>
+struct NumberMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const auto&...) {
+    set_output_raw_strided(0, {}, {},
+                           self.options().dtype(kSum ? sum_dtype(self, {}, std::nullopt) : self.scalar_type()));
+  }
+};
+
+struct ProductMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+    set_output_raw_strided(0, {}, {}, self.options().dtype(sum_dtype(self, {}, dtype)));
+  }
+};
+
+template <bool kLargest>
+struct ExtremeMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self) {
+    TORCH_CHECK(self.numel() > 0, kLargest ? "max" : "min",
+                "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+                "'dim' argument.");
+    set_output_raw_strided(0, {}, {}, self.options());
+  }
+};
+
+struct NansumMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype) {
+    at::meta::resize_reduction(*this, self, dim, keepdim, sum_dtype(self, maybe_get_output(0), dtype));
+  }
+};
+
+struct CountMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef dim) {
+    at::meta::resize_reduction(*this, self, dim, /*keepdim=*/false, at::kLong);
+  }
+};
+
+// The deviation is real, also that of complex numbers. Their mean, where there is one, is complex.
+template <bool kWithMean>
+struct DeviationMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
+    at::meta::resize_reduction(*this, self, dim, keepdim, c10::toRealValueType(self.scalar_type()));
+    if constexpr (kWithMean) {
+      set_output_raw_strided(1, maybe_get_output(0).sizes(), {}, self.options());
+    }
+  }
+};
+
+// Of each row along a dimension a number, and where it was found.
+struct PlaceMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, int64_t dim, bool keepdim) {
+    at::meta::resize_reduction_with_indices(*this, self, dim, keepdim, self.scalar_type());
+  }
+  void meta(const at::Tensor& self, int64_t, int64_t dim, bool keepdim) { meta(self, dim, keepdim); }
+};
+// LITERALINCLUDE END: unsplit-reductions
+
+// LITERALINCLUDE START: unsplit-windows
+// The last N sizes of an image, or of a batch of images, replaced.
+template <size_t N>
+at::DimVector with_last(const at::Tensor& self, at::IntArrayRef last) {
+  TORCH_CHECK(last.size() == N, "Expected ", N, " output sizes, but got ", last);
+  TORCH_CHECK(self.dim() == N + 1 || self.dim() == N + 2, "Expected ", N + 1, "D or ", N + 2,
+              "D tensor, but got: ", self.sizes());
+  at::DimVector sizes(self.sizes());
+  std::copy(last.begin(), last.end(), sizes.end() - N);
+  return sizes;
+}
+
+// Images keep the format of their memory; of volumes the CPU's functions write row by row.
+template <size_t N>
+at::TensorOptions window_options(const at::Tensor& self) {
+  return N == 2 ? self.options().memory_format(self.suggest_memory_format()) : self.options();
+}
+
+// The sizes are an argument.
+template <size_t N>
+struct AdaptivePoolMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef output_size) {
+    set_output_raw_strided(0, with_last<N>(self, output_size), {}, window_options<N>(self));
+  }
+};
+
+template <size_t N>
+struct UnpoolMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor&, at::IntArrayRef output_size, const auto&...) {
+    set_output_raw_strided(0, with_last<N>(self, output_size), {}, window_options<N>(self));
+  }
+};
+
+// A window moves over the image. One number stands for three that are equal, and no stride for that of the window.
+struct MaxPool3dMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+            at::IntArrayRef dilation, bool ceil_mode) {
+    const auto check = [](at::IntArrayRef numbers, const char* what) {
+      TORCH_CHECK(numbers.size() == 1 || numbers.size() == 3, "max_pool3d: ", what);
+    };
+    check(kernel, "kernel_size must either be a single int, or a tuple of three ints");
+    check(stride.empty() ? kernel : stride, "stride must either be omitted, a single int, or a tuple of three ints");
+    check(padding, "padding must either be a single int, or a tuple of three ints");
+    check(dilation, "dilation must be either a single int, or a tuple of three ints");
+    const auto each = [](at::IntArrayRef numbers, int64_t i) { return numbers.size() == 1 ? numbers[0] : numbers[i]; };
+    at::DimVector last;
+    for (int64_t i = 0; i < 3; ++i) {
+      const auto size =
+          at::native::pooling_output_shape(self.size(i - 3), each(kernel, i), each(padding, i),
+                                           each(stride.empty() ? kernel : stride, i), each(dilation, i), ceil_mode);
+      last.push_back(std::max<int64_t>(size, 0));  // One that is too small is refused by the library.
+    }
+    const at::TensorOptions options = self.options().memory_format(self.suggest_memory_format());
+    const at::DimVector sizes = with_last<3>(self, last);
+    set_output_raw_strided(0, sizes, {}, options);
+    set_output_raw_strided(1, sizes, {}, options.dtype(at::kLong));
+  }
+};
+
+// Padding is given from the last dimension on, before and after.
+struct ReflectionPad2dMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef padding) {
+    TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4, but got: ", padding.size());
+    const at::DimVector last{self.size(-2) + padding[2] + padding[3], self.size(-1) + padding[0] + padding[1]};
+    set_output_raw_strided(0, with_last<2>(self, last), {}, window_options<2>(self));
+  }
+};
+
+// The derivative of a window that moves, which has the sizes of what it moved over.
+struct UnfoldBackwardMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& grad, at::IntArrayRef input_sizes, const auto&...) {
+    set_output_raw_strided(0, input_sizes, {}, grad.options());
+  }
+};
+
+// A gradient for each row of the table, where the forward took some.
+struct EmbeddingBackwardMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& grad, const at::Tensor&, int64_t num_weights, const auto&...) {
+    set_output_raw_strided(0, {num_weights, grad.size(-1)}, {}, grad.options());
+  }
+};
+// LITERALINCLUDE END: unsplit-windows
+
+// LITERALINCLUDE START: unsplit-pairs
+// The elements of the one at the places that the other says.
+struct TakeMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor& index) {
+    set_output_raw_strided(0, index.sizes(), {}, self.options());
+  }
+};
+
+// For each pair of elements one, in the order of the first where nothing is broadcast.
+inline void set_like(at::impl::MetaBase& meta, const at::Tensor& first, const at::Tensor& second,
+                     const at::TensorOptions& options) {
+  const at::DimVector sizes(at::infer_size(first.sizes(), second.sizes()));
+  meta.set_output_raw_strided(0, sizes, first.sizes() == sizes ? strides_of(first) : at::DimVector(), options);
+}
+
+// Complex numbers of two real ones.
+struct ComplexMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& first, const at::Tensor& second) {
+    set_like(*this, first, second, first.options().dtype(c10::toComplexType(first.scalar_type())));
+  }
+};
+// LITERALINCLUDE END: unsplit-pairs
+
+// LITERALINCLUDE START: unsplit-losses
+// A loss for each element, or one of all.
+struct LossMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, const auto&...) {
+    const at::TensorOptions options = self.options().dtype(at::result_type(self, target));
+    if (reduction != at::Reduction::None) {
+      set_output_raw_strided(0, {}, {}, options);
+    } else {
+      set_like(*this, self, target, options);
+    }
+  }
+  void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef, int64_t reduction) {
+    meta(self, target, reduction);
+  }
+};
+
+// The same for a target of classes, with the weight of all targets as second output.
+struct ClassLoss2dMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef, int64_t reduction, int64_t) {
+    set_output_raw_strided(0, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef(), {},
+                           self.options());
+    set_output_raw_strided(1, {}, {}, self.options());
+  }
+};
+// LITERALINCLUDE END: unsplit-losses
+
+// LITERALINCLUDE START: unsplit-factories
+// An output that is given may have any dtype, and any sizes with that many elements.
+inline void set_count(at::impl::MetaBase& meta, int64_t count) {
+  const at::Tensor& out = meta.maybe_get_output(0);
+  meta.set_output_raw_strided(0, out.numel() == count ? out.sizes() : at::IntArrayRef(count), {}, out.options());
+}
+
+struct ArangeMeta : at::impl::MetaBase {
+  void meta(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step) {
+    set_count(*this, maybe_get_output(0).scalar_type() == at::kLong
+                         ? at::native::compute_arange_size<int64_t>(start, end, step)
+                         : at::native::compute_arange_size<double>(start, end, step));
+  }
+};
+
+struct LinspaceMeta : at::impl::MetaBase {
+  void meta(const at::Scalar&, const at::Scalar&, int64_t steps, const auto&...) {
+    TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+    set_count(*this, steps);
+  }
+};
+
+struct EyeMeta : at::impl::MetaBase {
+  void meta(int64_t rows, int64_t columns) {
+    TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
+    TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
+    set_output_raw_strided(0, {rows, columns}, {}, maybe_get_output(0).options());
+  }
+  void meta(int64_t rows) { meta(rows, rows); }
+};
+// LITERALINCLUDE END: unsplit-factories
+
+// LITERALINCLUDE START: unsplit-by-values
+// How large these are stands in the values: they are counted on the device, and the host waits for the number.
+struct NonzeroMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self) {
+    const at::Tensor& out = maybe_get_output(0);
+    TORCH_CHECK(!out.defined() || out.scalar_type() == at::kLong,
+                "Expected out tensor to have scalar type Long but got scalar type", out.scalar_type());
+    const auto found = at::count_nonzero(self).item<int64_t>();
+    set_output_raw_strided(0, {found, self.dim()}, {1, found}, self.options().dtype(at::kLong));
+  }
+};
+
+struct MaskedSelectMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, const at::Tensor& mask) {
+    TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+    const at::Tensor& out = maybe_get_output(0);
+    TORCH_CHECK(!out.defined() || out.scalar_type() == self.scalar_type(),
+                "masked_select(): self and result must have the same scalar type");
+    const at::Tensor all = mask.expand(at::infer_size(self.sizes(), mask.sizes()));
+    set_output_raw_strided(0, at::count_nonzero(all).item<int64_t>(), {}, self.options());
+  }
+};
+
+struct RepeatsMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+    TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+    const int64_t size = output_size ? *output_size : std::max<int64_t>(repeats.sum().item<int64_t>(), 0);
+    set_output_raw_strided(0, size, {}, repeats.options());
+  }
+};
+// LITERALINCLUDE END: unsplit-by-values
+
+}  // namespace openreg

@@ -1,0 +1,23 @@
+"""Losses of differences, which PyTorch would make of an output of the wrong shape, with a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.aten.layouts import values
+
+
+@pytest.mark.parametrize("loss", [torch.nn.functional.mse_loss, torch.nn.functional.smooth_l1_loss])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses_that_reduce_give_no_warning(loss: Callable[..., torch.Tensor], reduction: str) -> None:
+    x, y = values((4, 3), torch.float32), values((4, 3), torch.float32).flip(0)
+    device_x = x.to("openreg").requires_grad_()
+    x.requires_grad_()
+    expected, actual = loss(x, y, reduction=reduction), loss(device_x, y.to("openreg"), reduction=reduction)
+    torch.testing.assert_close(actual.cpu(), expected)
+    expected.sum().backward()
+    actual.sum().backward()
+    torch.testing.assert_close(device_x.grad.cpu(), x.grad)
