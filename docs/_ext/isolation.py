@@ -218,7 +218,7 @@ def _end_group(leader: int) -> None:
 
 def _ending(status: int | None, done: bool, seconds: float, stderr: str) -> str:
     if status is None or "Timeout (" in stderr:
-        return f"still running after {seconds:g} seconds, and was ended:\n{stderr}"
+        return f"the page was still running after {seconds:g} seconds, here, and was ended:\n{stderr}"
     if status < 0:
         when = "while it ended, after its last example" if done else "in this example"
         return f"the process was killed by {signal.Signals(-status).name} {when}:\n{stderr}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from proof import measure
+from environment import Fault
+from proof import floor, measure
 from proof.pages import Page
 
 from docs._ext import binding
@@ -31,3 +33,44 @@ def test_of_pages_that_have_not_changed_the_result_stays(tmp_path: Path, monkeyp
     ):
         file.write_text(json.dumps({"code": code, "torch": torch, "pages": said}), encoding="utf-8")
         assert measure.read_earlier(pages, "code") == kept
+
+
+class Run:
+    """A run over pages without listings, of which some fail."""
+
+    def __init__(self, folder: Path, failing: set[str]) -> None:
+        self.sandbox = SimpleNamespace(tree=folder)
+        self.failing = failing
+
+    def prepare(self) -> None:
+        """Nothing has to be built."""
+
+    def run(self, page: Page) -> measure.Measured:
+        if page.name in self.failing:
+            raise Fault(f"{page.file}:1: not as expected")
+        return measure.Measured(1.0)
+
+
+def test_a_page_that_fails_does_not_cost_the_result_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = [page("bad", "1"), page("good", "2")]
+    raised: list[str] = []
+    monkeypatch.setattr(measure, "ROOT", tmp_path)
+    monkeypatch.setattr(measure, "read_pages", lambda folder, strict: pages)
+    monkeypatch.setattr(binding, "code_digest", lambda tree: "code")
+    monkeypatch.setattr(floor, "raise_floor", lambda pages: raised.append("floor"))
+    (tmp_path / measure.WORK).mkdir(parents=True)
+
+    def measured() -> set[str]:
+        said: dict[str, object] = json.loads((tmp_path / measure.RESULT).read_text(encoding="utf-8"))["pages"]
+        return set(said)
+
+    with pytest.raises(Fault, match="make proof ARGS='--page bad'"):
+        measure._measure(Run(tmp_path, {"bad"}), None)  # type: ignore[arg-type]
+    assert "docs/source/bad.md:1: not as expected" in capsys.readouterr().out
+    assert measured() == {"good"}
+    assert not raised
+    measure._measure(Run(tmp_path, set()), ["bad"])  # type: ignore[arg-type]
+    assert measured() == {"bad", "good"}
+    assert raised == ["floor"]
