@@ -5,6 +5,10 @@ Counts the numbers that are copied between device and host on the way.
 
 from __future__ import annotations
 
+import os
+
+os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+
 import torch
 from operator_ladder import load_stand_ins  # type: ignore[import-not-found]  # beside this script
 

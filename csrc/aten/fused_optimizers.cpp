@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -109,7 +108,7 @@ struct Amsgrad : Adam<kDecoupled> {
     return [numbers = this->template numbers<Math>(lr, step)](Math& param, Math grad, Math& average, Math& square,
                                                               Math& largest) {
       numbers.averages(param, grad, average, square);
-      largest = std::max(largest, square);
+      largest = largest < square ? square : largest;
       numbers.go(param, average, largest);
     };
   }

@@ -42,26 +42,34 @@ struct StepTable {
 // LITERALINCLUDE END: step-table
 
 // LITERALINCLUDE START: step-kernel
-template <class T, size_t... I>
-void update_tensor(const StepTensor& tensor, const float* grad_scale, bool maximize, const auto& rule,
-                   std::index_sequence<I...>) {
+// Applies a rule to one number of a parameter, which is the T at param, and writes back what it says.
+template <class Math, class T, class... State>
+void update_number(T* param, Math number, Math grad, const auto& rule, std::pair<State*, Math>... state) {
+  rule(number, grad, state.second...);
+  *param = static_cast<T>(number);
+  ((*state.first = static_cast<T>(state.second)), ...);
+}
+
+template <class T, class... State>
+void update_tensor(size_t numel, T* param, T* grad, const float* grad_scale, bool maximize, const auto& rule,
+                   State*... state) {
   using Math = at::opmath_type<T>;  // float for a number of 16 bits
-  T* const param = static_cast<T*>(tensor.param);
-  T* const grad = static_cast<T*>(tensor.grad);
-  [[maybe_unused]] const std::array<T*, sizeof...(I)> state{static_cast<T*>(tensor.state[I])...};
   if (grad_scale) {
     const Math scale = *grad_scale;
-    for (const auto i : c10::irange(tensor.numel)) grad[i] = static_cast<T>(grad[i] / scale);
+    for (size_t i = 0; i < numel; ++i) grad[i] = static_cast<T>(grad[i] / scale);
   }
   const Math sign = maximize ? -1 : 1;
 #pragma omp simd
-  for (size_t i = 0; i < tensor.numel; ++i) {
-    Math number = param[i];
-    [[maybe_unused]] std::array<Math, sizeof...(I)> kept{static_cast<Math>(state[I][i])...};
-    rule(number, sign * grad[i], kept[I]...);
-    param[i] = static_cast<T>(number);
-    ((state[I][i] = static_cast<T>(kept[I])), ...);
+  for (size_t i = 0; i < numel; ++i) {
+    update_number<Math>(param + i, param[i], sign * grad[i], rule, std::pair<State*, Math>(state + i, state[i])...);
   }
+}
+
+template <class T, size_t... I>
+void update_tensor(const StepTensor& tensor, const float* grad_scale, bool maximize, const auto& rule,
+                   std::index_sequence<I...>) {
+  update_tensor(tensor.numel, static_cast<T*>(tensor.param), static_cast<T*>(tensor.grad), grad_scale, maximize, rule,
+                static_cast<T*>(tensor.state[I])...);
 }
 
 template <class Rule>

@@ -125,9 +125,7 @@ bool launch_product(BlasProduct<T>* multiply, const char* name, const at::Tensor
   const auto leading = to.leading();
   const auto first = factor<T>(left);
   const auto second = factor<T>(right);
-  const bool overwritten = out.data_ptr() == a.data_ptr() || out.data_ptr() == b.data_ptr();
-  if (multiply == nullptr || !leading || !first || !second || overwritten ||
-      std::max({to.rows, to.columns, left.columns}) > INT_MAX) {
+  if (multiply == nullptr || !leading || !first || !second || std::max({to.rows, to.columns, left.columns}) > INT_MAX) {
     return false;
   }
   ProductCall<T> product{.multiply = multiply,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorMeta.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
@@ -115,7 +116,13 @@ struct PlaceMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, int64_t dim, bool keepdim) {
     at::meta::resize_reduction_with_indices(*this, self, dim, keepdim, self.scalar_type());
   }
-  void meta(const at::Tensor& self, int64_t, int64_t dim, bool keepdim) { meta(self, dim, keepdim); }
+  // kthvalue, whose output may not be its input: it would be resized before it is read.
+  void meta(const at::Tensor& self, int64_t, int64_t dim, bool keepdim) {
+    if (const at::Tensor& values = maybe_get_output(0); values.defined()) {
+      at::assert_no_overlap(self, values);
+    }
+    meta(self, dim, keepdim);
+  }
 };
 // LITERALINCLUDE END: unsplit-reductions
 
@@ -217,10 +224,14 @@ inline void set_like(at::impl::MetaBase& meta, const at::Tensor& first, const at
   meta.set_output_raw_strided(0, sizes, first.sizes() == sizes ? strides_of(first) : at::DimVector(), options);
 }
 
-// Complex numbers of two real ones.
+// Complex numbers of two real ones. Another dtype of the output is refused in the CPU's words.
 struct ComplexMeta : at::impl::MetaBase {
   void meta(const at::Tensor& first, const at::Tensor& second) {
-    set_like(*this, first, second, first.options().dtype(c10::toComplexType(first.scalar_type())));
+    const at::ScalarType dtype = c10::toComplexType(first.scalar_type());
+    const at::Tensor& out = maybe_get_output(0);
+    TORCH_CHECK(!out.defined() || out.scalar_type() == dtype, "Expected object of scalar type ", toString(dtype),
+                " but got scalar type ", toString(out.scalar_type()), " for argument 'out'");
+    set_like(*this, first, second, first.options().dtype(dtype));
   }
 };
 // LITERALINCLUDE END: unsplit-pairs
