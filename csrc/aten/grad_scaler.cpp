@@ -7,14 +7,19 @@
 #include <torch/library.h>
 
 #include "aten/host_library.h"
+#include "aten/structured.h"
 
 namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: grad-scaler-number
-// One number of the device, which the library reads or writes without a look at its dtype.
-void check_number(const char* name, const at::Tensor& tensor, c10::Device device, at::ScalarType dtype) {
+void check_device(const char* name, const at::Tensor& tensor, c10::Device device) {
   TORCH_CHECK(tensor.device() == device, name, " must be on ", device, ", not on ", tensor.device());
+}
+
+// One number of the device.
+void check_number(const char* name, const at::Tensor& tensor, c10::Device device, at::ScalarType dtype) {
+  check_device(name, tensor, device);
   TORCH_CHECK(tensor.numel() == 1, name, " must be a 1-element tensor, not one of shape ", tensor.sizes());
   TORCH_CHECK(tensor.scalar_type() == dtype, name, " must be of dtype ", dtype, ", not ", tensor.scalar_type());
 }
@@ -36,12 +41,11 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   if (self.empty()) {
     return;
   }
-  const c10::Device device = found_inf.device();
+  const c10::Device device = FirstDevice::of(at::ITensorListRef(self), found_inf, inv_scale).value();
   check_number("found_inf", found_inf, device, at::kFloat);
   check_number("inv_scale", inv_scale, device, at::kFloat);
   for (const at::Tensor& gradient : self) {
-    TORCH_CHECK(gradient.device() == device, "found_inf is on ", device, ", and one of the gradients on ",
-                gradient.device());
+    check_device("one of the gradients", gradient, device);
     TORCH_CHECK(gradient.layout() == at::kStrided, "one of the gradients is not a strided tensor, but ",
                 gradient.layout());
     at::assert_no_internal_overlap(gradient);  // What expand() repeats would be divided more than once.
@@ -64,7 +68,7 @@ struct UpdateScale {
 
 at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth,
                                double backoff, int64_t interval) {
-  const c10::Device device = self.device();
+  const c10::Device device = FirstDevice::of(self, growth_tracker, found_inf).value();
   check_number("the scale", self, device, at::kFloat);
   check_number("growth_tracker", growth_tracker, device, at::kInt);
   check_number("found_inf", found_inf, device, at::kFloat);
