@@ -1,13 +1,15 @@
 """Asks each operator that is registered for autocast what it does to its arguments, and prints the operators by policy.
 
-No operator runs. One step below autocast, where autograd would be, a function is registered in its place that looks at
+No operator runs. One step below autocast, where autograd would be, a function is registered in its place that notes
 what arrives and raises. So arguments need only be of the right type, and the schema says which that is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,23 +19,35 @@ HALF, FLOAT = torch.bfloat16, torch.float32
 
 # LITERALINCLUDE START: amp-policies-look
 class Arrived(Exception):
+    """Ends a call below autocast."""
+
+
+@dataclass
+class Call:
     """What autocast hands on: the overload that it calls, the dtypes of the tensors, the dtypes that are arguments."""
 
-    def __init__(self, overload: torch._ops.OpOverload, arguments: list[Any]) -> None:
-        self.overload = overload
-        self.tensors = [value.dtype for value in arguments if isinstance(value, torch.Tensor)]
-        self.options = [value for value in arguments if isinstance(value, torch.dtype)]
+    overload: torch._ops.OpOverload
+    tensors: list[torch.dtype]
+    options: list[torch.dtype]
+
+
+calls: list[Call] = []
 
 
 def look_at(library: torch.library.Library, overload: torch._ops.OpOverload) -> None:
-    """Has the overload raise what it is called with, in the place of autograd."""
+    """Has the overload note what it is called with, in the place of autograd."""
 
-    def arrive(*arguments: Any, **options: Any) -> Any:
-        raise Arrived(overload, torch.utils._pytree.tree_leaves((arguments, options)))
+    def note(*arguments: Any, **options: Any) -> Any:
+        values = torch.utils._pytree.tree_leaves((arguments, options))
+        tensors = [value.dtype for value in values if isinstance(value, torch.Tensor)]
+        calls.append(Call(overload, tensors, [value for value in values if isinstance(value, torch.dtype)]))
+        raise Arrived
 
-    library.impl(overload, arrive, "AutogradPrivateUse1")
+    library.impl(overload, note, "AutogradPrivateUse1")
+# LITERALINCLUDE END: amp-policies-look
 
 
+# LITERALINCLUDE START: amp-policies-call
 def argument_of(kind: Any, dtypes: list[torch.dtype]) -> Any:
     """Any value of the type; tensors take their dtypes from the list in turn, and leave the last one in it."""
     if isinstance(kind, torch.TensorType):
@@ -46,34 +60,31 @@ def argument_of(kind: Any, dtypes: list[torch.dtype]) -> Any:
     return {"bool": False, "str": "none"}.get(str(kind), 1)
 
 
-def arrived(overload: torch._ops.OpOverload, *dtypes: torch.dtype) -> Arrived:
+def handed_on(overload: torch._ops.OpOverload, *dtypes: torch.dtype) -> Call:
     """Calls the overload inside autocast, with tensors of these dtypes, and says what came out of it."""
     left = list(dtypes)
     arguments = [argument_of(argument.type, left) for argument in overload._schema.arguments if not argument.kwarg_only]
-    try:
-        with torch.autocast("openreg", dtype=HALF):
-            overload(*arguments)
-    except Arrived as call:
-        return call
-    raise AssertionError(f"{overload} has not been called")
+    with contextlib.suppress(Arrived), torch.autocast("openreg", dtype=HALF):
+        overload(*arguments)
+    return calls.pop()
 
 
 def policy(overload: torch._ops.OpOverload) -> str:
     """What the operator's registration for autocast does."""
     try:
-        from_half = arrived(overload, HALF)
+        call = handed_on(overload, HALF)
     except NotImplementedError:
         return "refused"
-    if from_half.overload != overload:
-        return f"calls the overload {from_half.overload._overloadname} with {from_half.options[0]}"
-    if from_half.options == [FLOAT]:
-        return "argument dtype=float32"
-    if set(from_half.tensors) == {FLOAT}:
+    if call.overload != overload:
+        return "the overload that takes a dtype, with float32"
+    if call.options == [FLOAT]:
+        return "float32 as dtype"
+    if set(call.tensors) == {FLOAT}:
         return "tensors to float32"
-    if set(arrived(overload, FLOAT).tensors) == {HALF}:
+    if set(handed_on(overload, FLOAT).tensors) == {HALF}:
         return "tensors to the lower precision"
-    return "tensors to the widest dtype" if set(arrived(overload, HALF, FLOAT).tensors) == {FLOAT} else "as given"
-# LITERALINCLUDE END: amp-policies-look
+    return "tensors to the widest dtype" if set(handed_on(overload, HALF, FLOAT).tensors) == {FLOAT} else "nothing"
+# LITERALINCLUDE END: amp-policies-call
 
 
 def main() -> None:

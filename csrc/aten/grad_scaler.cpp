@@ -46,8 +46,6 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   check_number("inv_scale", inv_scale, device, at::kFloat);
   for (const at::Tensor& gradient : self) {
     check_device("one of the gradients", gradient, device);
-    TORCH_CHECK(gradient.layout() == at::kStrided, "one of the gradients is not a strided tensor, but ",
-                gradient.layout());
     at::assert_no_internal_overlap(gradient);  // What expand() repeats would be divided more than once.
   }
   launch_in_place<Unscale>(device, {self, found_inf}, at::ITensorListRef(self), found_inf, inv_scale);
