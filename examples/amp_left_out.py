@@ -67,6 +67,8 @@ def cured() -> list[tuple[str, Callable[[], Any]]]:
         ("mm in half precision", lambda: aten.impl("mm", casting(mm, torch.float16), "AutocastPrivateUse1")),
         ("pow in float32", lambda: aten.impl(power, casting(power, torch.float32), "AutocastPrivateUse1")),
     ]
+
+
 # LITERALINCLUDE END: amp-left-out
 
 

@@ -44,6 +44,8 @@ def look_at(library: torch.library.Library, overload: torch._ops.OpOverload) -> 
         raise Arrived
 
     library.impl(overload, note, "AutogradPrivateUse1")
+
+
 # LITERALINCLUDE END: amp-policies-look
 
 
@@ -84,6 +86,8 @@ def policy(overload: torch._ops.OpOverload) -> str:
     if set(handed_on(overload, FLOAT).tensors) == {HALF}:
         return "tensors to the lower precision"
     return "tensors to the widest dtype" if set(handed_on(overload, HALF, FLOAT).tensors) == {FLOAT} else "nothing"
+
+
 # LITERALINCLUDE END: amp-policies-call
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -180,7 +181,7 @@ def test_lower_precision(name: str, half: torch.dtype) -> None:
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_float32(name: str, half: torch.dtype) -> None:
-    """From half precision, so that the cast is seen: the result is that of float32 arguments that were rounded before."""
+    """From half precision, so that the cast is seen: the result is that of rounded arguments in float32."""
     call, *arguments = FLOAT32[name]()
     arguments = rounded(arguments, half)
     with torch.autocast("openreg", dtype=half):
@@ -268,7 +269,7 @@ def test_nested_and_disabled() -> None:
                 seen.append(dtype())
             seen.append(dtype())
         seen.append(dtype())
-        with pytest.raises(ZeroDivisionError), torch.autocast("openreg", enabled=False):
+        with contextlib.suppress(ZeroDivisionError), torch.autocast("openreg", enabled=False):
             seen.append(dtype())
             raise ZeroDivisionError
         seen.append(dtype())
@@ -278,11 +279,11 @@ def test_nested_and_disabled() -> None:
 
 
 def test_as_a_decorator() -> None:
-    @torch.autocast("openreg", dtype=torch.bfloat16)
     def product(x: Tensor) -> Tensor:
         return x @ x
 
-    assert product(torch.ones(2, 2, device="openreg")).dtype == torch.bfloat16
+    decorated = torch.autocast("openreg", dtype=torch.bfloat16)(product)
+    assert decorated(torch.ones(2, 2, device="openreg")).dtype == torch.bfloat16
 
 
 def test_it_is_a_state_of_the_thread() -> None:
@@ -351,7 +352,8 @@ def test_models(name: str, inside: bool, half: torch.dtype) -> None:
 
     def output(module: nn.Module, x: Tensor) -> Tensor:
         result = module(x)
-        return result[0] if isinstance(result, tuple) else result
+        first: Tensor = result[0] if isinstance(result, tuple) else result
+        return first
 
     expected = output(model, x)
     weights = torch.linspace(-1, 1, expected.numel()).view(expected.shape)
@@ -378,7 +380,7 @@ def test_checkpointed_parts_run_in_the_same_dtype_again() -> None:
     seen = []
 
     def part(x: Tensor) -> Tensor:
-        y = layer(x)
+        y: Tensor = layer(x)
         seen.append(y.dtype)
         return y.exp()  # The second run ends where all is there that the derivative needs.
 
@@ -391,10 +393,10 @@ def test_checkpointed_parts_run_in_the_same_dtype_again() -> None:
 class Product(torch.autograd.Function):
     """A product of matrices that records in which dtypes its parts run."""
 
-    seen: list[tuple[str, torch.dtype]] = []
+    seen: ClassVar[list[tuple[str, torch.dtype]]] = []
 
     @staticmethod
-    @torch.amp.custom_fwd(device_type="openreg")
+    @torch.amp.custom_fwd(device_type="openreg")  # type: ignore[untyped-decorator]
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
         product = x.mm(y)
@@ -402,7 +404,7 @@ class Product(torch.autograd.Function):
         return product
 
     @staticmethod
-    @torch.amp.custom_bwd(device_type="openreg")
+    @torch.amp.custom_bwd(device_type="openreg")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x, y = ctx.saved_tensors
         of_x = gradient.mm(y.t())
@@ -414,9 +416,10 @@ class Float32Product(Product):
     """The same in float32, wherever it is called."""
 
     @staticmethod
-    @torch.amp.custom_fwd(device_type="openreg", cast_inputs=torch.float32)
+    @torch.amp.custom_fwd(device_type="openreg", cast_inputs=torch.float32)  # type: ignore[untyped-decorator]
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        return Product.forward.__wrapped__(ctx, x, y)
+        product: Tensor = Product.forward.__wrapped__(ctx, x, y)
+        return product
 
 
 @pytest.mark.parametrize(("function", "dtype"), [(Product, torch.bfloat16), (Float32Product, torch.float32)])
