@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/SmallVector.h>
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -136,6 +137,39 @@ inline at::Tensor stand_in(const at::Tensor& tensor, bool written) {
 }
 // LITERALINCLUDE END: library-rehearsal
 
+// LITERALINCLUDE START: library-tried
+// Queues the call that prepare makes of arguments on the device. Where the kind is new, it is made of stand-ins and
+// tried on the host before.
+template <class Op, class Prepare>
+void launch_tried(c10::Device device, uint64_t kind, const Prepare& prepare) {
+  KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
+  auto call = prepare(kernel);
+  static KnownKinds known;
+  if (!known.has(kind)) {
+    KernelArguments zeros(device, stand_in);
+    prepare(zeros)();
+    known.add(kind);
+  }
+  openreg::launch(Op::kName, device.index(), kernel.bytes(), std::move(call));
+}
+// LITERALINCLUDE END: library-tried
+
+// LITERALINCLUDE START: library-in-place
+// Queues Op::compute(arguments...), for an operator that changes tensors it was given, be it whole lists, and that
+// returns no new one. Requires: every tensor is on the device, and none of `written` overlaps itself.
+template <class Op, class... Arguments>
+void launch_in_place(c10::Device device, std::initializer_list<at::TensorList> written, const Arguments&... arguments) {
+  const LibraryScope scope;
+  launch_tried<Op>(device, KnownKinds::kind_of(arguments...), [&](KernelArguments& kernel) {
+    for (const at::TensorList tensors : written) {
+      for (const at::Tensor& tensor : tensors) kernel.keep_output(tensor);
+    }
+    auto kept = std::make_tuple(kernel.keep(arguments)...);
+    return LibraryCall<Op, decltype(kept)>{std::move(kept)};
+  });
+}
+// LITERALINCLUDE END: library-in-place
+
 // LITERALINCLUDE START: library-launch
 // Queues Op::compute(arguments..., outputs...).
 //
@@ -160,22 +194,17 @@ struct LibraryKernel {
     }
     const c10::Device device = *writes_to;
     const LibraryScope scope;  // Views are made faster when autograd need not know of them.
-    KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
-    auto call = prepared(kernel, outputs, indices, arguments...);
     if constexpr (kWaits) {
+      KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
+      auto call = prepared(kernel, outputs, indices, arguments...);
       launch_and_wait(Op::kName, device.index(), kernel.bytes(), std::move(call));
     } else {
-      static KnownKinds known;
       uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
       if constexpr (kBySizes) {
         kind = c10::hash_combine(kind, KnownSizes::kind_of(arguments..., outputs.get(I)...));
       }
-      if (!known.has(kind)) {
-        KernelArguments zeros(device, stand_in);
-        prepared(zeros, outputs, indices, arguments...)();
-        known.add(kind);
-      }
-      openreg::launch(Op::kName, device.index(), kernel.bytes(), std::move(call));
+      launch_tried<Op>(device, kind,
+                       [&](KernelArguments& kernel) { return prepared(kernel, outputs, indices, arguments...); });
     }
   }
 

@@ -1,0 +1,54 @@
+// Which operators run in lower precision inside torch.autocast, which in float32, and which in the widest dtype of
+// their arguments. PyTorch has the lists and the function that casts; a backend registers them for its key.
+//
+// Called on any thread, with or without the GIL, before autograd and before any kernel: nothing here knows the device.
+#include <ATen/autocast_mode.h>
+#include <torch/library.h>
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: autocast-refused
+// schema: aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
+//
+// The derivative of log(x) is 1 / x. Near 0 it is beyond what half precision can hold, and casting the input to float32
+// brings nothing back that a sigmoid in half precision has rounded to 0 or 1 before.
+at::Tensor binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "binary_cross_entropy and BCELoss are not safe inside torch.autocast: use binary_cross_entropy_with_logits or "
+      "BCEWithLogitsLoss without the sigmoid before it, or compute the loss of float32 arguments in a region with "
+      "enabled=False");
+}
+// LITERALINCLUDE END: autocast-refused
+
+// LITERALINCLUDE START: autocast-fallthrough
+// Operators that are in no list pass: the dispatcher skips the key. PyTorch does this for the keys of its own devices.
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+// LITERALINCLUDE END: autocast-fallthrough
+
+// LITERALINCLUDE START: autocast-lists
+// PyTorch's lists name the operator, and the overload where there is more than one; these add the policy. One list has
+// signatures as well, with PyTorch's types as they are called inside its own namespace.
+using at::IntArrayRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
+#define OPENREG_LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+#define OPENREG_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+#define OPENREG_FP32_RESULT(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+#define OPENREG_WIDEST(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+  AT_FORALL_LOWER_PRECISION_FP(OPENREG_LOWER_PRECISION)
+  AT_FORALL_FP32(OPENREG_FP32)
+  AT_FORALL_FP32_SET_OPT_DTYPE(OPENREG_FP32_RESULT)
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+  AT_FORALL_PROMOTE(OPENREG_WIDEST)
+  m.impl("binary_cross_entropy", binary_cross_entropy);
+}
+// LITERALINCLUDE END: autocast-lists
+
+}  // namespace
+}  // namespace openreg
