@@ -1,5 +1,5 @@
-// Whether one tensor may become another in place: take over its memory, sizes, dtype and device, and stay the same object.
-// `tensor.data = other` asks, and module.to() for each parameter. PyTorch's own answer names devices, and not this one.
+// Whether one tensor may become another in place: take over memory, sizes, dtype and device, and stay the same object.
+// `tensor.data = other` asks, and module.to() for each parameter. PyTorch's own answer knows a list of devices.
 // Called on any thread, with or without the GIL.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
@@ -8,12 +8,9 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: shallow-copy-plain
-// What the key set of a plain tensor may hold: where the memory is, and what happens before a kernel reads it.
-constexpr c10::DispatchKeySet kPlainKeys({
-    c10::DispatchKey::CPU,
-    c10::DispatchKey::PrivateUse1,
-    c10::DispatchKey::AutogradCPU,
-    c10::DispatchKey::AutogradPrivateUse1,
+// Keys that say what happens before a kernel runs. Whatever they stand for moves with the key set.
+constexpr c10::DispatchKeySet kBeforeKernels({
+    c10::DispatchKey::AutogradFunctionality,
     c10::DispatchKey::ADInplaceOrView,
     c10::DispatchKey::AutocastCPU,
     c10::DispatchKey::AutocastPrivateUse1,
@@ -22,11 +19,12 @@ constexpr c10::DispatchKeySet kPlainKeys({
     c10::DispatchKey::ZeroTensor,
 });
 
-// A tensor of any other kind has a key that says so, and parts that a shallow copy leaves behind: indices, a quantizer,
-// what a class in Python holds.
+// Without them a plain tensor has one key, that of its memory. A tensor of another kind has another key, and parts that
+// a shallow copy leaves behind: indices, a quantizer, what a class in Python holds.
 bool is_plain(const at::Tensor& tensor) {
-  const c10::DispatchKeySet keys = tensor.key_set();
-  return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && kPlainKeys.has_all(keys);
+  const c10::DispatchKeySet kind = tensor.key_set() - kBeforeKernels;
+  return kind == c10::DispatchKeySet(c10::DispatchKey::CPU) ||
+         kind == c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
 }
 // LITERALINCLUDE END: shallow-copy-plain
 

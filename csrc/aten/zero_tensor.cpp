@@ -16,7 +16,7 @@ namespace {
 at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                                 std::optional<at::Device> device, std::optional<bool>) {
   at::detail::check_size_nonnegative(size);
-  const c10::Device where(c10::DeviceType::PrivateUse1, resolve_device_index(device.has_value() ? device->index() : -1));
+  const c10::Device where(c10::kPrivateUse1, resolve_device_index(device.has_value() ? device->index() : -1));
   const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(c10::dtype_or_default(dtype));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(size, type.itemsize());
   // Without an allocator: nothing may make this storage larger.
