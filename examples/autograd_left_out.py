@@ -13,6 +13,10 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.functional import cross_entropy
 
+# What PyTorch loads at the first forward derivative, and warns of itself.
+with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+    import torch._decomp.decompositions_for_jvp  # noqa: F401
+
 
 # LITERALINCLUDE START: autograd-left-out-model
 class NextWord(nn.Module):
