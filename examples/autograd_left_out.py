@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 # What PyTorch loads at the first forward derivative, and warns of itself.
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-    import torch._decomp.decompositions_for_jvp  # noqa: F401
+    import torch._decomp.decompositions_for_jvp
 
 
 # LITERALINCLUDE START: autograd-left-out-model

@@ -353,7 +353,8 @@ def test_gradcheck_in_every_mode() -> None:
     modes = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
     assert gradcheck(layer, (x,), **modes)
     assert gradgradcheck(layer, (x,), check_batched_grad=True, check_fwd_over_rev=True)
-    assert gradcheck(lambda z: z.exp() * z.conj(), (torch.view_as_complex(x[:, :2].detach().contiguous()).requires_grad_(),))
+    z = torch.view_as_complex(x[:, :2].detach().contiguous()).requires_grad_()
+    assert gradcheck(lambda z: z.exp() * z.conj(), (z,))
 
 
 class Cube(torch.autograd.Function):
@@ -441,10 +442,10 @@ def test_hooks_change_gradients() -> None:
     y.register_hook(lambda gradient: gradient + 1)
     y.sum().backward()
     assert (x.grad.tolist(), y.grad.tolist(), seen) == ([12.0, 12.0], [2.0, 2.0], [2])
-    with pytest.raises(RuntimeError, match="has changed the device of value|changed the type"):
-        z = x * 1
-        z.register_hook(lambda gradient: gradient.cpu())
-        z.sum().backward()
+    total = (x * 1).sum()
+    total.register_hook(lambda gradient: gradient.cpu())
+    with pytest.raises(RuntimeError, match="has changed the type of value"):
+        total.backward()
 
 
 def test_optimizer_step_inside_the_backward() -> None:
@@ -521,7 +522,8 @@ def test_functional_transforms() -> None:
 
 def test_gradients_of_each_sample() -> None:
     model = nn.Linear(3, 1).to("openreg")
-    parameters, x, y = dict(model.named_parameters()), torch.rand(4, 3, device="openreg"), torch.rand(4, 1, device="openreg")
+    parameters = dict(model.named_parameters())
+    x, y = torch.rand(4, 3, device="openreg"), torch.rand(4, 1, device="openreg")
 
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return functional.mse_loss(torch.func.functional_call(model, parameters, (x,)), y)  # type: ignore[no-any-return]
@@ -544,13 +546,13 @@ def test_random_numbers_under_vmap(randomness: str) -> None:
 
 def test_anomaly_mode_names_the_forward() -> None:
     x = torch.zeros(2, device="openreg", requires_grad=True)
-    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), torch.autograd.detect_anomaly():
+    with warnings.catch_warnings(record=True, action="always") as caught, torch.autograd.detect_anomaly():
         output = (x.sqrt() * 0).sum()
-        with (
-            pytest.warns(UserWarning, match=r"(?s)Error detected in SqrtBackward0.*x\.sqrt\(\)"),
-            pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th output"),
-        ):
+        with pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th output"):
             output.backward()
+    assert "Anomaly Detection has been enabled" in str(caught[0].message)
+    assert str(caught[-1].message).startswith("Error detected in SqrtBackward0")
+    assert "output = (x.sqrt() * 0).sum()" in str(caught[-1].message)
 
 
 # Devices, streams and threads
@@ -663,7 +665,8 @@ TRAINING = """
     import torch
     def train(device):
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+        layers = torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+        model = torch.nn.Sequential(*layers)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
         model.to(device)
         x = torch.linspace(-1, 1, 256).view(32, 8).to(device)
@@ -708,7 +711,7 @@ def test_gradient_takes_the_strides_of_its_leaf() -> None:
 
 def test_sparse_gradients_are_refused_by_name() -> None:
     table = torch.ones(4, 2, device="openreg", requires_grad=True)
-    with pytest.raises((NotImplementedError, RuntimeError), match="[sS]parse"):
+    with pytest.raises(NotImplementedError, match="from the 'Sparseopenreg' backend"):
         functional.embedding(torch.tensor([1, 2], device="openreg"), table, sparse=True).sum().backward()
 
 
@@ -731,7 +734,12 @@ def test_saved_tensors_wait_on_the_host() -> None:
         (gradient,) = torch.autograd.grad(y.sum(), x)
         torch.testing.assert_close(gradient, x.exp().cos() * x.exp())
     packed: list[torch.device] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t.device) or t.cpu(), lambda t: t.to("openreg")):  # type: ignore[func-returns-value]
+
+    def pack(tensor: Tensor) -> Tensor:
+        packed.append(tensor.device)
+        return tensor.cpu()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor.to("openreg")):
         x.sin().sum().backward()
     assert packed == [x.device]
 
