@@ -20,7 +20,7 @@ with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
 
 # LITERALINCLUDE START: autograd-left-out-model
 class NextWord(nn.Module):
-    """Predicts the word that follows. One table turns words into vectors and vectors into words: the weight is tied."""
+    """Predicts the word that follows. One table reads words and writes them: its weight is tied."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,11 +14,10 @@ namespace {
 // The derivative of log(x) is 1 / x. Near 0 it is beyond what half precision can hold, and casting the input to float32
 // brings nothing back that a sigmoid in half precision has rounded to 0 or 1 before.
 at::Tensor binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "binary_cross_entropy and BCELoss are not safe inside torch.autocast: use binary_cross_entropy_with_logits or "
-      "BCEWithLogitsLoss without the sigmoid before it, or compute the loss of float32 arguments in a region with "
-      "enabled=False");
+  C10_THROW_ERROR(NotImplementedError,
+                  "binary_cross_entropy and BCELoss are not safe inside torch.autocast: use "
+                  "binary_cross_entropy_with_logits or BCEWithLogitsLoss without the sigmoid before it, or compute the "
+                  "loss of float32 arguments in a region with enabled=False");
 }
 // LITERALINCLUDE END: autocast-refused
 

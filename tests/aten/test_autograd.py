@@ -214,13 +214,18 @@ OTHER_KINDS: dict[str, Callable[[], Tensor]] = {
     "compressed": lambda: torch.eye(2).to_sparse_csr(),
     "mkldnn": lambda: torch.ones(2, 2).to_mkldnn(),
     "quantized": lambda: torch._empty_affine_quantized([2, 2], scale=1.0, zero_point=0, dtype=torch.quint8),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(1)]),
     "wrapper": lambda: Wrapper(torch.ones(2, 2)),
     "meta": lambda: torch.ones(2, 2, device="meta"),
 }
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state", "ignore:torch.quantize_per_tensor")
+@pytest.mark.filterwarnings(
+    "ignore:Sparse CSR tensor support is in beta state",
+    "ignore:torch.quantize_per_tensor",
+    "ignore:The PyTorch API of nested tensors is in prototype stage",
+)
 def test_other_kinds_of_tensors_are_refused(kind: str) -> None:
     other, plain = OTHER_KINDS[kind](), torch.ones(2, 2, device="openreg")
     assert not compatible(plain, other)
