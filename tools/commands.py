@@ -121,9 +121,11 @@ def build(_arguments: list[str]) -> None:
 
 
 def test(arguments: list[str]) -> None:
-    """Runs the tests; pytest's summary is the last line."""
+    """Runs the tests, several files at once; pytest's summary is the last line."""
     _prepare("test", "docs", "mutate")
-    sys.exit(_run([sys.executable, "-m", "pytest", *arguments]))
+    # A file stays in one process: what its tests do to the device, and what its fixtures build, is for all of them.
+    parallel = ["--numprocesses", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
+    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *arguments]))
 
 
 def opinfo(_arguments: list[str]) -> None:
