@@ -72,10 +72,16 @@ def test_lazy_bits_count(lazy: Callable[[torch.Tensor], torch.Tensor]) -> None:
         assert torch.equal(torch.addmm(dx, dx, dy).cpu(), torch.addmm(x, x, y))
 
 
-def test_an_output_may_be_a_factor() -> None:
-    a = numbers(3, 3, dtype=torch.float32)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128, torch.bfloat16, torch.int64], ids=str)
+def test_an_output_may_be_a_factor(dtype: torch.dtype) -> None:
+    """On the CPU what this gives depends on the processor."""
+    a, other = numbers(3, 3, dtype=dtype), numbers(3, 3, dtype=dtype)
+    for left, right in ((True, True), (True, False), (False, True)):
+        b, c = a.to("openreg"), other.to("openreg")
+        result = torch.mm(b if left else c, b if right else c, out=b)
+        torch.testing.assert_close(result.cpu(), (a if left else other) @ (a if right else other))
     b = a.to("openreg")
-    assert torch.equal(torch.mm(b, b, out=b).cpu(), a @ a)
+    torch.testing.assert_close(torch.addmm(c, b, c, out=b, beta=2).cpu(), torch.addmm(other, a, other, beta=2))
 
 
 def test_wrong_arguments_are_refused_in_the_words_of_the_cpu() -> None:
