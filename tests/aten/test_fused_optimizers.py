@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     reason="this build has no kernels",
 )
 # The first steps of Adam divide numbers that are close to zero. In 16 bits the loop rounds after each operator.
-TOLERANCE = {
+TOLERANCE: dict[torch.dtype, dict[str, Any]] = {
     torch.float32: {"rtol": 1e-5, "atol": 5e-6},
     torch.float64: {"rtol": 1e-12, "atol": 1e-13},
     torch.float16: {"rtol": 4e-3, "atol": 4e-3},
@@ -22,7 +22,7 @@ TOLERANCE = {
 }
 DTYPES = tuple(TOLERANCE)
 SHAPES = ((3, 4), (5,), (), (0, 2), (2, 3, 4, 5))
-KINDS: dict[str, tuple[type[optim.Optimizer], dict[str, Any]]] = {
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "sgd": (optim.SGD, {}),
     "sgd momentum": (optim.SGD, {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01}),
     "sgd nesterov": (optim.SGD, {"momentum": 0.9, "nesterov": True, "maximize": True}),
@@ -53,7 +53,7 @@ def train(device: str, dtype: torch.dtype, kind: str, steps: int = 4, **more: An
     """Trains with gradients that are the same on each device. Returns the parameters and the state, on the CPU."""
     params = parameters(device, dtype)
     make, options = KINDS[kind]
-    optimizer = make(params, **{"lr": 0.1, **options, **more})
+    optimizer: Any = make(params, **{"lr": 0.1, **options, **more})
     generator = torch.Generator().manual_seed(4)
     for _ in range(steps):
         for param in params:
@@ -158,7 +158,7 @@ def test_it_unscales_and_skips_as_on_the_cpu(kind: str) -> None:
 def sgd(params: list[torch.Tensor], grads: list[torch.Tensor], buffers: list[torch.Tensor] | None = None) -> None:
     options = {"weight_decay": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
     momentum = 0.0 if buffers is None else 0.9
-    torch._fused_sgd_(params, grads, buffers or [], momentum=momentum, is_first_step=False, **options)  # type: ignore[arg-type]
+    torch._fused_sgd_(params, grads, buffers or [], momentum=momentum, is_first_step=False, **options)
 
 
 def test_what_it_cannot_do_is_refused_before_it_is_queued() -> None:
