@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-pytestmark = pytest.mark.skipif(
-    "aten::_amp_update_scale_" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
-    reason="this build has no kernels",
-)
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::_amp_update_scale_" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 unscale = torch._amp_foreach_non_finite_check_and_unscale_
 update = torch._amp_update_scale_
-
-
-@pytest.fixture(autouse=True)
-def nothing_falls_back() -> Iterator[None]:
-    torch.manual_seed(0)
-    torch.openreg.set_fallback_policy("error")
-    yield
-    torch.openreg.set_fallback_policy("all")
 
 
 def number(value: float, device: str = "openreg", dtype: torch.dtype = torch.float32) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-pytestmark = pytest.mark.skipif(
-    "aten::native_batch_norm" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
-    reason="this build has no kernels",
-)
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::native_batch_norm" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 2e-5, torch.float64: 1e-12}
@@ -32,14 +35,6 @@ LAYOUTS: dict[str, Callable[[], Tensor]] = {
     "volume": lambda: torch.randn(2, 4, 2, 3, 2),
     "volume, channels last": lambda: torch.randn(2, 4, 2, 3, 2).to(memory_format=torch.channels_last_3d),
 }
-
-
-@pytest.fixture(autouse=True)
-def nothing_falls_back() -> Iterator[None]:
-    torch.manual_seed(0)
-    torch.openreg.set_fallback_policy("error")
-    yield
-    torch.openreg.set_fallback_policy("all")
 
 
 def here(tensor: Any) -> Any:

@@ -11,18 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
-pytestmark = pytest.mark.skipif(
-    "aten::index_select" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
-    reason="this build has no kernels",
-)
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::index_select" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def nothing_falls_back() -> Iterator[None]:
-    torch.openreg.set_fallback_policy("error")
-    yield
-    torch.openreg.set_fallback_policy("all")
 
 
 def same(call: Callable[..., object], *tensors: Tensor, device: str = "openreg:0") -> None:
