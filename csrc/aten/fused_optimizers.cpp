@@ -135,11 +135,12 @@ struct Adagrad {
 // LITERALINCLUDE END: fused-adagrad
 
 // LITERALINCLUDE START: fused-operators
-// Rate: double, or const at::Tensor&.
+// Rate: double, or const at::Tensor&. A rate on the device brings a call here whose lists are empty: nothing is to do.
 template <class Rate>
 void fused_sgd(at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
                double momentum, Rate lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
                const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  if (params.empty()) return;
   StepArguments step(Sgd::kName, params, grads);
   step.add_rate(lr);
   step.add_scaler(grad_scale, found_inf);
@@ -156,6 +157,7 @@ void fused_adam(at::TensorList params, at::TensorList grads, at::TensorList exp_
                 at::TensorList max_exp_avg_sqs, at::TensorList state_steps, Rate lr, double beta1, double beta2,
                 double weight_decay, double eps, bool amsgrad, bool maximize,
                 const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  if (params.empty()) return;
   const Adam<kDecoupled> rule{beta1, beta2, weight_decay, eps, maximize};
   StepArguments step(rule.kName, params, grads);
   step.add_state("exp_avgs", exp_avgs);
@@ -175,6 +177,7 @@ template <class Rate>
 void fused_adagrad(at::TensorList params, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
                    Rate lr, double lr_decay, double weight_decay, double eps, bool maximize,
                    const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  if (params.empty()) return;
   StepArguments step(Adagrad::kName, params, grads);
   step.add_state("state_sums", state_sums);
   step.add_steps(state_steps);

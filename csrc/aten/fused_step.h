@@ -93,7 +93,7 @@ void run_step(const StepTable& table, const Rule& rule) {
 // of a parameter, its gradient and its state in one order, so all must lie in memory in one way.
 class StepArguments {
  public:
-  // params: of one device and one dtype, as PyTorch's optimizers sort them.
+  // params: at least one, all of one device and one dtype, as PyTorch's optimizers sort them.
   StepArguments(const char* name, at::TensorList params, at::TensorList grads) : name_(name), params_(params) {
     table_.dtype = params[0].scalar_type();
     TORCH_CHECK(table_.dtype == at::kFloat || table_.dtype == at::kDouble || table_.dtype == at::kHalf ||

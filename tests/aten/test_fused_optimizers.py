@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import optim
 
-pytestmark = pytest.mark.skipif(
-    "aten::_fused_sgd_" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
-    reason="this build has no kernels",
-)
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::_fused_sgd_" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
 # The first steps of Adam divide numbers that are close to zero. In 16 bits the loop rounds after each operator.
 TOLERANCE: dict[torch.dtype, dict[str, Any]] = {
     torch.float32: {"rtol": 1e-5, "atol": 5e-6},
@@ -32,13 +34,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "adamw amsgrad": (optim.AdamW, {"amsgrad": True}),
     "adagrad": (optim.Adagrad, {"lr_decay": 0.1, "weight_decay": 0.01, "initial_accumulator_value": 0.1}),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_fallback() -> Iterator[None]:
-    torch.openreg.reset_fallback_stats()
-    yield
-    assert torch.openreg.fallback_stats() == {}
 
 
 def parameters(device: str, dtype: torch.dtype) -> list[torch.nn.Parameter]:
@@ -206,3 +201,18 @@ def test_numbers_of_the_step_must_be_on_the_device() -> None:
         adagrad([step], lr=x)
     assert x.tolist() == [1.0, 1.0]
     adagrad([step], lr=0.0)
+
+
+@pytest.mark.parametrize("rate", [1.0, torch.tensor(1.0)], ids=["number", "tensor"])
+def test_no_parameters_are_no_step(rate: Any) -> None:
+    """A learning rate on the device is enough for a call to arrive here, and the CPU does nothing either."""
+    options = {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
+    of_adam = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "amsgrad": False, "maximize": False}
+    lr = rate.to("openreg") if isinstance(rate, torch.Tensor) else rate
+    found_inf = torch.zeros((), device="openreg")
+    torch._fused_sgd_([], [], [], lr=lr, is_first_step=False, found_inf=found_inf, **options)
+    for step in (torch._fused_adam_, torch._fused_adamw_):
+        step([], [], [], [], [], [], lr=lr, found_inf=found_inf, **of_adam)
+    torch._fused_adagrad_(
+        [], [], [], [], lr=lr, lr_decay=0.0, weight_decay=0.0, eps=0.0, maximize=False, found_inf=found_inf
+    )
