@@ -2,50 +2,37 @@
 //
 // PyTorch's convolution looks for an implementation by device, and for one that it does not know it calls
 // convolution_overrideable and, for the gradients, convolution_backward_overrideable. Both have a kernel for all
-// devices, which raises. So no fallback ever sees them: a backend must register them. Called on any thread, with or
-// without the GIL.
-#include <ATen/core/Tensor.h>
-#include <torch/library.h>
+// devices, which raises. So no fallback ever sees them. Called on any thread, with or without the GIL.
+#include "aten/fallback_convolution.h"
+
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
 
 #include "aten/fallback.h"
 
 namespace openreg {
-namespace {
 
-// LITERALINCLUDE START: convolution-forward
-// schema: aten::convolution_overrideable(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding,
-//         SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor
-//
+// LITERALINCLUDE START: convolution-cpu-forward
 // aten::convolution has the same arguments, and chooses an implementation for where they are: on the CPU now.
-void convolution_overrideable(const c10::OperatorHandle&, torch::jit::Stack* stack) {
-  static const auto convolution = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
-  cpu_fallback(convolution, stack);
+at::Tensor convolution_on_cpu(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                              at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                              bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+  return at::native::call_fallback_fn<&cpu_fallback, at::_ops::convolution>::call(
+      input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
 }
-// LITERALINCLUDE END: convolution-forward
+// LITERALINCLUDE END: convolution-cpu-forward
 
-// LITERALINCLUDE START: convolution-backward
-// schema: aten::convolution_backward_overrideable(Tensor grad_output, Tensor input, Tensor weight, SymInt[] stride,
-//         SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups,
-//         bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)
-//
-// aten::convolution_backward wants to be told the sizes of the bias, behind the weight: one element for each channel.
-void convolution_backward_overrideable(const c10::OperatorHandle&, torch::jit::Stack* stack) {
-  static const auto backward = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
-  constexpr size_t kArguments = 10;
-  const auto first = stack->end() - kArguments;
-  const int64_t channels = first->toTensor().size(1);
-  stack->insert(first + 3, c10::List<int64_t>({channels}));
-  cpu_fallback(backward, stack);
+// LITERALINCLUDE START: convolution-cpu-backward
+// aten::convolution_backward wants to be told the sizes of the bias as well: one element for each channel.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_on_cpu(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups,
+    std::array<bool, 3> output_mask) {
+  return at::native::call_fallback_fn<&cpu_fallback, at::_ops::convolution_backward>::call(
+      grad_output, input, weight, at::IntArrayRef(grad_output.size(1)), stride, padding, dilation, transposed,
+      output_padding, groups, output_mask);
 }
-// LITERALINCLUDE END: convolution-backward
+// LITERALINCLUDE END: convolution-cpu-backward
 
-// LITERALINCLUDE START: convolution-registration
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_overrideable>());
-  m.impl("convolution_backward_overrideable",
-         torch::CppFunction::makeFromBoxedFunction<&convolution_backward_overrideable>());
-}
-// LITERALINCLUDE END: convolution-registration
-
-}  // namespace
 }  // namespace openreg
