@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
-#include <vector>
 
 #include "aten/fallback_convolution.h"
 #include "aten/host_library.h"
@@ -22,8 +21,8 @@ namespace {
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: convolution-geometry
-// How a filter is moved over the input: one number for each dimension of a sample, and whether it is the derivative of
-// a convolution that is computed (transposed).
+// How a filter is moved over the input: one number for each dimension of a sample. Transposed is what the derivative of
+// a convolution does: each element of the input is spread over the output.
 struct Geometry {
   at::IntArrayRef stride, padding, dilation;
   bool transposed;
@@ -31,31 +30,39 @@ struct Geometry {
   int64_t groups;
 
   // The sizes of the output. aten::convolution has checked its arguments, but the operator can be called by itself, and
-  // the library believes what it is told.
-  std::vector<int64_t> output_sizes(const at::Tensor& input, const at::Tensor& weight) const {
+  // the library refuses what does not fit in the middle of the work.
+  at::DimVector output_sizes(const at::Tensor& input, const at::Tensor& weight) const {
     const size_t dims = stride.size();
     TORCH_CHECK(dims >= 1 && padding.size() == dims && dilation.size() == dims && output_padding.size() == dims,
                 "convolution: stride, padding, dilation and output_padding should have one number for each dimension ",
                 "of a sample, but are ", stride, ", ", padding, ", ", dilation, " and ", output_padding);
-    TORCH_CHECK(groups > 0 && positive(stride) && positive(dilation), "convolution: groups, stride and dilation ",
+    TORCH_CHECK(groups > 0 && at_least(1, stride) && at_least(1, dilation), "convolution: groups, stride and dilation ",
                 "should be positive, but are ", groups, ", ", stride, " and ", dilation);
-    const int64_t inward = transposed ? weight.size(0) : weight.size(1) * groups;
+    TORCH_CHECK(at_least(0, padding) && at_least(0, output_padding), "convolution: padding and output_padding should ",
+                "not be negative, but are ", padding, " and ", output_padding);
+    for (size_t i = 0; i < dims && transposed; ++i) {
+      TORCH_CHECK(output_padding[i] < std::max(stride[i], dilation[i]), "output padding must be smaller than either ",
+                  "stride or dilation, but got ", output_padding, ", ", stride, " and ", dilation);
+    }
     TORCH_CHECK(static_cast<size_t>(input.dim()) == dims + 2 && input.dim() == weight.dim() &&
-                    input.size(1) == inward && weight.size(0) % groups == 0,
+                    input.size(1) == (transposed ? weight.size(0) : weight.size(1) * groups) &&
+                    weight.size(0) % groups == 0,
                 "convolution: an input of shape ", input.sizes(), " does not go with a weight of shape ",
                 weight.sizes(), ", groups ", groups, " and a stride of ", stride);
-    const std::vector<int64_t> sizes =
+    const at::DimVector sizes(
         transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                  dilation, groups)
-                   : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-    TORCH_CHECK(positive(at::IntArrayRef(sizes).slice(2)), "convolution: the output would have shape ", sizes,
-                ", for an input of shape ", input.sizes(), " and a weight of shape ", weight.sizes());
+                   : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation));
+    TORCH_CHECK(at_least(1, input.sizes().slice(2)) && at_least(1, weight.sizes().slice(2)) &&
+                    at_least(1, at::IntArrayRef(sizes).slice(2)),
+                "convolution: an input of shape ", input.sizes(), " and a weight of shape ", weight.sizes(),
+                " would give an output of shape ", at::IntArrayRef(sizes));
     return sizes;
   }
 
  private:
-  static bool positive(at::IntArrayRef numbers) {
-    return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number > 0; });
+  static bool at_least(int64_t smallest, at::IntArrayRef numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [=](int64_t number) { return number >= smallest; });
   }
 };
 
@@ -73,7 +80,7 @@ struct ConvolutionMeta : at::impl::MetaBase {
             at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
             int64_t groups) {
     const Geometry geometry{stride, padding, dilation, transposed, output_padding, groups};
-    const std::vector<int64_t> sizes = geometry.output_sizes(input, weight);
+    const at::DimVector sizes = geometry.output_sizes(input, weight);
     TORCH_CHECK(!bias.has_value() || (bias->dim() == 1 && bias->size(0) == sizes[1]), "convolution: the bias should ",
                 "be a vector of ", sizes[1], " elements, one for each channel of the output");
     set_output_raw_strided(0, sizes, {}, input.options().memory_format(memory_format(input, weight)));
@@ -104,9 +111,9 @@ struct ConvolutionBackwardMeta : at::impl::MetaBase {
             at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
             int64_t groups, std::array<bool, 3> wanted) {
     const Geometry geometry{stride, padding, dilation, transposed, output_padding, groups};
-    const std::vector<int64_t> sizes = geometry.output_sizes(input, weight);
-    TORCH_CHECK(grad_output.sizes() == sizes, "convolution: the gradient has shape ", grad_output.sizes(),
-                ", and the output ", sizes);
+    const at::DimVector sizes = geometry.output_sizes(input, weight);
+    TORCH_CHECK(grad_output.sizes() == at::IntArrayRef(sizes), "convolution: the gradient has shape ",
+                grad_output.sizes(), ", and the output ", at::IntArrayRef(sizes));
     const at::MemoryFormat format = memory_format(input, weight);
     if (wanted[0]) set_output_raw_strided(0, input.sizes(), {}, input.options().memory_format(format));
     if (wanted[1]) set_output_raw_strided(1, weight.sizes(), {}, weight.options().memory_format(format));

@@ -82,8 +82,8 @@ struct GridSamplerBackwardMeta : at::impl::MetaBase {
             int64_t padding, bool, std::array<bool, 2> wanted) {
     check_grid_sampler<kDims>(input, grid, interpolation, padding);
     const at::DimVector sizes = sampled_sizes<kDims>(input, grid);
-    TORCH_CHECK(grad_output.sizes() == sizes, "grid_sampler(): the gradient has shape ", grad_output.sizes(),
-                ", and the output ", sizes);
+    TORCH_CHECK(grad_output.sizes() == at::IntArrayRef(sizes), "grid_sampler(): the gradient has shape ",
+                grad_output.sizes(), ", and the output ", at::IntArrayRef(sizes));
     if (wanted[0]) set_output_raw_strided(0, input.sizes(), {}, input.options());
     set_output_raw_strided(1, grid.sizes(), {}, grid.options());  // whether wanted or not, as everywhere in PyTorch
   }

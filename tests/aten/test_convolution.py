@@ -99,15 +99,93 @@ def test_what_is_wrong_is_what_is_wrong_on_the_cpu() -> None:
         assert messages[0] == messages[1]
 
 
-def test_it_counts_as_a_fallback() -> None:
-    signal, filters = torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2, device="openreg")
+needs_kernels = pytest.mark.skipif(
+    "aten::_foreach_add_.List" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+    reason="this build has no kernels: all convolutions are computed on the CPU",
+)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", CASES)
+def test_floating_point_does_not_fall_back(case: str) -> None:
     torch.openreg.reset_fallback_stats()
-    functional.conv1d(signal, filters)
+    results("openreg", case, torch.float32, True, torch.channels_last)
+    assert torch.openreg.fallback_stats() == {}
+
+
+def test_integers_fall_back() -> None:
+    signal = torch.arange(4, device="openreg").view(1, 1, 4)
+    filters = torch.ones(1, 1, 2, dtype=torch.int64, device="openreg")
+    torch.openreg.reset_fallback_stats()
+    assert functional.conv1d(signal, filters).tolist() == [[[1, 3, 5]]]
     assert torch.openreg.fallback_stats() == {"aten::convolution": 1}
+    backward = torch.ops.aten.convolution_backward_overrideable
+    arguments = (signal[:, :, 1:], signal, filters, [1], [0], [1], False, [0], 1, [True] * 3)
+    with pytest.raises(RuntimeError, match="not implemented for 'Long'"):  # on the CPU neither
+        backward(*arguments)
 
 
-def test_devices_that_differ_are_refused() -> None:
-    with pytest.raises(
-        RuntimeError, match="argument 'weight' of aten::convolution is on cpu and another one on openreg:0"
-    ):
-        functional.conv1d(torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2))
+def test_on_another_stream() -> None:
+    x, weight = torch.randn(1, 2, 6, 6), torch.randn(3, 2, 3, 3)
+    stream = torch.openreg.Stream()
+    on_device = [tensor.to("openreg") for tensor in (x, weight)]
+    stream.wait_stream(torch.openreg.current_stream())
+    with stream:
+        output = functional.conv2d(*on_device)
+    stream.synchronize()
+    torch.testing.assert_close(output.cpu(), functional.conv2d(x, weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_three_dimensions_channels_last(dtype: torch.dtype) -> None:
+    """The result lies in memory as the input does. On the CPU that depends on the dtype and the processor."""
+    x = torch.randn(2, 3, 4, 5, 6).to(dtype).to(memory_format=torch.channels_last_3d)
+    weight = torch.randn(4, 3, 2, 2, 2).to(dtype)
+    output = functional.conv3d(x.to("openreg"), weight.to("openreg"))
+    assert output.is_contiguous(memory_format=torch.channels_last_3d)
+    torch.testing.assert_close(output.cpu(), functional.conv3d(x, weight), check_stride=False)
+
+
+def test_devices_and_dtypes_that_differ() -> None:
+    signal, filters = torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but got weight is on cpu"):
+        functional.conv1d(signal, filters)
+    with pytest.raises(RuntimeError, match="expected scalar type|should be the same|must have the same type"):
+        functional.conv1d(signal, filters.double().to("openreg"))
+    functional.conv1d(signal, filters.to("openreg"))
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"stride": [1, 1]}, "should have one number for each dimension"),
+        ({"groups": 0}, "groups, stride and dilation should be positive, but are 0"),
+        ({"dilation": [0]}, r"groups, stride and dilation should be positive, but are 1, \[1\] and \[0\]"),
+        ({"weight": (3, 4, 2)}, r"an input of shape \[1, 2, 5\] does not go with a weight of shape \[3, 4, 2\]"),
+        ({"groups": 2}, "does not go with a weight"),
+        ({"padding": [-1]}, r"padding and output_padding should not be negative, but are \[-1\] and \[0\]"),
+        ({"weight": (3, 2, 9)}, r"would give an output of shape \[1, 3, -3\]"),
+        ({"weight": (3, 2, 0)}, r"a weight of shape \[3, 2, 0\] would give an output of shape \[1, 3, 6\]"),
+        (
+            {"transposed": True, "weight": (2, 3, 2), "output_padding": [1]},
+            r"output padding must be smaller than either stride or dilation, but got \[1\], \[1\] and \[1\]",
+        ),
+        ({"bias": (2,)}, "the bias should be a vector of 3 elements"),
+    ],
+)
+def test_the_operator_called_by_itself_checks_its_arguments(changes: dict[str, Any], why: str) -> None:
+    """aten::convolution has checked them, but nobody has to come that way, and the library believes its caller."""
+    arguments: dict[str, Any] = {"weight": (3, 2, 2), "bias": (3,), "stride": [1], "padding": [0], "dilation": [1]}
+    arguments |= {"transposed": False, "output_padding": [0], "groups": 1} | changes
+    for name in ("weight", "bias"):
+        arguments[name] = torch.ones(arguments[name], device="openreg")
+    with pytest.raises(RuntimeError, match=why):
+        torch.ops.aten.convolution_overrideable(torch.ones(1, 2, 5, device="openreg"), **arguments)
+
+
+@needs_kernels
+def test_a_gradient_of_another_shape() -> None:
+    x, weight = torch.ones(1, 2, 5, device="openreg"), torch.ones(3, 2, 2, device="openreg")
+    with pytest.raises(RuntimeError, match=r"the gradient has shape \[1, 2, 5\], and the output \[1, 3, 4\]"):
+        torch.ops.aten.convolution_backward_overrideable(x, x, weight, [1], [0], [1], False, [0], 1, [True] * 3)

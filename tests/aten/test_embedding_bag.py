@@ -1,0 +1,125 @@
+"""Embedding bags and their gradients, beside the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::_embedding_bag" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
+INDICES = torch.tensor([1, 3, 4, 5, 4, 3, 2, 9])
+OFFSETS = torch.tensor([0, 4, 4, 7])  # the second bag is empty
+
+
+def results(device: str, dtype: torch.dtype, indices: torch.Tensor, offsets: Any, weighted: bool, **options: Any) -> Any:
+    """The bags, and the gradients of the table and, where there are any, of the weights."""
+    generator = torch.Generator().manual_seed(2)
+    leaves = [torch.randn(10, 4, generator=generator).to(dtype).to(device).requires_grad_()]
+    if weighted:
+        leaves.append(torch.rand(indices.shape, generator=generator).to(dtype).to(device).requires_grad_())
+        options["per_sample_weights"] = leaves[1]
+    offsets = offsets if offsets is None else offsets.to(device)
+    bags = functional.embedding_bag(indices.to(device), leaves[0], offsets, **options)
+    weights = torch.linspace(-1, 1, bags.numel()).view(bags.shape).to(dtype).to(device)
+    return [tensor.cpu() for tensor in (bags, *torch.autograd.grad(bags, leaves, weights))]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"padding_idx": 3}, {"include_last_offset": True}, {"scale_grad_by_freq": True}],
+    ids=["plain", "padding", "last offset", "by frequency"],
+)
+@pytest.mark.parametrize("index", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_bags_and_gradients(dtype: torch.dtype, mode: str, index: torch.dtype, options: dict[str, Any]) -> None:
+    if mode == "max" and "scale_grad_by_freq" in options:
+        options = {}  # PyTorch does not scale maxima
+    offsets = torch.cat([OFFSETS, torch.tensor([8])]) if "include_last_offset" in options else OFFSETS
+    both = [
+        results(device, dtype, INDICES.to(index), offsets.to(index), False, mode=mode, **options)
+        for device in ("openreg", "cpu")
+    ]
+    torch.testing.assert_close(*both)
+
+
+@pytest.mark.parametrize("padding", [None, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_weighted_sums(dtype: torch.dtype, padding: int | None) -> None:
+    both = [
+        results(device, dtype, INDICES, OFFSETS, True, mode="sum", padding_idx=padding) for device in ("openreg", "cpu")
+    ]
+    torch.testing.assert_close(*both)
+
+
+def test_bags_of_one_size() -> None:
+    both = [
+        results(device, torch.float32, INDICES.view(2, 4), None, False, mode="mean") for device in ("openreg", "cpu")
+    ]
+    torch.testing.assert_close(*both)
+
+
+def test_no_bags_and_no_indices() -> None:
+    table = torch.randn(3, 2, device="openreg", requires_grad=True)
+    empty = torch.empty(0, dtype=torch.int64, device="openreg")
+    assert functional.embedding_bag(empty, table, empty).shape == (0, 2)
+    bags = functional.embedding_bag(empty, table, torch.zeros(2, dtype=torch.int64, device="openreg"))
+    assert bags.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    bags.sum().backward()
+    assert table.grad.tolist() == [[0.0, 0.0]] * 3
+
+
+def test_a_module_without_gradients() -> None:
+    module = torch.nn.EmbeddingBag(10, 4, mode="mean")
+    with torch.no_grad():
+        expected = module(INDICES, OFFSETS)
+        actual = module.to("openreg")(INDICES.to("openreg"), OFFSETS.to("openreg"))
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    ("indices", "offsets", "why"),
+    [
+        ([1, 11], [0], "Index 1 of input takes value 11|found idx to be 11"),
+        ([1, 2], [1], r"offsets\[0\] has to be 0"),
+        ([1, 2], [0, 5], r"offsets\[-1\] can not be greater than input's length"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_values_are_refused_and_the_device_goes_on(
+    dtype: torch.dtype, indices: list[int], offsets: list[int], why: str
+) -> None:
+    table = torch.randn(10, 4, device="openreg", dtype=dtype)
+    with pytest.raises(RuntimeError, match=why):
+        functional.embedding_bag(
+            torch.tensor(indices, device="openreg"), table, torch.tensor(offsets, device="openreg"), mode="sum"
+        )
+    assert functional.embedding_bag(INDICES.to("openreg"), table, OFFSETS.to("openreg")).shape == (4, 4)
+
+
+def test_shapes_and_devices_that_do_not_go_together() -> None:
+    aten = torch.ops.aten
+    table, indices, offsets = torch.randn(10, 4, device="openreg"), INDICES.to("openreg"), OFFSETS.to("openreg")
+    with pytest.raises(RuntimeError, match="expected a table of 2 dimensions, and indices and offsets of 1, but got"):
+        aten._embedding_bag(table[0], indices, offsets)
+    with pytest.raises(RuntimeError, match="expected a mode of 0, 1 or 2, but got 3"):
+        aten._embedding_bag(table, indices, offsets, False, 3)
+    with pytest.raises(RuntimeError, match="include_last_offset: expected at least one offset"):
+        aten._embedding_bag(table, indices, offsets[:0], False, 0, False, None, True)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        functional.embedding_bag(indices, table.to("openreg:1"), offsets)
+
+
+def test_a_sparse_gradient_is_refused() -> None:
+    table = torch.randn(10, 4, device="openreg", requires_grad=True)
+    bags = functional.embedding_bag(INDICES.to("openreg"), table, OFFSETS.to("openreg"), sparse=True)
+    with pytest.raises(NotImplementedError, match="'Sparseopenreg' backend"):
+        bags.sum().backward()

@@ -1,0 +1,169 @@
+"""Operators that take lists, beside the CPU: PyTorch's own samples of them, and what one launch must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.testing._internal import common_methods_invocations as database
+from torch.utils import _pytree as pytree
+
+pytestmark = [
+    pytest.mark.usefixtures("nothing_falls_back"),
+    pytest.mark.skipif(
+        "aten::_foreach_add_.List" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
+        reason="this build has no kernels",
+    ),
+]
+FAMILIES = ("unary", "binary", "pointwise", "reduce", "other")
+OPERATORS = [info for family in FAMILIES for info in getattr(database, f"foreach_{family}_op_db")]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.complex64]
+
+
+def on(device: str, values: Any) -> Any:
+    return pytree.tree_map(lambda value: value.detach().clone().to(device) if torch.is_tensor(value) else value, values)
+
+
+def outcome(device: str, operator: Callable[..., Any], sample: Any) -> Any:
+    """What is returned and what the lists are after it, on the CPU; or the message of what was raised."""
+    options = {name: value for name, value in sample.kwargs.items() if not name.endswith("fastpath")}
+    tensors, arguments = on(device, sample.input), on(device, sample.args)
+    try:
+        result = operator(tensors, *arguments, **on(device, options))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return on("cpu", [result, tensors])
+
+
+def variants(info: Any) -> Iterator[Callable[..., Any]]:
+    return (variant for variant in (info.method_variant, info.inplace_variant) if variant is not None)
+
+
+# PyTorch says it once per process, of a norm of one complex number.
+@pytest.mark.filterwarnings("ignore:Casting complex values to real discards the imaginary part:UserWarning")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("info", OPERATORS, ids=lambda info: info.name)
+def test_the_samples_of_pytorch(info: Any, dtype: torch.dtype) -> None:
+    tried = 0
+    for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
+        for operator in variants(info):
+            expected, actual = (outcome(device, operator, sample) for device in ("cpu", "openreg"))
+            if isinstance(expected, str) or isinstance(actual, str):
+                assert actual == expected
+            else:
+                torch.testing.assert_close(actual, expected, equal_nan=True)
+            tried += 1
+    assert tried > 0
+
+
+def lists(*counts: int) -> list[list[torch.Tensor]]:
+    return [[torch.randn(3, 2, device="openreg") for _ in range(count)] for count in counts]
+
+
+def operators(function: Callable[[], Any]) -> list[str]:
+    """What a call reaches in the dispatcher, itself included."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        function()
+    return [event.name for event in profiler.events() if event.name.startswith("aten::")]
+
+
+def test_one_launch() -> None:
+    first, second = lists(4, 4)
+    assert operators(lambda: torch._foreach_add_(first, second)) == ["aten::_foreach_add_"]
+    mixed = [torch.ones(2, device="openreg"), torch.ones(2, device="openreg", dtype=torch.float64)]
+    assert operators(lambda: torch._foreach_neg_(mixed)) == ["aten::_foreach_neg_", "aten::neg_", "aten::neg_"]
+
+
+@pytest.mark.parametrize("number", [torch.tensor(2.0), torch.tensor(2.0, device="openreg")], ids=["host", "device"])
+def test_a_number_in_a_tensor(number: torch.Tensor) -> None:
+    (tensors,) = lists(4)
+    expected = [2.0 * tensor.cpu() for tensor in tensors]
+    torch._foreach_mul_(tensors, number)
+    number.fill_(9.0)  # the kernel has it, or the stream comes to it later
+    torch.testing.assert_close([tensor.cpu() for tensor in tensors], expected)
+
+
+def test_views_of_one_memory() -> None:
+    """The tensors of a list are worked off in their order, so what overlaps gets what it gets on the CPU."""
+    for device in ("cpu", "openreg"):
+        memory = torch.arange(6.0, device=device)
+        torch._foreach_mul_([memory[:4], memory[2:]], 2.0)
+        assert memory.tolist() == [0.0, 2.0, 8.0, 12.0, 8.0, 10.0]
+        torch._foreach_add_([memory, memory], [memory, memory])
+        assert memory.tolist() == [0.0, 8.0, 32.0, 48.0, 32.0, 40.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda first, second: second.pop(), "Tensor lists must have the same number of tensors, got 3 and 2"),
+        (lambda first, second: (first.clear(), second.clear()), "Tensor list must have at least one tensor."),
+        (
+            lambda first, second: second.__setitem__(1, torch.ones(5, device="openreg")),
+            r"The size of tensor a \(2\) must match the size of tensor b \(5\) at non-singleton dimension 1",
+        ),
+        (
+            lambda first, second: second.__setitem__(1, torch.ones(3, 2, device="openreg:1")),
+            "Expected all tensors to be on the same device, but found at least two devices",
+        ),
+        (
+            lambda first, second: first.__setitem__(0, torch.ones(1, device="openreg").expand(3, 2)),
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location",
+        ),
+    ],
+)
+def test_lists_that_do_not_fit(change: Callable[[Any, Any], Any], why: str) -> None:
+    first, second = lists(3, 3)
+    change(first, second)
+    with pytest.raises(RuntimeError, match=why):
+        torch._foreach_add_(first, second)
+    torch.openreg.synchronize()
+
+
+def test_a_number_that_the_dtype_has_not() -> None:
+    """Refused at the call, for one number and for the second of many: in a kernel it would stop the device."""
+    tensors = [torch.ones(2, device="openreg", dtype=torch.float16) for _ in range(2)]
+    torch._foreach_clamp_max_(tensors, [1.0, 2.0])
+    for numbers in (1e30, [1.0, 1e30]):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
+            torch._foreach_clamp_max_(tensors, numbers)
+    torch.openreg.synchronize()
+
+
+def test_mixed_lists_are_worked_off_one_by_one() -> None:
+    """Two devices and two dtypes in one list."""
+    tensors = [torch.ones(2, device="openreg"), torch.ones(2, device="openreg:1", dtype=torch.float64)]
+    torch._foreach_add_(tensors, 1.0)
+    assert [tensor.tolist() for tensor in tensors] == [[2.0, 2.0], [2.0, 2.0]]
+    assert [str(tensor.device) for tensor in torch._foreach_neg(tensors)] == ["openreg:0", "openreg:1"]
+
+
+def test_on_the_second_device_and_another_stream() -> None:
+    stream = torch.openreg.Stream("openreg:1")
+    with stream:
+        tensors = [torch.ones(2, device="openreg:1") for _ in range(3)]
+        results = torch._foreach_exp(tensors)
+    stream.synchronize()
+    assert {str(result.device) for result in results} == {"openreg:1"}
+    torch.testing.assert_close([result.cpu() for result in results], [torch.ones(2).exp()] * 3)
+
+
+def test_gradients() -> None:
+    leaves = [torch.ones(2, device="openreg", requires_grad=True) for _ in range(2)]
+    torch.stack(torch._foreach_norm(torch._foreach_mul(leaves, 3.0))).sum().backward()
+    for leaf in leaves:
+        torch.testing.assert_close(leaf.grad.cpu(), torch.full((2,), 3 / 2**0.5))
+
+
+def test_norms_of_a_model_are_clipped() -> None:
+    def clipped(device: str, foreach: bool) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2))
+        model.to(device)(torch.ones(3, 4, device=device)).square().sum().backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5, foreach=foreach)
+        return [norm.cpu(), *(parameter.grad.cpu() for parameter in model.parameters())]
+
+    torch.testing.assert_close(clipped("openreg", True), clipped("cpu", False))
