@@ -150,7 +150,7 @@ def test_devices_and_dtypes_that_differ() -> None:
     signal, filters = torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2)
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but got weight is on cpu"):
         functional.conv1d(signal, filters)
-    with pytest.raises(RuntimeError, match="expected scalar type|should be the same|must have the same type"):
+    with pytest.raises(RuntimeError, match=r"expected scalar type|should be the same"):
         functional.conv1d(signal, filters.double().to("openreg"))
     functional.conv1d(signal, filters.to("openreg"))
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+ctc_loss: Any = functional.ctc_loss  # its annotations know no lengths in lists
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -23,7 +24,7 @@ INPUT_LENGTHS, TARGET_LENGTHS = [9, 7, 8], [3, 1, 4]
 def loss_and_gradient(device: str, targets: torch.Tensor, dtype: torch.dtype, tensors: bool, **options: Any) -> Any:
     scores = torch.randn(9, 3, 6, generator=torch.Generator().manual_seed(1)).to(dtype).to(device).requires_grad_()
     lengths = [torch.tensor(length) if tensors else length for length in (INPUT_LENGTHS, TARGET_LENGTHS)]
-    loss = functional.ctc_loss(scores.log_softmax(-1), targets.to(device), *lengths, **options)
+    loss = ctc_loss(scores.log_softmax(-1), targets.to(device), *lengths, **options)
     weights = torch.linspace(1, 2, loss.numel(), dtype=dtype).view(loss.shape).to(device)
     return [loss.cpu(), torch.autograd.grad(loss, scores, weights)[0].cpu()]
 
@@ -40,9 +41,9 @@ def test_loss_and_gradient(dtype: torch.dtype, targets: torch.Tensor, tensors: b
 def test_lengths_on_the_device() -> None:
     log_probs = torch.randn(9, 3, 6).log_softmax(-1)
     lengths = [torch.tensor(INPUT_LENGTHS), torch.tensor(TARGET_LENGTHS)]
-    expected = functional.ctc_loss(log_probs, PADDED, *lengths)
+    expected = ctc_loss(log_probs, PADDED, *lengths)
     on_device = [length.to("openreg") for length in lengths]
-    actual = functional.ctc_loss(log_probs.to("openreg"), PADDED.to("openreg"), *on_device)
+    actual = ctc_loss(log_probs.to("openreg"), PADDED.to("openreg"), *on_device)
     torch.testing.assert_close(actual.cpu(), expected)
 
 
@@ -53,7 +54,7 @@ def test_a_target_that_does_not_fit() -> None:
         for device in ("cpu", "openreg"):
             scores = torch.zeros(9, 1, 6, device=device, requires_grad=True)
             targets = torch.ones(1, 10, dtype=torch.int64, device=device)
-            loss = functional.ctc_loss(scores.log_softmax(-1), targets, [9], [10], zero_infinity=zero_infinity)
+            loss = ctc_loss(scores.log_softmax(-1), targets, [9], [10], zero_infinity=zero_infinity)
             loss.backward()
             results.append([loss.detach().cpu(), scores.grad.cpu()])
         torch.testing.assert_close(results[1], results[0], equal_nan=True)
@@ -73,7 +74,7 @@ def test_what_is_refused_is_what_the_cpu_refuses(targets: torch.Tensor, lengths:
     for device in ("cpu", "openreg"):
         log_probs = torch.zeros(9, 3, 6, device=device).log_softmax(-1)
         with pytest.raises(RuntimeError, match=why) as raised:
-            functional.ctc_loss(log_probs, targets.to(device), *lengths)
+            ctc_loss(log_probs, targets.to(device), *lengths)
         messages.append(str(raised.value).splitlines()[0])
     assert messages[0] == messages[1]
 

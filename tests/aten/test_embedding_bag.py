@@ -19,7 +19,9 @@ INDICES = torch.tensor([1, 3, 4, 5, 4, 3, 2, 9])
 OFFSETS = torch.tensor([0, 4, 4, 7])  # the second bag is empty
 
 
-def results(device: str, dtype: torch.dtype, indices: torch.Tensor, offsets: Any, weighted: bool, **options: Any) -> Any:
+def results(
+    device: str, dtype: torch.dtype, indices: torch.Tensor, offsets: Any, weighted: bool, **options: Any
+) -> Any:
     """The bags, and the gradients of the table and, where there are any, of the weights."""
     generator = torch.Generator().manual_seed(2)
     leaves = [torch.randn(10, 4, generator=generator).to(dtype).to(device).requires_grad_()]

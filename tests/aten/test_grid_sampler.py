@@ -48,7 +48,7 @@ def test_samples_and_gradients(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("dims", SIZES)
 def test_16_bits_are_computed_in_float(dims: int, dtype: torch.dtype) -> None:
-    """The CPU's own loop for 16 bits reads beyond its rows: sometimes it returns NaN, for these tensors as for others."""
+    """The CPU's own loop for 16 bits reads beyond its rows, and sometimes returns NaN."""
     x, grid = tensors(dims, dtype)
     expected = [tensor.to(dtype) for tensor in results("cpu", x.float(), grid.float(), align_corners=False)[:1]]
     torch.testing.assert_close(results("openreg", x, grid, align_corners=False)[:1], expected)
@@ -75,7 +75,8 @@ def test_the_gradient_of_the_grid_alone() -> None:
     assert x.grad is None
     assert grid.grad is not None
     aten = torch.ops.aten
-    none, given = aten.grid_sampler_2d_backward(torch.ones(2, 3, 4, 3).to(x), x, grid.detach(), 0, 0, False, [False, True])
+    weights = torch.ones(2, 3, 4, 3, device="openreg")
+    none, given = aten.grid_sampler_2d_backward(weights, x, grid.detach(), 0, 0, False, [False, True])
     assert none is None
     torch.testing.assert_close(given, grid.grad)
 
