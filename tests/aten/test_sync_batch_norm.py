@@ -53,7 +53,7 @@ def test_two_devices_are_one_batch_norm(shape: tuple[int, ...], dtype: torch.dty
             part, means, invstds, *running, MOMENTUM, EPS, gathered(counts, device)
         )
         same([tensor.cpu() for tensor in running], [mean_of_all, variance_of_all], 1e-4)
-        own = [parameter.detach().to(device) for parameter in parameters] or [None, None]
+        own = [None if tensor is None else tensor.detach().to(device) for tensor in (weight, bias)]
         outputs.append(aten.batch_norm_elemt(part, *own, mean, invstd, EPS))
         reduced.append(aten.batch_norm_backward_reduce(part_grad, part, mean, invstd, own[0], True, affine, affine))
         saved.append((part_grad, part, mean, invstd, own[0]))
