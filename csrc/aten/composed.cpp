@@ -1,6 +1,7 @@
 // Operators that PyTorch computes by calling others, for the CPU and for CUDA alike, but has registered for those two
 // alone. The functions do not ask for the device; they are registered as they are. `equal`, which answers with a number
 // of the host, is composed here.
+#include <ATen/ops/_assert_async_native.h>
 #include <ATen/ops/addbmm_native.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/eq.h>
@@ -43,6 +44,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addbmm.out", at::native::addbmm_out);
   m.impl("glu_jvp", at::native::glu_jvp);
   m.impl("equal", equal);
+  // What these two assert they fetch to the host: a sampler waits, and the device survives what it refuses.
+  m.impl("_assert_async", at::native::_assert_async_cpu);
+  m.impl("_assert_async.msg", at::native::_assert_async_msg_cpu);
   m.impl("glu_backward_jvp", at::native::glu_backward_jvp);
 }
 // LITERALINCLUDE END: composed-registration
