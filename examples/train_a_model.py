@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import torch
@@ -21,9 +22,19 @@ from torch.utils.data import DataLoader, TensorDataset
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "source" / "_static" / "train-a-model.svg"
 EPOCHS = 5
+Batches = Iterable[Sequence[Tensor]]
 Step = Callable[[nn.Module, Optimizer, Tensor, Tensor], Tensor]
+Loader = DataLoader[tuple[Tensor, ...]]
 Curves = tuple[list[float], list[float]]
 INK, ACCENT = "#010101", "#020202"  # stand for the colours of the page
+# The same numbers give the same file, on every day and in every process.
+NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none", "svg.hashsalt": "", "path.simplify": False, "font.size": 12, "text.color": INK,
+    "axes.labelcolor": INK, "axes.grid": True, "grid.color": INK, "grid.alpha": 0.15, "legend.frameon": False,
+    "xtick.color": INK, "ytick.color": INK, "xtick.major.size": 0, "ytick.major.size": 0,
+    **{f"axes.spines.{side}": False for side in ("left", "right", "top", "bottom")},
+}  # fmt: skip
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
 
 
@@ -32,7 +43,7 @@ KINDS = ("disc", "square", "triangle", "cross")
 
 
 def drawings(count: int, seed: int) -> TensorDataset:
-    """Draws noisy images of shape (1, 16, 16), each of one kind, in any size, place and angle; and says which kinds."""
+    """Draws noisy images of shape (1, 16, 16), each of one kind, at any place and angle."""
     generator = torch.Generator().manual_seed(seed)
 
     def between(low: float, high: float) -> Tensor:
@@ -56,23 +67,26 @@ def drawings(count: int, seed: int) -> TensorDataset:
 
 
 # LITERALINCLUDE START: train-a-model-batches
-def batches(data: TensorDataset) -> DataLoader[tuple[Tensor, ...]]:
-    """Batches of 64 in pinned memory, in an order that is another one in each epoch and the same in each program."""
-    return DataLoader(data, 64, shuffle=True, generator=torch.Generator().manual_seed(0), pin_memory=True)
+def batches(data: TensorDataset) -> Loader:
+    """Cuts data into batches of 64, in another order in each epoch, and the same in each program."""
+    order = torch.Generator().manual_seed(0)
+    return DataLoader(data, batch_size=64, shuffle=True, generator=order, pin_memory=True)
 
 
 # LITERALINCLUDE END: train-a-model-batches
 
 
 # LITERALINCLUDE START: train-a-model-network
-def network(activation: type[nn.Module] = nn.GELU, pool: type[nn.Module] = nn.AvgPool2d) -> nn.Module:
-    """Gives each image four scores, one for each kind: two blocks that look, and two layers that decide."""
+def network() -> nn.Module:
+    """Gives each image four scores, one for each kind: two blocks that look, and one that decides."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Sequential(nn.Conv2d(1, 8, 5, padding=2, bias=False), nn.BatchNorm2d(8), activation(), pool(2)),
-        nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), activation(), pool(2)),
-        nn.Sequential(nn.Flatten(), nn.Linear(16 * 4 * 4, 32), activation(), nn.Linear(32, len(KINDS))),
-    )
+
+    def block(inward: int, outward: int) -> list[nn.Module]:
+        convolution = nn.Conv2d(inward, outward, 3, padding=1, bias=False)
+        return [convolution, nn.BatchNorm2d(outward), nn.GELU(), nn.AvgPool2d(2)]
+
+    decide = [nn.Flatten(), nn.Linear(16 * 4 * 4, 32), nn.GELU(), nn.Linear(32, len(KINDS))]
+    return nn.Sequential(*block(1, 8), *block(8, 16), *decide)
 
 
 # LITERALINCLUDE END: train-a-model-network
@@ -92,15 +106,14 @@ def step(model: nn.Module, optimizer: Optimizer, images: Tensor, kinds: Tensor) 
 
 
 # LITERALINCLUDE START: train-a-model-epoch
-def train(
-    model: nn.Module, loader: Iterable[tuple[Tensor, ...]], optimizer: Optimizer, step: Step = step
-) -> list[float]:
+def train(model: nn.Module, batches: Batches, optimizer: Optimizer, step: Step = step) -> list[float]:
     """Makes a step with each batch. Returns the losses."""
     device = next(model.parameters()).device
     model.train()
     losses = []
-    for images, kinds in loader:
-        losses.append(step(model, optimizer, images.to(device, non_blocking=True), kinds.to(device, non_blocking=True)))
+    for batch in batches:
+        images, kinds = (tensor.to(device, non_blocking=True) for tensor in batch)
+        losses.append(step(model, optimizer, images, kinds))
     return torch.stack(losses).tolist()
 
 
@@ -110,35 +123,36 @@ def train(
 # LITERALINCLUDE START: train-a-model-evaluate
 @torch.inference_mode()
 def evaluate(model: nn.Module, data: TensorDataset) -> tuple[float, float]:
-    """Returns the loss, and the share of images whose kind is recognised."""
+    """Returns the loss, and the share of images whose kind has the highest score."""
     device = next(model.parameters()).device
     model.eval()
     images, kinds = (tensor.to(device) for tensor in data.tensors)
     scores = model(images)
-    recognised = (scores.argmax(1) == kinds).float().mean()
-    return functional.cross_entropy(scores, kinds).item(), recognised.item()
+    right = (scores.argmax(1) == kinds).float().mean()
+    return functional.cross_entropy(scores, kinds).item(), right.item()
 
 
 # LITERALINCLUDE END: train-a-model-evaluate
 
 
 # LITERALINCLUDE START: train-a-model-curves
-def start(device: str) -> tuple[nn.Module, Optimizer, DataLoader[tuple[Tensor, ...]]]:
-    """What every training here begins with, always from the same numbers."""
+def start(device: str) -> tuple[nn.Module, Loader, Optimizer]:
+    """Makes what every training here begins with, always from the same numbers."""
     model = network().to(device)
-    return model, AdamW(model.parameters(), lr=3e-3, fused=True), batches(drawings(4096, seed=1))
+    optimizer = AdamW(model.parameters(), lr=3e-3, fused=True)
+    return model, batches(drawings(4096, seed=1)), optimizer
 
 
 def curves(device: str) -> Curves:
-    """Trains on a device. Returns the loss of each step, and after each epoch the loss on images not trained with."""
-    model, optimizer, loader = start(device)
-    held_out = drawings(1000, seed=2)
+    """Trains. Returns the loss of each step, and after each epoch that of images kept back."""
+    model, loader, optimizer = start(device)
+    kept_back = drawings(1000, seed=2)
     losses, unseen = [], []
     for _ in range(EPOCHS):
         losses += train(model, loader, optimizer)
-        loss, recognised = evaluate(model, held_out)
+        loss, right = evaluate(model, kept_back)
         unseen.append(loss)
-        print(f"{device}, step {len(losses)}: loss {losses[-1]:.2f}, unseen images {loss:.2f}, {recognised:.0%} right")
+        print(f"{device}, step {len(losses)}: {losses[-1]:.2f}; unseen: {loss:.2f}, {right:.0%} right")
     return losses, unseen
 
 
@@ -148,23 +162,19 @@ def curves(device: str) -> Curves:
 # LITERALINCLUDE START: train-a-model-plot
 def plot(device: Curves, cpu: Curves) -> str:
     """Draws the losses of both. Returns an SVG, 100 of whose units are a loss of one."""
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "", "path.simplify": False, "font.size": 12}):
+    steps = len(cpu[0])
+    ends = [steps * (epoch + 1) // EPOCHS for epoch in range(EPOCHS)]
+    with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(480 / 72, 240 / 72))
-        axes = figure.add_axes((40 / 480, 45 / 240, 430 / 480, 160 / 240), xlim=(0, len(cpu[0])), ylim=(0, 1.6))
+        axes = figure.add_axes((40 / 480, 45 / 240, 430 / 480, 160 / 240))
+        axes.set(xlim=(0, steps), xlabel="step", ylim=(0, 1.6), ylabel="loss")
         axes.plot(device[0], color=ACCENT, linewidth=4, alpha=0.5, label="on the device")
         axes.plot(cpu[0], color=INK, linewidth=0.8, label="on the CPU")
-        ends = [(epoch + 1) * len(cpu[0]) // EPOCHS for epoch in range(EPOCHS)]
-        axes.plot(ends, device[1], "o", color=ACCENT, markeredgecolor=INK, clip_on=False, label="unseen images")
-        axes.grid(color=INK, alpha=0.15)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(colors=INK, length=0)
-        axes.set_xlabel("step", color=INK)
-        axes.set_ylabel("loss", color=INK)
-        figure.legend(loc="upper center", ncols=3, frameon=False, labelcolor=INK)
+        points = axes.plot(ends, device[1], "o", color=ACCENT, label="unseen images", clip_on=False)
+        points[0].set_markeredgecolor(INK)
+        figure.legend(loc="upper center", ncols=3)
         file = io.StringIO()
-        figure.savefig(
-            file, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        )
+        figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     return themed(file.getvalue())
 
 
@@ -180,7 +190,7 @@ def themed(svg: str) -> str:
 
 # LITERALINCLUDE START: train-a-model-deviation
 def deviation(one: str, other: str) -> float:
-    """Returns by how much numbers of two pictures differ at most. Throws: ``ValueError`` if anything else differs."""
+    """Returns by how much the numbers of two pictures differ. Throws: ValueError if anything else does."""
     parts, others = NUMBER.split(one), NUMBER.split(other)
     if parts[::2] != others[::2]:
         raise ValueError("the pictures differ in more than their numbers")
