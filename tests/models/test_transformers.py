@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tests.models import checks
 from tests.models.language import ATTENTIONS, FAMILIES, LANGUAGE_MODELS, WORDS
-from tests.models.training import Batch, Training, pair
+from tests.models.training import DEVICE, Batch, Training, pair
 
 NEW_WORDS = 12
 
@@ -70,7 +70,7 @@ def test_what_is_generated_is_what_the_cpu_generates(family: str, options: dict[
     torch.openreg.reset_fallback_stats()
     words = written(on_device, do_sample=False, **options)
     fallbacks = torch.openreg.fallback_stats()
-    assert words.device.type == "openreg"
+    assert words.device.type == DEVICE
     assert words.tolist() == expected.tolist()
     assert written(on_device, do_sample=False, use_cache=False, **options).tolist() == expected.tolist()
     assert fallbacks == {}
@@ -102,10 +102,10 @@ def test_saved_and_loaded_it_is_the_same_model(family: str, tmp_path: Path) -> N
     model.save_pretrained(tmp_path)
     loaded = type(model).from_pretrained(tmp_path, attn_implementation="sdpa")
     assert loaded.device.type == "cpu"
-    loaded.to("openreg")
+    loaded.to(DEVICE)
     for (name, ours), theirs in zip(loaded.state_dict().items(), model.state_dict().values(), strict=True):
         assert ours.tolist() == theirs.tolist(), name
-    again = Training(training.subject, loaded, training.batch, "openreg")
+    again = Training(training.subject, loaded, training.batch, DEVICE)
     assert again.step().item() == training.step().item()
 
 
@@ -119,7 +119,7 @@ def test_a_state_dict_goes_to_the_cpu_and_back(family: str, tmp_path: Path) -> N
     for (name, ours), theirs in zip(
         on_device.model.state_dict().items(), on_cpu.model.state_dict().values(), strict=True
     ):
-        assert ours.device.type == "openreg"
+        assert ours.device.type == DEVICE
         assert ours.tolist() == theirs.tolist(), name
 
 
@@ -134,5 +134,5 @@ def test_what_is_tied_stays_tied(family: str) -> None:
     model = LANGUAGE_MODELS[f"{family}, sdpa"].make()
     expected = tied(model)
     assert (max(map(len, expected)) > 1) == (family != "Llama")
-    assert tied(copy.deepcopy(model).to("openreg")) == expected
-    assert tied(model.to("openreg")) == expected
+    assert tied(copy.deepcopy(model).to(DEVICE)) == expected
+    assert tied(model.to(DEVICE)) == expected

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+DEVICE = "openreg"
 STEPS = 8
 Batch = dict[str, Tensor]
 
@@ -52,7 +53,7 @@ class Training:
 
 
 def pair(subject: Subject) -> tuple[Training, Training]:
-    """The training on the CPU and that on the device, from the same start."""
+    """The training on the CPU and the one on the device, from the same start."""
     torch.manual_seed(0)
     model, batch = subject.make(), subject.draw()
     # A parameter that begins at zero consists of its gradients. Some of those are zero themselves but for rounding, as
@@ -61,7 +62,7 @@ def pair(subject: Subject) -> tuple[Training, Training]:
         if not parameter.any():
             nn.init.normal_(parameter, std=0.1)
     twin = copy.deepcopy(model)
-    return Training(subject, model, batch, "cpu"), Training(subject, twin, batch, "openreg")
+    return Training(subject, model, batch, "cpu"), Training(subject, twin, batch, DEVICE)
 
 
 def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, str]:
@@ -75,11 +76,11 @@ def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, st
 
 def mixed_precision_losses(training: Training, dtype: torch.dtype) -> list[float]:
     """The losses of all steps under autocast, the gradients scaled."""
-    scaler = torch.amp.GradScaler("openreg", init_scale=1024.0)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
     losses = []
     for _ in range(STEPS):
         training.optimizer.zero_grad()
-        with torch.autocast("openreg", dtype=dtype):
+        with torch.autocast(DEVICE, dtype=dtype):
             loss = training.subject.loss(training.model, training.batch)
         scaler.scale(loss).backward()
         scaler.step(training.optimizer)
