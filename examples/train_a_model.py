@@ -68,7 +68,7 @@ def drawings(count: int, seed: int) -> TensorDataset:
 
 # LITERALINCLUDE START: train-a-model-batches
 def batches(data: TensorDataset) -> Loader:
-    """Cuts data into batches of 64, in another order in each epoch, and the same in each program."""
+    """Cuts data into batches of 64, in an order of its own each epoch, in each program the same."""
     order = torch.Generator().manual_seed(0)
     return DataLoader(data, batch_size=64, shuffle=True, generator=order, pin_memory=True)
 
@@ -190,7 +190,7 @@ def themed(svg: str) -> str:
 
 # LITERALINCLUDE START: train-a-model-deviation
 def deviation(one: str, other: str) -> float:
-    """Returns by how much the numbers of two pictures differ. Throws: ValueError if anything else does."""
+    """Returns by how much the numbers of two pictures differ. Throws: if anything else does."""
     parts, others = NUMBER.split(one), NUMBER.split(other)
     if parts[::2] != others[::2]:
         raise ValueError("the pictures differ in more than their numbers")

@@ -30,10 +30,10 @@ def test_drawings_are_those_of_their_seed() -> None:
 def test_each_kind_covers_another_part_of_the_image() -> None:
     images, kinds = drawings(4000, seed=5).tensors
     covered = [images[kinds == kind].mean().item() for kind in range(len(KINDS))]
-    # Means over sizes of 0.5 to 0.8, of which an image of 2 by 2 has so much room.
+    # The mean of size * size, for sizes of 0.5 to 0.8. A pixel is 2 / 15 wide, and an image has 16 by 16.
     square_of_size = (0.8**3 - 0.5**3) / 3 / 0.3
     areas = [math.pi, (2 * 0.9) ** 2, 3 * math.sqrt(3) * 0.6**2, 4 * (2 * 0.3 - 0.3**2)]
-    assert covered == pytest.approx([area * square_of_size / 4 * (15 / 16) ** 2 for area in areas], rel=0.1)
+    assert covered == pytest.approx([area * square_of_size * (15 / 2 / 16) ** 2 for area in areas], rel=0.1)
 
 
 def test_the_order_of_batches_is_that_of_every_program() -> None:
