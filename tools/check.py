@@ -10,6 +10,7 @@ from pathlib import Path
 
 import compile_alone
 import layers
+import model_table
 import opinfo
 import stubs
 from environment import Fault, say
@@ -103,6 +104,11 @@ def opinfo_current() -> bool:
     return _report(opinfo.stale())
 
 
+def models_current() -> bool:
+    """Compares what the models were trained on with what is there now."""
+    return _report(model_table.stale())
+
+
 def stubs_current() -> bool:
     """Compares what the stubs were read with, and the PyTorch that read them, with what is there now."""
     return _report(stubs.stale())
@@ -143,6 +149,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     pages,
     proof_current,
     opinfo_current,
+    models_current,
     stubs_current,
     tests_collected,
     python_types,

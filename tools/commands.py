@@ -181,15 +181,29 @@ def sanitize(arguments: list[str]) -> None:
     sanitized.main(arguments)
 
 
+def _benchmark(script: Path, arguments: list[str]) -> None:
+    """Runs one benchmark; it writes its figures to benchmarks/results."""
+    say(f"{script}")
+    if _run([sys.executable, str(script), *arguments]) != 0:
+        raise Fault(f"{script} failed; see above")
+
+
 def bench(arguments: list[str]) -> None:
-    """Runs the benchmarks; each writes its figures to benchmarks/results."""
+    """Runs all benchmarks."""
     _prepare("test")
     for script in sorted(Path("benchmarks").glob("[!_]*.py")):
-        say(f"{script}")
-        if _run([sys.executable, str(script), *arguments]) != 0:
-            raise Fault(f"make bench: {script} failed; see above")
+        _benchmark(script, arguments)
     print("make bench: the figures are in benchmarks/results")
 
 
-_ALL = (html, doctest, proof, mutate, livehtml, torch, build, test, opinfo, stubs, check, lock, stress, sanitize, bench)
-COMMANDS: dict[str, Callable[[list[str]], None]] = {command.__name__: command for command in _ALL}
+def models(arguments: list[str]) -> None:
+    """Trains the models on the CPU and on the device, and writes how they compare."""
+    _prepare("test")
+    _benchmark(Path("benchmarks", "models.py"), arguments)
+
+
+_OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
+_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, check, stress, sanitize, bench)
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
+}

@@ -6,7 +6,6 @@ and tests are the same. The result is committed; `make check` says when it is no
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import freshness
 from environment import Fault, say
 from prerequisites import installed_torch
 
@@ -30,7 +30,6 @@ RESULT = Path("docs", "proof", "opinfo.md")
 RECORDS = Path("docs", "build", "opinfo")
 GOAL = 0.995
 _FAILURES = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
-_COMMENT = re.compile(r"\s*//.*")
 # Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
 MEASURED = ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py")
 
@@ -124,21 +123,12 @@ def main() -> None:
 
 def stale() -> Iterator[str]:
     """Says what is wrong with the result, if anything."""
-    if not RESULT.is_file():
-        yield f"{RESULT} is missing: run `make opinfo`"
-    elif digest() not in RESULT.read_text(encoding="utf-8"):
-        yield f"{RESULT}: operators, tests or PyTorch have changed since it was made: run `make opinfo`"
+    yield from freshness.stale(RESULT, digest(), "make opinfo")
 
 
 def digest() -> str:
     """Changes with the operators, with how they are compared, and with PyTorch."""
-    result = hashlib.sha256(str(installed_torch()).partition("+")[0].encode())
-    for path in sorted(path for pattern in MEASURED for path in Path().glob(pattern) if path.is_file()):
-        text = path.read_text(encoding="utf-8")
-        # Of C++ without comments and layout: what is compiled does not depend on them.
-        code = " ".join(_COMMENT.sub("", text).split()) if path.suffix in {".cpp", ".h"} else text
-        result.update(f"{path}\0{code}".encode())
-    return result.hexdigest()
+    return freshness.digest(MEASURED)
 
 
 def _run(mode: str, folder: Path) -> str:

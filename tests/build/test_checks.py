@@ -8,6 +8,7 @@ from pathlib import Path
 
 import compile_alone
 import layers
+import model_table
 import pytest
 
 
@@ -56,3 +57,33 @@ def test_source_and_header_that_rely_on_their_neighbours_are_found(
     assert [line.split()[0] for line in found] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
     again = list(compile_alone.faults(Path("compile_commands.json"), paths))
     assert [line.split()[0] for line in again] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
+
+
+def test_a_table_of_models_for_another_backend_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def changed(path: str, text: str) -> bool:
+        before = model_table.digest()
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+        return model_table.digest() != before
+
+    assert changed("csrc/aten/kernels/abs.h", "int x;")
+    assert not changed("csrc/aten/kernels/abs.h", "int  x;  // why")
+    assert changed("csrc/CMakeLists.txt", "add_library(backend abs.cpp)")
+    assert changed("torch_openreg/memory.py", "SIZE = 1")
+    assert changed("tests/models/networks.py", "WIDTH = 1")
+    assert changed("benchmarks/models.py", "STEPS = 1")
+    assert not changed("tests/models/test_training.py", "def test_it(): pass")
+    assert not changed("docs/source/index.md", "A page")
+    assert list(model_table.stale()) == ["benchmarks/results/models.md is missing: run `make models`"]
+    model_table.RESULT.parent.mkdir()
+    model_table.RESULT.write_text(f"% {model_table.digest()}\n", encoding="utf-8")
+    assert list(model_table.stale()) == []
+    assert changed("torch_openreg/memory.py", "SIZE = 2")
+    assert "have changed since it was made: run `make models`" in "".join(model_table.stale())
+
+
+def test_what_the_table_is_made_from_is_there() -> None:
+    root = Path(__file__).parents[2]
+    assert [pattern for pattern in model_table.MEASURED if not any(root.glob(pattern))] == []

@@ -92,6 +92,7 @@ def test_make_alone_prints_help() -> None:
         "torch",
         "build",
         "test",
+        "models",
         "check",
         "lock",
         "stress",

@@ -1,0 +1,107 @@
+"""Models of the package `transformers`, small and with random parameters: nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from tests.models.training import Batch, Subject
+
+# It writes to its log that losses without a name are the usual ones.
+transformers.logging.set_verbosity_error()
+
+WORDS, WIDTH, LENGTH = 256, 128, 64
+ATTENTIONS = ("eager", "sdpa")
+
+
+def gpt2(**options: Any) -> nn.Module:
+    """A decoder with learned places; the output table is the input table."""
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=WORDS, n_positions=LENGTH, n_embd=WIDTH, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=1,
+            resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, **options,
+        )
+    )  # fmt: skip
+
+
+def bert(**options: Any) -> nn.Module:
+    """An encoder that guesses words; tied as GPT-2."""
+    return transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
+            num_attention_heads=4, max_position_embeddings=LENGTH,
+            hidden_dropout_prob=0, attention_probs_dropout_prob=0, **options,
+        )
+    )  # fmt: skip
+
+
+def llama(**options: Any) -> nn.Module:
+    """A decoder with rotated places and two queries to a key; nothing is tied."""
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=LENGTH,
+            bos_token_id=0, eos_token_id=1, **options,
+        )
+    )  # fmt: skip
+
+
+def t5(**options: Any) -> nn.Module:
+    """An encoder and a decoder with relative places and one table for both."""
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=WORDS, d_model=WIDTH, d_kv=32, d_ff=2 * WIDTH, num_layers=2, num_heads=4, dropout_rate=0,
+            # The first is no name of T5's own, and every model with a decoder of this kind has it.
+            **{"decoder_start_token_id": 0} | options, feed_forward_proj="gated-gelu", pad_token_id=0,
+        )
+    )  # fmt: skip
+
+
+def whisper(**options: Any) -> nn.Module:
+    """A decoder behind an encoder of sound, which begins with two convolutions."""
+    return transformers.WhisperForConditionalGeneration(
+        transformers.WhisperConfig(
+            vocab_size=WORDS, d_model=WIDTH, num_mel_bins=16, encoder_layers=2, decoder_layers=2,
+            encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=2 * WIDTH, decoder_ffn_dim=2 * WIDTH,
+            max_source_positions=LENGTH, max_target_positions=LENGTH, dropout=0,
+            bos_token_id=0, eos_token_id=1, pad_token_id=0, decoder_start_token_id=2, **options,
+        )
+    )  # fmt: skip
+
+
+def sentences() -> Batch:
+    """Words, each of which is to be foretold or guessed."""
+    words = torch.randint(3, WORDS, (4, LENGTH))
+    return {"input_ids": words, "labels": words}
+
+
+def recordings() -> Batch:
+    """Noise, and the words that were spoken."""
+    return {"input_features": torch.randn(4, 16, 2 * LENGTH), "labels": torch.randint(3, WORDS, (4, LENGTH // 2))}
+
+
+def own_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """What the model itself makes of inputs and labels."""
+    loss: Tensor = model(**batch).loss
+    return loss
+
+
+def subject(make: Callable[..., nn.Module], draw: Callable[[], Batch], attention: str) -> Subject:
+    """A model with attention of PyTorch's (sdpa) or spelled out in matrix products (eager)."""
+    return Subject(lambda: make(attn_implementation=attention), draw, own_loss)
+
+
+FAMILIES: dict[str, tuple[Callable[..., nn.Module], Callable[[], Batch]]] = {
+    "GPT-2": (gpt2, sentences),
+    "BERT": (bert, sentences),
+    "Llama": (llama, sentences),
+    "T5": (t5, sentences),
+    "Whisper": (whisper, recordings),
+}
+LANGUAGE_MODELS = {
+    f"{name}, {attention}": subject(*family, attention) for name, family in FAMILIES.items() for attention in ATTENTIONS
+}

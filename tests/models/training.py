@@ -1,0 +1,90 @@
+"""A model on the CPU and the same on the device, trained with the same numbers; benchmarks/models.py does it, too."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+DEVICE = "openreg"
+STEPS = 8
+Batch = dict[str, Tensor]
+
+
+def classified(model: nn.Module, batch: Batch) -> Tensor:
+    """The cross entropy of what the model says of the inputs."""
+    return functional.cross_entropy(model(batch["inputs"]), batch["targets"])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, what it learns from, and its loss. Both are made with the CPU's generator."""
+
+    make: Callable[[], nn.Module]
+    draw: Callable[[], Batch]
+    loss: Callable[[nn.Module, Batch], Tensor] = classified
+
+
+class Training:
+    """A model and its optimizer on a device, with one batch that is shown again and again."""
+
+    def __init__(self, subject: Subject, model: nn.Module, batch: Batch, device: str) -> None:
+        self.subject, self.model = subject, model
+        # Before the model is moved: it has to stay the same model.
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        model.to(device)
+        self.batch = {name: tensor.to(device) for name, tensor in batch.items()}
+
+    def step(self) -> Tensor:
+        """One step. Returns the loss before it, and does not wait."""
+        self.optimizer.zero_grad()
+        loss = self.subject.loss(self.model, self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def losses(self) -> list[float]:
+        """The losses of all steps."""
+        return [self.step().item() for _ in range(STEPS)]
+
+
+def pair(subject: Subject) -> tuple[Training, Training]:
+    """The training on the CPU and the one on the device, from the same start."""
+    torch.manual_seed(0)
+    model, batch = subject.make(), subject.draw()
+    # A parameter that begins at zero consists of its gradients. Some of those are zero themselves but for rounding, as
+    # that of the bias of attention's keys is, and leave nothing to compare.
+    for parameter in model.parameters():
+        if not parameter.any():
+            nn.init.normal_(parameter, std=0.1)
+    twin = copy.deepcopy(model)
+    return Training(subject, model, batch, "cpu"), Training(subject, twin, batch, DEVICE)
+
+
+def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, str]:
+    """Of all parameters and buffers, the largest difference as a share of the tensor's largest number, and its name."""
+    differences = []
+    for (name, one), (_, other) in zip(model.state_dict().items(), expected.state_dict().items(), strict=True):
+        difference = (one.cpu() - other).abs().max().item()
+        differences.append((difference / other.abs().max().item(), name))
+    return max(differences)
+
+
+def mixed_precision_losses(training: Training, dtype: torch.dtype) -> list[float]:
+    """The losses of all steps under autocast, the gradients scaled."""
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
+    losses = []
+    for _ in range(STEPS):
+        training.optimizer.zero_grad()
+        with torch.autocast(DEVICE, dtype=dtype):
+            loss = training.subject.loss(training.model, training.batch)
+        scaler.scale(loss).backward()
+        scaler.step(training.optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    assert scaler.get_scale() == 1024.0, "a gradient has overflowed"
+    return losses
