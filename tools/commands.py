@@ -202,8 +202,16 @@ def models(arguments: list[str]) -> None:
     _benchmark(Path("benchmarks", "models.py"), arguments)
 
 
+def vendor(arguments: list[str]) -> None:
+    """Writes a repository for a backend of another name, made of this one."""
+    ensure_torch()  # it judges the name
+    from vendor import cli
+
+    cli.main(arguments)
+
+
 _OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
-_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, check, stress, sanitize, bench)
+_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, check, stress, sanitize, bench, vendor)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
 }

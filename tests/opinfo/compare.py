@@ -158,16 +158,13 @@ class Comparison:
                 with self._noting_random_numbers() as noted:
                     expected_outputs = self._differentiable(host)
                 weights = self._rounded([torch.randn_like(output) for output in expected_outputs])
-                host_weights = [
-                    weight.to(output.dtype) for weight, output in zip(weights, expected_outputs, strict=True)
-                ]
-                expected = self._rounded(self._gradients(host, expected_outputs, host_weights))
+                expected = self._rounded(self._gradients(host, expected_outputs, weights))
             except Exception:
                 continue
             with _naming(sample):
                 outputs = self._differentiable(sample)
                 assert len(outputs) == len(expected_outputs)
-                actual = self._gradients(sample, outputs, [weight.to(self.device) for weight in weights])
+                actual = self._gradients(sample, outputs, weights)
                 self._compare(sample, actual, expected, values=noted.values)
 
     def _samples(self, *, requires_grad: bool = False) -> Iterable[SampleInput]:
@@ -233,6 +230,7 @@ class Comparison:
 
     def _gradients(self, sample: SampleInput, outputs: list[torch.Tensor], weights: list[torch.Tensor]) -> Any:
         inputs = {id(leaf): leaf for leaf in _requiring_gradients((sample.input, sample.args, sample.kwargs))}
+        weights = [weight.to(output) for weight, output in zip(weights, outputs, strict=True)]
         return torch.autograd.grad(outputs, list(inputs.values()), weights, allow_unused=True) if outputs else ()
 
     def _compare(self, sample: SampleInput, actual: Any, expected: Any, *, values: bool) -> None:

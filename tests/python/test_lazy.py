@@ -188,20 +188,3 @@ def test_a_fork_waits_for_a_start_in_another_thread(run_process: RunProcess) -> 
         """
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(("context", "device"), [("fork", "cpu"), ("spawn", "openreg")])
-def test_workers_of_a_loader_feed_a_busy_device(context: str, device: str, run_process: RunProcess) -> None:
-    done = run_process(
-        f"""
-        import sys
-        sys.path.insert(0, "examples")
-        import torch
-        from autoload_workers import Squares
-        from torch.utils.data import DataLoader
-        torch.openreg._sleep(300_000_000)
-        loader = DataLoader(Squares("{device}"), 2, num_workers=1, multiprocessing_context="{context}", pin_memory=True)
-        print([batch.to("openreg", non_blocking=True).flatten().tolist() for batch in loader])
-        """
-    )
-    assert done.stdout == "[[0.0, 1.0], [4.0, 9.0]]\n", done.stderr

@@ -268,13 +268,3 @@ def test_a_storage_in_a_forked_child_is_dropped_in_silence(run_process: RunProce
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# A storage class of one's own.
-
-
-def test_the_storage_class_example() -> None:
-    done = subprocess.run([sys.executable, "examples/storage_class.py"], capture_output=True, text=True, check=True)
-    assert '1 of torch.UntypedStorage(8, device="openreg"), 1 alive' in done.stdout
-    assert '0 of torch.empty(4, device="openreg"), 0 alive' in done.stdout
-    assert done.stdout.endswith("at the end: 0 alive\n")

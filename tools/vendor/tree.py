@@ -1,0 +1,76 @@
+"""The repository of a vendor: the sources of this one under the vendor's names, and what makes a project of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+from environment import ROOT, Fault
+from vendor.names import Names
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_COPIED = (
+    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "csrc", "torch_openreg",
+    "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
+    "tests/python", "tests/runtime", "tests/stress/tensors.py", "tools/build_backend.py", "tools/dev.py",
+    "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
+)  # fmt: skip
+# Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
+_LEFT = "cmake/Coverage.cmake"
+# In two parts, so that this line is none.
+_MARKER = re.compile(r"^[ \t]*(?://|#|<!--) *LITERAL" r"INCLUDE (?:START|END):.*\n", re.MULTILINE)
+_NOT_PROVEN = re.compile(r"[ \t]*(?://|#) *NOT PROVEN:.*$", re.MULTILINE)
+_COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
+
+
+def files(names: Names) -> dict[str, str]:
+    """Text by path: the whole repository."""
+    result = {names.put_into(path): names.put_into(_without_marks(path, text)) for path, text in _sources()}
+    for template in sorted(_TEMPLATES.rglob("*")):
+        if template.is_file():
+            path = str(template.relative_to(_TEMPLATES)).removesuffix(".in")
+            result[names.put_into(path)] = _filled(names, template.read_text(encoding="utf-8"))
+    return result
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """What git knows of the copied folders. Of a file that is changed and not committed, the change as well."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *_COPIED], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        raise Fault(f"git does not list the files of {ROOT}: {listed.stderr.decode().strip()}")
+    for path in listed.stdout.decode().split("\0"):
+        if path and path not in _LEFT and (ROOT / path).exists():
+            yield path, (ROOT / path).read_text(encoding="utf-8")
+
+
+def _without_marks(path: str, text: str) -> str:
+    """Marks are for the guide. Where a line of them stood alone, so does a blank line less."""
+    text = _NOT_PROVEN.sub("", _MARKER.sub("", text))
+    if path == "CMakeLists.txt":
+        text = _COVERAGE.sub("", text)
+    most = 3 if path.endswith(".py") else 2  # line ends in a row
+    text = re.sub(rf"\n{{{most},}}", "\n" * most, text)
+    return text.lstrip("\n").rstrip("\n") + "\n" if text.strip() else ""
+
+
+def _filled(names: Names, template: str) -> str:
+    for placeholder, value in {
+        "{device}": names.device,
+        "{package}": names.package,
+        "{prefix}": names.prefix,
+        "{year}": str(date.today().year),
+        "{origin}": _origin(),
+    }.items():
+        template = template.replace(placeholder, value)
+    return template
+
+
+def _origin() -> str:
+    """The commit that the sources are of."""
+    asked = subprocess.run(
+        ["git", "log", "-1", "--format=%H of %cs"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip() or "unknown"
