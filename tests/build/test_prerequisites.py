@@ -94,6 +94,7 @@ def test_make_alone_prints_help() -> None:
         "test",
         "models",
         "check",
+        "vendor",
         "lock",
         "stress",
         "bench",

@@ -25,7 +25,7 @@ _ASK_PYTORCH = """
 import sys, torch
 name = sys.argv[1]
 try:
-    torch.device("no device")
+    torch.device("unknown")
 except RuntimeError as error:
     known = str(error).partition("Expected one of ")[2].partition(" device type")[0].split(", ")
 if name in known:
@@ -70,12 +70,19 @@ def chosen(device: str, prefix: str | None) -> Names:
     fault = _fault(device)
     if fault is not None:
         raise Fault(f"a backend cannot be called {device!r}: {fault}")
-    prefix = device.replace("_", "")[:2] if prefix is None else prefix
+    prefix = _initials(device) if prefix is None else prefix
     if not _PREFIX.fullmatch(prefix):
         raise Fault(f"functions of a driver cannot begin with {prefix!r}: give two to eight letters, in lower case")
     if prefix in _TAKEN_PREFIXES:
         raise Fault(f"functions of a driver cannot begin with {prefix!r}: those of another driver do; give --prefix")
     return Names(device, prefix)
+
+
+def _initials(device: str) -> str:
+    """The letters that begin the first syllable and the last one: or for openreg, am for acme."""
+    letters = device.replace("_", "")
+    last = re.search(r".*([b-df-hj-np-tv-xz])[aeiouy]", letters[1:])
+    return letters[0] + last.group(1) if last else letters[:2]
 
 
 def _fault(device: str) -> str | None:
