@@ -195,18 +195,14 @@ void call_on_lists(const c10::OperatorHandle& op, Stack* stack) {
 // LITERALINCLUDE START: foreach-registration
 // All operators of this family, those with out= excepted, which call them. The four do not go through a list with one
 // function: their results have other sizes or strides, or come from another device.
-bool takes_lists(const c10::OperatorName& name) {
-  const std::string_view base = name.name;
-  const std::string_view overload = name.overload_name;
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   constexpr std::string_view kOthers[] = {"aten::_foreach_copy", "aten::_foreach_copy_", "aten::_foreach_clone",
                                           "aten::_foreach_mm"};
-  return base.starts_with("aten::_foreach_") && !overload.ends_with("out") &&
-         std::find(std::begin(kOthers), std::end(kOthers), base) == std::end(kOthers);
-}
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (takes_lists(name)) m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&call_on_lists>());
+    const bool is_other = std::find(std::begin(kOthers), std::end(kOthers), name.name) != std::end(kOthers);
+    if (name.name.starts_with("aten::_foreach_") && !name.overload_name.ends_with("out") && !is_other) {
+      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&call_on_lists>());
+    }
   }
 }
 // LITERALINCLUDE END: foreach-registration
