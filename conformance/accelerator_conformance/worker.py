@@ -1,0 +1,92 @@
+"""A worker, which `isolation` starts with its end of the pipe, the file of checks, and the options of the run.
+
+It is pytest with another loop: it runs the checks that it is told, in that order, and tells how each ended.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import sys
+import time
+from multiprocessing.connection import Connection
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from accelerator_conformance.checks import NOT_OFFERED
+from accelerator_conformance.isolation import Outcome, connect
+from accelerator_conformance.report import identity
+
+
+class Loop:
+    """The plugin that takes the place of pytest's loop over the items."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Runs what the other end of the pipe names, until the device is of no more use."""
+        self.pipe.send("ready")
+        items = {identity(item): item for item in session.items}
+        for name in self.pipe.recv():
+            self.pipe.send(name)
+            outcome = run(name, items[name])
+            self.pipe.send(outcome)
+            if outcome.outcome == "failed" and not is_usable(session.config.getoption("device")):
+                break  # whatever came next would fail too, for no fault of its own
+        self.pipe.close()
+        # How a process ends is a check of its own, and must not cost the last check of each file.
+        os._exit(0)
+
+
+def run(name: str, item: pytest.Item) -> Outcome:
+    """One check, with what belongs to it before and after."""
+    started = time.monotonic()
+    reports = runtestprotocol(item, nextitem=None, log=False)
+    seconds = time.monotonic() - started
+    for report in reports:
+        if report.failed:
+            return Outcome(name, "failed", reason(report), report.longreprtext, seconds)
+        if report.skipped:
+            assert isinstance(report.longrepr, tuple)
+            why = report.longrepr[2].removeprefix("Skipped: ").removeprefix(NOT_OFFERED)
+            return Outcome(name, "not offered", why, "", seconds)
+    return Outcome(name, "passed", seconds=seconds)
+
+
+def reason(report: pytest.TestReport) -> str:
+    """The first lines of the error: up to the first blank one, where assertions begin to explain."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = crash.message if crash else report.longreprtext
+    return " ".join(line.strip() for line in message.partition("\n\n")[0].splitlines()[:3])
+
+
+def is_usable(device: str) -> bool:
+    """Whether the device still computes: a failed kernel may have left it unusable, which is for ever."""
+    import torch
+
+    try:
+        return bool((torch.ones(2, device=device) + 1).tolist() == [2, 2])
+    except Exception:
+        return False
+
+
+def main() -> None:
+    """Imports what is to be tested, before pytest does anything."""
+    faulthandler.enable()
+    pipe, file, options = connect(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    sys.path.insert(0, os.getcwd())
+    import torch  # noqa: F401 - loads the backend
+
+    for option in options:
+        if option.startswith("--setup="):
+            importlib.import_module(option.partition("=")[2])
+    here = os.path.dirname(__file__)
+    # Nothing of the project in whose folder this runs: neither its settings nor its plugins.
+    own = ["-c", os.devnull, f"--rootdir={here}", "--capture=no", "--import-mode=importlib", "-qq"]
+    without = [f"-pno:{name}" for name in ("faulthandler", "cacheprovider")]
+    own += ["-p", "accelerator_conformance.session"]
+    sys.exit(pytest.main([*own, *without, *options, file], plugins=[Loop(pipe)]))
