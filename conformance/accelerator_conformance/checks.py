@@ -28,3 +28,11 @@ def optional() -> Iterator[None]:
         yield
     except (AttributeError, NotImplementedError) as error:
         not_offered(str(error).partition("\n")[0])
+
+
+def current_is(index: int) -> None:
+    """Asserts that a device is the current one of this thread."""
+    import torch
+
+    seen = torch.accelerator.current_device_index()
+    assert seen == index, f"the current device is {seen} and should be {index}: is an index ignored, or a guard not left?"

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("passed", "failed", "crashed", "hung", "not offered")
 SECONDS_BETWEEN_WRITES = 1.0
 FORMAT = 1
+SHOWN_ALIKE = 3  # of the failures of one check with different parameters
 
 
 def identity(item: pytest.Item) -> str:
@@ -123,9 +125,13 @@ def terminal(report: Report) -> list[str]:
         percent = "    -" if score.percent is None else f"{score.percent:3} %"
         counts = "  ".join(f"{score.counts[outcome] or '.':>{len(outcome)}}" for outcome in OUTCOMES)
         lines.append(f"{score.area:16}  {percent}  {counts}")
-    for check, outcome in report.ended("failed", "crashed", "hung"):
-        lines += ["", f"{outcome.outcome}: {check.name}", f"  asks    {check.asks}", f"  reason  {outcome.reason}"]
-        lines.append(f"  cure    chapter '{check.chapter}' of the guide")
+    alike = groupby(report.ended("failed", "crashed", "hung"), lambda ended: ended[0].name.partition("[")[0])
+    for name, failures in ((name, list(ended)) for name, ended in alike):
+        for check, outcome in failures[:SHOWN_ALIKE]:
+            lines += ["", f"{outcome.outcome}: {check.name}", f"  asks    {check.asks}", f"  reason  {outcome.reason}"]
+            lines.append(f"  cure    chapter '{check.chapter}' of the guide")
+        if len(failures) > SHOWN_ALIKE:
+            lines += ["", f"and {len(failures) - SHOWN_ALIKE} more of {name}, which are in the report"]
     reasons: dict[str, list[str]] = {}
     for check, outcome in report.ended("not offered"):
         reasons.setdefault(outcome.reason, []).append(check.name)

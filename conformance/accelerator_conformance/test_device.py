@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level
+from accelerator_conformance.checks import chapter, current_is, level
 
 pytestmark = chapter("device")
 
@@ -46,25 +46,25 @@ def test_first_device_is_current_in_a_new_thread(device: str) -> None:
         thread = threading.Thread(target=lambda: seen.append(torch.accelerator.current_device_index()))
         thread.start()
         thread.join()
-        assert torch.accelerator.current_device_index() == last, "a thread of its own changed the device of this one"
+        current_is(last)
     assert seen == [0]
 
 
 def test_set_device_chooses(module: Any, other: torch.device) -> None:
     """set_device changes the current device, for torch.accelerator and the device module alike."""
     torch.accelerator.set_device_index(other.index)
-    assert torch.accelerator.current_device_index() == other.index, "set_device_index did not change the device"
+    current_is(other.index)
     assert module.current_device() == other.index
     module.set_device(0)
-    assert torch.accelerator.current_device_index() == 0
+    current_is(0)
 
 
 def test_device_index_is_undone(other: torch.device) -> None:
     """`with torch.accelerator.device_index(1)` goes back, also after an exception."""
     with pytest.raises(KeyError), torch.accelerator.device_index(other.index):
-        assert torch.accelerator.current_device_index() == other.index, "the block runs on another device"
+        current_is(other.index)
         raise KeyError
-    assert torch.accelerator.current_device_index() == 0
+    current_is(0)
 
 
 @pytest.mark.parametrize("make", ["tensor", "current"])
@@ -77,7 +77,7 @@ def test_index_beyond_the_last_is_refused(device: str, make: str) -> None:
             torch.empty(1, device=f"{device}:{beyond}")
         else:
             torch.accelerator.set_device_index(beyond)
-    assert torch.accelerator.current_device_index() == before
+    current_is(before)
 
 
 def test_synchronize_returns(module: Any, device: str) -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level, not_offered
+from accelerator_conformance.checks import chapter, current_is, level, not_offered
 
 pytestmark = chapter("guard")
 
@@ -17,7 +17,7 @@ def test_factories_obey_the_index(other: torch.device) -> None:
     for make in (torch.ones, torch.empty, torch.rand):
         x = make(4, device=other)
         assert x.device == other, f"{make.__name__}(device='{other}') is on {x.device}"
-    assert torch.accelerator.current_device_index() == 0, "a factory changed the current device"
+    current_is(0)
 
 
 def test_factories_without_an_index_follow_the_current_device(device: str, other: torch.device) -> None:
@@ -33,7 +33,7 @@ def test_operators_run_where_their_tensors_are(other: torch.device) -> None:
     result = (x.view(2, 3) @ x.view(3, 2)).relu() + 1
     assert result.device == other
     assert result.tolist() == [[11, 14], [29, 41]]
-    assert torch.accelerator.current_device_index() == 0, "an operator changed the current device"
+    current_is(0)
 
 
 def test_copies_between_devices(device: str, other: torch.device) -> None:
@@ -44,7 +44,7 @@ def test_copies_between_devices(device: str, other: torch.device) -> None:
     assert there.device == other
     assert torch.equal(there.cpu(), torch.arange(1000.0))
     assert torch.equal(back.cpu(), torch.arange(1000.0) * 2)
-    assert torch.accelerator.current_device_index() == 0
+    current_is(0)
 
 
 def test_devices_are_not_mixed(device: str, other: torch.device) -> None:
@@ -58,7 +58,7 @@ def test_device_is_left_after_an_error(other: torch.device) -> None:
     x = torch.ones(2, 3, device=other)
     with pytest.raises(RuntimeError):
         x @ x
-    assert torch.accelerator.current_device_index() == 0
+    current_is(0)
 
 
 def test_each_thread_has_its_own_device(other: torch.device) -> None:
@@ -78,7 +78,8 @@ def test_each_thread_has_its_own_device(other: torch.device) -> None:
     mine = torch.accelerator.current_device_index()
     looked.set()
     thread.join()
-    assert (mine, seen) == (0, [other.index])
+    assert seen == [other.index], f"a thread that has set device {other.index} is on device {seen}"
+    assert mine == 0, "a thread that sets its device sets that of others"
 
 
 def test_backward_runs_on_the_devices_of_the_forward_pass(device: str, other: torch.device) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level, optional
+from accelerator_conformance.checks import chapter, current_is, level, optional
 
 pytestmark = chapter("hooks")
 
@@ -44,7 +44,7 @@ def test_exchange_device(other: torch.device) -> None:
     torch._C._accelerator_hooks_maybe_exchange_device(previous)
     assert (previous, entered) == (0, other.index), "exchangeDevice ignores its index, or does not tell the one before"
     assert stayed == other.index, "maybeExchangeDevice(-1) changed the device"
-    assert torch.accelerator.current_device_index() == 0, "maybeExchangeDevice ignores its index"
+    current_is(0)
 
 
 @level("usable")

@@ -63,7 +63,7 @@ def units() -> Iterator[object]:
                     yield pytest.param(entry, mode, dtype, marks=level(asked), id=identifier)
 
 
-@pytest.mark.parametrize(("entry", "mode", "dtype"), units())
+@pytest.mark.parametrize(("entry", "mode", "dtype"), list(units()))
 def test_as_on_the_cpu(
     entry: samples.OpInfo, mode: str, dtype: torch.dtype, device: str, request: pytest.FixtureRequest
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level
+from accelerator_conformance.checks import chapter, current_is, level
 
 pytestmark = chapter("serialization")
 
@@ -39,7 +39,7 @@ def test_map_location(device: str, form: str) -> None:
         forms: dict[str, Any] = {
             "text": target,
             "device": torch.device(target),
-            "function": lambda storage, _tag, target=target: storage.to(target) if target != "cpu" else storage.cpu(),
+            "function": lambda storage, _tag, target=target: storage.to(device=target),
             "table": {"cpu": target, device: target, f"{device}:0": target},
         }
         back = torch.load(saved(torch.arange(3.0, device=source)), map_location=forms[form])
@@ -52,7 +52,7 @@ def test_second_device(other: torch.device) -> None:
     back = torch.load(saved(torch.arange(3.0, device=other)))
     assert back.device == other
     assert back.tolist() == [0, 1, 2]
-    assert torch.accelerator.current_device_index() == 0
+    current_is(0)
 
 
 def test_shared_memory_stays_shared(device: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level, not_offered, optional
+from accelerator_conformance.checks import chapter, current_is, level, not_offered, optional
 
 pytestmark = [chapter("stream"), level("usable")]
 
@@ -56,8 +56,8 @@ def test_stream_of_another_device(other: torch.device) -> None:
         stream = torch.Stream(other)
     assert stream.device == other
     with stream:
-        assert torch.accelerator.current_device_index() == other.index, "the device of the stream was not entered"
-    assert torch.accelerator.current_device_index() == 0
+        current_is(other.index)
+    current_is(0)
 
 
 def test_current_stream_is_the_threads_own(new_stream: Callable[..., torch.Stream]) -> None:

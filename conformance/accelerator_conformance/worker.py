@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import time
+from itertools import islice, takewhile
 from multiprocessing.connection import Connection
 
 import pytest
@@ -18,6 +19,8 @@ from _pytest.runner import runtestprotocol
 from accelerator_conformance.checks import NOT_OFFERED
 from accelerator_conformance.isolation import Outcome, connect
 from accelerator_conformance.report import identity
+
+REASON_LINES = 4
 
 
 class Loop:
@@ -58,18 +61,23 @@ def run(name: str, item: pytest.Item) -> Outcome:
 
 
 def reason(report: pytest.TestReport) -> str:
-    """The first lines of the error: up to the first blank one, where assertions begin to explain."""
+    """The first lines of the error, up to where pytest begins to explain an assertion."""
     crash = getattr(report.longrepr, "reprcrash", None)
     message = crash.message if crash else report.longreprtext
-    return " ".join(line.strip() for line in message.partition("\n\n")[0].splitlines()[:3])
+    first, *others = filter(None, map(str.strip, message.splitlines()))
+    told = takewhile(lambda line: not line.startswith(("assert ", "+", "The sample:")), others)
+    return " ".join([first, *islice(told, REASON_LINES - 1)])
 
 
 def is_usable(device: str) -> bool:
-    """Whether the device still computes: a failed kernel may have left it unusable, which is for ever."""
+    """Whether the next check finds the device as this one did.
+
+    A failed kernel may have left it unusable, which is for ever; and who fails may leave another device current.
+    """
     import torch
 
     try:
-        return bool((torch.ones(2, device=device) + 1).tolist() == [2, 2])
+        return torch.accelerator.current_device_index() == 0 and (torch.ones(2, device=device) + 1).tolist() == [2, 2]
     except Exception:
         return False
 
