@@ -35,4 +35,6 @@ def current_is(index: int) -> None:
     import torch
 
     seen = torch.accelerator.current_device_index()
-    assert seen == index, f"the current device is {seen} and should be {index}: is an index ignored, or a guard not left?"
+    assert seen == index, (
+        f"the current device is {seen} and should be {index}: is an index ignored, or a guard not left?"
+    )

@@ -41,17 +41,17 @@ class DoesNotStart(Exception):
 
 @dataclass(frozen=True)
 class Workers:
-    """How workers are started: one after the other, each for the checks of one file that are still to be run."""
+    """How workers are started: one after the other, each for the checks that are still to be run."""
 
     options: Sequence[str]
     timeout: float
     environment: Mapping[str, str]
 
-    def run(self, file: Path, names: Sequence[str]) -> Iterator[Outcome]:
-        """Yields how each check of a file ended, as soon as it has. Throws: `DoesNotStart`."""
+    def run(self, files: Sequence[Path], names: Sequence[str]) -> Iterator[Outcome]:
+        """Yields how each check of these files ended, as soon as it has. Throws: `DoesNotStart`."""
         waiting = list(names)
         while waiting:
-            with tempfile.TemporaryFile("w+", errors="replace") as output, _Worker(self, file, output) as worker:
+            with tempfile.TemporaryFile("w+", errors="replace") as output, _Worker(self, files, output) as worker:
                 for outcome in worker.outcomes(waiting):
                     waiting.remove(outcome.name)
                     yield outcome
@@ -60,12 +60,12 @@ class Workers:
 class _Worker:
     """One process. Its output goes to a file, of which the end is told when it dies."""
 
-    def __init__(self, workers: Workers, file: Path, output: IO[str]) -> None:
+    def __init__(self, workers: Workers, files: Sequence[Path], output: IO[str]) -> None:
         self.timeout, self.output = workers.timeout, output
         self.pipe, theirs = Pipe()
         command = [sys.executable, "-c", "from accelerator_conformance.worker import main; main()"]
         self.process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(file), *workers.options],
+            [*command, str(theirs.fileno()), *workers.options, *map(str, files)],
             # A worker imports from where this process does.
             env={**workers.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.DEVNULL,

@@ -104,7 +104,7 @@ class Report:
         self._written = time.monotonic()
 
     def earlier(self) -> dict[str, Outcome]:
-        """The outcomes of an interrupted run. Throws: `ValueError` when there is none, or it was asked something else."""
+        """The outcomes of an interrupted run. Throws: `ValueError` when there is none that fits."""
         if not self.file.is_file():
             raise ValueError(f"there is no run to resume: {self.file} does not exist")
         content: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))

@@ -23,10 +23,14 @@ with warnings.catch_warnings():
 __all__ = ["MODES", "Comparison", "OpInfo", "dtypes"]
 
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+# PyTorch's CPU kernel for 16 bits reads beyond its rows, and gives other numbers each time.
+MISJUDGED = ("grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample")
+# Its argument is a tensor that must be on the CPU.
+READ_BY_THE_HOST = ("tensor_split",)
 # Their samples leave the device out.
 FACTORIES = ("arange", "linspace", "logspace")
+HALVES = (torch.float16, torch.bfloat16)
 MODES = ("forward", "noncontiguous", "out", "in_place", "backward")
-"""What is done with the samples."""
 
 
 def dtypes(entry: OpInfo, mode: str) -> set[torch.dtype]:
@@ -38,8 +42,9 @@ def dtypes(entry: OpInfo, mode: str) -> set[torch.dtype]:
 
 
 def tolerance(entry: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
-    """Relative and absolute, the widest that the database itself gives an operator; 0 if it gives none."""
-    rtol, atol = 0.0, 0.0
+    """Relative and absolute, the widest that the database itself gives an operator."""
+    # With 16 bits, a sum in another order differs by some roundings of what is summed, not of the result.
+    rtol = atol = 8 * torch.finfo(dtype).eps if dtype in HALVES else 0.0
     for decorator in (one for info in entry.decorators for one in getattr(info, "decorators", ())):
         if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
             rtol, atol = max(rtol, decorator.d[dtype].rtol), max(atol, decorator.d[dtype].atol)
@@ -61,18 +66,16 @@ class Comparison:
 
     def run(self, mode: str) -> None:
         """Compares all samples. Throws: what the device throws, or `AssertionError`."""
-        made: Iterable[SampleInput] = self.entry.sample_inputs_func(
-            self.entry, "cpu", self.dtype, mode == "backward"
-        )
+        made: Iterable[SampleInput] = self.entry.sample_inputs_func(self.entry, "cpu", self.dtype, mode == "backward")
         call = getattr(self, f"_{mode}", self._forward)
         for sample in made:
-            host = sample.noncontiguous() if mode == "noncontiguous" else sample
-            device_sample = self._moved(host)
             before = torch.get_rng_state()
             try:
-                expected = call(host)
+                given = sample.noncontiguous() if mode == "noncontiguous" else sample
+                expected = call(self._moved(given, "cpu"))
             except Exception:
                 continue
+            device_sample = self._moved(given, self.device)
             has_values = self.has_values and torch.equal(before, torch.get_rng_state())
             try:
                 self._compare(call(device_sample), expected, has_values)
@@ -81,22 +84,23 @@ class Comparison:
                 raise
             self.compared += 1
 
-    def _moved(self, sample: SampleInput) -> SampleInput:
-        """The sample on the device, as leaves; what is one tensor there is one here."""
+    def _moved(self, sample: SampleInput, device: str) -> SampleInput:
+        """The sample on a device, as leaves; what is one tensor there is one here."""
         known: dict[int, Any] = {}
 
         def move(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
                 if id(value) not in known:
-                    known[id(value)] = _copy(value, self.device)
+                    known[id(value)] = _copy(value, device)
                 return known[id(value)]
             names_cpu = isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu")
-            return torch.device(self.device) if names_cpu else value
+            return torch.device(device) if names_cpu else value
 
-        moved = SampleInput(tree_map(move, sample.input), args=tree_map(move, sample.args))
+        arguments = sample.args if self.entry.name in READ_BY_THE_HOST else tree_map(move, sample.args)
+        moved = SampleInput(tree_map(move, sample.input), args=arguments)
         moved.kwargs = tree_map(move, sample.kwargs)
         if self.entry.name in FACTORIES:
-            moved.kwargs = {**moved.kwargs, "device": self.device}
+            moved.kwargs = {**moved.kwargs, "device": device}
         moved.output_process_fn_grad = sample.output_process_fn_grad
         return moved
 
@@ -128,9 +132,7 @@ class Comparison:
             return ()
         # Different weights for each element, and the same on both devices: ones would hide a permuted gradient.
         generator = torch.Generator().manual_seed(0)
-        weights = [
-            torch.randn(one.shape, dtype=one.dtype, generator=generator).to(one.device) for one in outputs
-        ]
+        weights = [torch.randn(one.shape, dtype=one.dtype, generator=generator).to(one.device) for one in outputs]
         return torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
 
     def _compare(self, actual: Any, expected: Any, has_values: bool) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 RunProcess = Callable[[str], subprocess.CompletedProcess[str]]
 
-# The order in which an engineer brings a device up, and in which a fault is best mended.
+# The order in which an engineer brings a device up, and in which a fault is best mended; what takes minutes comes last.
 AREAS = (
     "device",
     "module",
@@ -40,7 +40,6 @@ AREAS = (
     "guard",
     "memory",
     "tensors",
-    "operators",
     "streams",
     "events",
     "random",
@@ -48,6 +47,7 @@ AREAS = (
     "autograd",
     "amp",
     "models",
+    "operators",
 )
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _environment = pytest.StashKey[dict[str, str]]()
@@ -63,8 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--area", default="", help=f"these areas alone, separated by commas: {', '.join(AREAS)}")
     group.addoption("--setup", action="append", default=[], help="a module that each worker imports after torch")
     group.addoption("--timeout", type=float, default=120.0, help="seconds for a check (default: %(default)g)")
-    group.addoption("--report", type=Path, help="the folder for report.json and report.html (default: conformance-DEVICE)")
-    group.addoption("--resume", action="store_true", help="go on with the run of which report.json has the outcomes so far")
+    group.addoption(
+        "--report", type=Path, help="the folder for report.json and report.html (default: conformance-DEVICE)"
+    )
+    group.addoption(
+        "--resume", action="store_true", help="go on with the run of which report.json has the outcomes so far"
+    )
     group.addoption("--guide", default="", help="where the chapters of the guide are, for the links in report.html")
 
 
@@ -151,7 +155,7 @@ def _check(item: pytest.Item) -> Check:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Hands the checks to workers, one file after the other."""
+    """Hands the checks to workers."""
     config = session.config
     if config.option.collectonly or session.testsfailed or _is_worker(config):
         return None
@@ -159,27 +163,23 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     options += [f"--setup={module}" for module in config.getoption("setup")]
     workers = Workers(options, config.getoption("timeout"), config.stash[_environment])
     report = config.stash[_report]
-    try:
-        for file, items in groupby(session.items, lambda item: item.path):
-            _run_file(workers, report, file, {identity(item): item for item in items}, config.stash[_earlier])
-    except DoesNotStart as error:
-        report.fault = f"a worker ended before the first check of {file.name}; it said:\n{error}"
-        session.shouldfail = "the backend cannot be asked anything"
-        raise session.Failed(session.shouldfail) from None
+    # A worker that is started anew imports its files again; the database of operators takes seconds.
+    for _, items in groupby(session.items, lambda item: area_of(item) == "operators"):
+        named = {identity(item): item for item in items}
+        earlier = [config.stash[_earlier][name] for name in named if name in config.stash[_earlier]]
+        rest = [name for name in named if name not in config.stash[_earlier]]
+        files = list(dict.fromkeys(item.path for item in named.values()))
+        try:
+            for outcome in chain(earlier, workers.run(files, rest)):
+                report.add(_check(named[outcome.name]), outcome)
+                _log(named[outcome.name], outcome)
+                if session.shouldfail or session.shouldstop:
+                    raise session.Failed(session.shouldfail or session.shouldstop)
+        except DoesNotStart as error:
+            report.fault = f"a worker ended before its first check; it said:\n{error}"
+            session.shouldfail = "the backend cannot be asked anything"
+            raise session.Failed(session.shouldfail) from None
     return True
-
-
-def _run_file(
-    workers: Workers, report: Report, file: Path, items: dict[str, pytest.Item], earlier: dict[str, Outcome]
-) -> None:
-    known = [earlier[name] for name in items if name in earlier]
-    rest = [name for name in items if name not in earlier]
-    for outcome in chain(known, workers.run(file, rest)):
-        item = items[outcome.name]
-        report.add(_check(item), outcome)
-        _log(item, outcome)
-        if item.session.shouldfail or item.session.shouldstop:
-            raise item.session.Failed(item.session.shouldfail or item.session.shouldstop)
 
 
 def _log(item: pytest.Item, outcome: Outcome) -> None:

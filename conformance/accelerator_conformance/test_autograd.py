@@ -89,7 +89,9 @@ def test_tied_weights_stay_tied(device: str) -> None:
     before = model[0].weight.detach().cpu().clone()
     model(torch.ones(2, 4, device=device)).sum().backward()
     optimizer.step()
-    assert not torch.equal(model[0].weight.detach().cpu(), before), "an optimizer made before .to() trains other tensors"
+    assert not torch.equal(model[0].weight.detach().cpu(), before), (
+        "an optimizer made before .to() trains other tensors"
+    )
 
 
 def test_second_derivative(device: str) -> None:
@@ -198,7 +200,7 @@ def test_checkpoint_repeats_random_numbers(device: str) -> None:
 @level("usable")
 @chapter("stream")
 def test_backward_on_the_stream_of_the_forward_pass(device: str, busy: Callable[[float], None]) -> None:
-    """Each backward operator runs on the stream of its forward operator, and the caller's stream waits for the result."""
+    """A backward operator runs on the stream of its forward operator, and the caller's stream waits for it."""
     x = torch.ones(1000, device=device, requires_grad=True)
     torch.accelerator.synchronize()
     side = torch.Stream(f"{device}:0")

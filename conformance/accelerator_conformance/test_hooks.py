@@ -11,31 +11,31 @@ pytestmark = chapter("hooks")
 
 
 def test_is_available(device: str) -> None:
-    """isAvailable: torch.accelerator finds the device."""
+    """`isAvailable`: torch.accelerator finds the device."""
     assert torch.accelerator.is_available()
     assert torch.get_device_module(device).is_available()
 
 
 def test_default_generator(device: str) -> None:
-    """getDefaultGenerator: torch.random's operators find a generator of the device."""
+    """`getDefaultGenerator`: torch.random's operators find a generator of the device."""
     first = torch.rand(16, device=device).cpu()
     assert not torch.equal(first, torch.rand(16, device=device).cpu()), "the generator repeats itself"
 
 
 def test_new_generator(device: str) -> None:
-    """getNewGenerator: torch.Generator(device) makes one, on the device that it names."""
+    """`getNewGenerator`: torch.Generator(device) makes one, on the device that it names."""
     generator = torch.Generator(device)
     assert generator.device.type == device
     assert generator.device.index in (None, 0)
 
 
 def test_new_generator_of_another_device(other: torch.device) -> None:
-    """getNewGenerator: the index is obeyed."""
+    """`getNewGenerator`: the index is obeyed."""
     assert torch.Generator(other).device == other
 
 
 def test_exchange_device(other: torch.device) -> None:
-    """exchangeDevice and maybeExchangeDevice: each gives the device that was, and -1 changes nothing."""
+    """`exchangeDevice` and maybeExchangeDevice: each gives the device that was, and -1 changes nothing."""
     torch.ones(1, device=other)  # only a device that is in use must be entered again
     previous = torch._C._accelerator_hooks_exchange_device(other.index)
     entered = torch.accelerator.current_device_index()
@@ -51,7 +51,7 @@ def test_exchange_device(other: torch.device) -> None:
 @chapter("storage")
 @pytest.mark.parametrize("size", [2, 64])
 def test_resize_storage(device: str, size: int) -> None:
-    """resizePrivateUse1Bytes: a storage grows and shrinks, and keeps what it held."""
+    """`resizePrivateUse1Bytes`: a storage grows and shrinks, and keeps what it held."""
     x = torch.arange(8.0, device=device)
     storage = x.untyped_storage()
     storage.resize_(size * 4)
@@ -62,7 +62,7 @@ def test_resize_storage(device: str, size: int) -> None:
 
 @level("usable")
 def test_pinned_memory_is_known(device: str) -> None:
-    """getPinnedMemoryAllocator and isPinnedPtr: pinned memory says that it is, and other memory that it is not."""
+    """`getPinnedMemoryAllocator` and isPinnedPtr: pinned memory says that it is, and other memory that it is not."""
     plain = torch.arange(100.0)
     with optional():
         pinned = plain.pin_memory()

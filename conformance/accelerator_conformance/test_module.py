@@ -80,7 +80,7 @@ def test_an_unknown_name_is_an_attribute_error(module: Any) -> None:
 
 
 def test_is_not_in_a_bad_fork(module: Any) -> None:
-    """This process was not forked from one that used the device."""
+    """A process that nobody forked is not in a bad fork."""
     assert module._is_in_bad_fork() is False
 
 

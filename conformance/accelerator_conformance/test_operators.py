@@ -17,31 +17,38 @@ with warnings.catch_warnings():
 
 pytestmark = chapter("operators")
 
+
+def names(text: str) -> frozenset[str]:
+    """The names of entries of the database."""
+    return frozenset(text.split())
+
+
 # What every program needs: tensors are made, combined, reduced, compared, moved about and multiplied.
-MINIMAL = """
-    abs add all amax any arange argmax bitwise_and cat clamp clone contiguous copysign cos cumsum div.no_rounding_mode eq
-    exp expand fill flatten full full_like gather ge gt index_select isnan item le linspace log logical_and logical_not
-    lt masked_fill matmul max.binary mean minimum mm mul ne neg ones ones_like permute pow reshape rsqrt scatter sigmoid
-    sin softmax sqrt squeeze stack sub sum tanh transpose tril triu unsqueeze view where zeros zeros_like
-    nn.functional.linear nn.functional.relu
-""".split()
+MINIMAL = names("""
+    abs add all amax any arange argmax bitwise_and cat clamp clone contiguous copysign cos cumsum
+    div.no_rounding_mode eq exp expand fill flatten full full_like gather ge gt index_select isnan item le
+    linspace log logical_and logical_not lt masked_fill matmul max.binary mean minimum mm mul ne neg ones
+    ones_like permute pow reshape rsqrt scatter sigmoid sin softmax sqrt squeeze stack sub sum tanh transpose
+    tril triu unsqueeze view where zeros zeros_like nn.functional.linear nn.functional.relu
+""")
 # What the models and optimizers in use need beside it.
-USABLE = """
-    addbmm addcdiv addcmul addmm addmv argmin argsort as_strided atan2 baddbmm bmm broadcast_to ceil chunk clamp_max
-    clamp_min constant_pad_nd cosh cross cumprod diag_embed diagonal div.floor_rounding dot einsum erf erfinv expm1 flip
-    floor floor_divide fmod index_add index_copy index_fill index_put isfinite isinf kron lerp log10 log1p log2 log_softmax
-    logical_or logical_xor logsumexp masked_scatter masked_select max.reduction_with_dim maximum min.reduction_with_dim
-    movedim mv narrow nonzero norm outer prod reciprocal remainder repeat repeat_interleave roll round scatter_add select
-    sign sinh slice sort split std tan tile topk trace unbind unfold unique var vstack hstack
-    nn.functional.avg_pool2d nn.functional.batch_norm nn.functional.bilinear nn.functional.binary_cross_entropy
-    nn.functional.binary_cross_entropy_with_logits nn.functional.conv1d nn.functional.conv2d
-    nn.functional.conv_transpose2d nn.functional.cosine_similarity nn.functional.cross_entropy nn.functional.embedding
-    nn.functional.gelu nn.functional.group_norm nn.functional.hardtanh nn.functional.interpolate
-    nn.functional.layer_norm nn.functional.leaky_relu nn.functional.max_pool2d nn.functional.mse_loss
-    nn.functional.nll_loss nn.functional.normalize nn.functional.one_hot nn.functional.pad.constant
-    nn.functional.rms_norm nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.smooth_l1_loss
+USABLE = names("""
+    addbmm addcdiv addcmul addmm addmv argmin argsort as_strided atan2 baddbmm bmm broadcast_to ceil chunk
+    clamp_max clamp_min constant_pad_nd cosh cross cumprod diag_embed diagonal div.floor_rounding dot einsum
+    erf erfinv expm1 flip floor floor_divide fmod index_add index_copy index_fill index_put isfinite isinf
+    kron lerp log10 log1p log2 log_softmax logical_or logical_xor logsumexp masked_scatter masked_select
+    max.reduction_with_dim maximum min.reduction_with_dim movedim mv narrow nonzero norm outer prod reciprocal
+    remainder repeat repeat_interleave roll round scatter_add select sign sinh slice sort split std tan tile
+    topk trace unbind unfold unique var vstack hstack nn.functional.avg_pool2d nn.functional.batch_norm
+    nn.functional.bilinear nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
+    nn.functional.conv1d nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.cosine_similarity
+    nn.functional.cross_entropy nn.functional.embedding nn.functional.gelu nn.functional.group_norm
+    nn.functional.hardtanh nn.functional.interpolate nn.functional.layer_norm nn.functional.leaky_relu
+    nn.functional.max_pool2d nn.functional.mse_loss nn.functional.nll_loss nn.functional.normalize
+    nn.functional.one_hot nn.functional.pad.constant nn.functional.rms_norm
+    nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.smooth_l1_loss
     nn.functional.softplus nn.functional.unfold
-""".split()
+""")
 DTYPES = {
     "minimal": (torch.float32, torch.int64, torch.bool),
     "usable": (torch.float16, torch.bfloat16),
@@ -64,10 +71,10 @@ def units() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("entry", "mode", "dtype"), list(units()))
-def test_as_on_the_cpu(
-    entry: samples.OpInfo, mode: str, dtype: torch.dtype, device: str, request: pytest.FixtureRequest
-) -> None:
+def test_as_on_the_cpu(entry: samples.OpInfo, mode: str, dtype: torch.dtype, device: str) -> None:
     """An operator gives on the device what it gives on the CPU, for all samples of PyTorch's database."""
+    if entry.name in samples.MISJUDGED and dtype in samples.HALVES:
+        not_offered("nothing to compare: the CPU's own answer is wrong")
     comparison = samples.Comparison(entry, device, dtype)
     try:
         comparison.run(mode)
@@ -76,4 +83,4 @@ def test_as_on_the_cpu(
             raise
         not_offered(str(error).partition("\n")[0])
     if not comparison.compared:
-        not_offered("there is no sample that the CPU supports")
+        not_offered("nothing to compare: the CPU supports none of the samples")

@@ -34,7 +34,7 @@ def test_round_trip(device: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("form", ["text", "device", "function", "table"])
 def test_map_location(device: str, form: str) -> None:
-    """A file of the device can be loaded to the CPU, and one of the CPU to the device, by every form of map_location."""
+    """A file of the device can be loaded to the CPU and the other way, by every form of map_location."""
     for source, target in ((device, "cpu"), ("cpu", device)):
         forms: dict[str, Any] = {
             "text": target,
@@ -91,7 +91,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
     """A file of a device that this machine has not is an error that speaks of map_location, which cures it."""
     file = saved(torch.arange(3.0))
     beyond = torch.accelerator.device_count()
-    with pytest.raises((RuntimeError, ValueError), match="map_location|device"):
+    with pytest.raises((RuntimeError, ValueError), match=r"map_location|device"):
         torch.load(file, map_location=f"{device}:{beyond}")
     file.seek(0)
     assert torch.load(file, map_location=device).tolist() == [0, 1, 2]
@@ -99,7 +99,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
 def test_copies_of_objects(device: str, way: str) -> None:
-    """pickle and copy.deepcopy give a tensor of the device with memory of its own."""
+    """`pickle` and copy.deepcopy give a tensor of the device with memory of its own."""
     x = torch.nn.Parameter(torch.arange(3.0, device=device))
     back = copy.deepcopy(x) if way == "deepcopy" else pickle.loads(pickle.dumps(x))
     assert isinstance(back, torch.nn.Parameter)

@@ -1,4 +1,4 @@
-"""A worker, which `isolation` starts with its end of the pipe, the file of checks, and the options of the run.
+"""A worker, which `isolation` starts with its end of the pipe, the options of the run and the files of checks.
 
 It is pytest with another loop: it runs the checks that it is told, in that order, and tells how each ended.
 """
@@ -85,7 +85,7 @@ def is_usable(device: str) -> bool:
 def main() -> None:
     """Imports what is to be tested, before pytest does anything."""
     faulthandler.enable()
-    pipe, file, options = connect(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    pipe, options = connect(sys.argv[1]), sys.argv[2:]
     sys.path.insert(0, os.getcwd())
     import torch  # noqa: F401 - loads the backend
 
@@ -94,7 +94,7 @@ def main() -> None:
             importlib.import_module(option.partition("=")[2])
     here = os.path.dirname(__file__)
     # Nothing of the project in whose folder this runs: neither its settings nor its plugins.
-    own = ["-c", os.devnull, f"--rootdir={here}", "--capture=no", "--import-mode=importlib", "-qq"]
+    own = ["-c", os.devnull, f"--rootdir={here}", "--noconftest", "--capture=no", "--import-mode=importlib", "-qq"]
     without = [f"-pno:{name}" for name in ("faulthandler", "cacheprovider")]
     own += ["-p", "accelerator_conformance.session"]
-    sys.exit(pytest.main([*own, *without, *options, file], plugins=[Loop(pipe)]))
+    sys.exit(pytest.main([*own, *without, *options], plugins=[Loop(pipe)]))

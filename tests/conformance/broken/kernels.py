@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _kept: list[torch.library.Library] = []  # a library that is gone takes its kernels along
 
 
-def kernel(operator: str, key: str = "PrivateUse1") -> Callable[[Any], Any]:
+def kernel(operator: str, key: str = "PrivateUse1") -> Callable[[_Function], _Function]:
     """Decorates the function that takes the place."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: _Function) -> _Function:
         library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the kernel that is overridden

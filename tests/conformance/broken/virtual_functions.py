@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,6 +18,7 @@ _INCLUDE = Path(torch.__file__).parent / "include"
 _LIBRARIES = Path(torch.__file__).parent / "lib"
 _PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1
 _SLOTS = 64  # more than either table has
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _kept: list[Any] = []  # what C++ has the address of
 
 
@@ -39,11 +41,11 @@ HOOKS = (hooks, "ATen/detail/AcceleratorHooksInterface.h")
 GUARD = (guard, "c10/core/impl/DeviceGuardImplInterface.h")
 
 
-def replace(where: Any, name: str, result: Any, *parameters: Any) -> Any:
+def replace(where: Any, name: str, result: Any, *parameters: Any) -> Callable[[_Function], _Function]:
     """Decorates the function of Python that takes the place. Its parameters are those in C++ behind `this`."""
     address_of, header = where
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: _Function) -> _Function:
         address = address_of()
         callback = ctypes.CFUNCTYPE(result, ctypes.c_void_p, *parameters)(lambda _this, *given: function(*given))
         table = ctypes.c_void_p.from_address(address)
