@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from accelerator_conformance.isolation import Outcome
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("passed", "failed", "crashed", "hung", "not offered")
 SECONDS_BETWEEN_WRITES = 1.0
 FORMAT = 1
+SHOWN_OF_A_REASON = 200
 SHOWN_ALIKE = 3  # of the failures of one check with different parameters
 
 
@@ -141,5 +143,5 @@ def terminal(report: Report) -> list[str]:
         lines += ["", "not offered:"]
     for reason, names in reasons.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        lines.append(f"  {names[0]}{more}: {reason}")
+        lines.append(f"  {names[0]}{more}: {shorten(reason, SHOWN_OF_A_REASON)}")
     return lines

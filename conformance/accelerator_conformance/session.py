@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions, version
 from itertools import chain, groupby
@@ -50,7 +50,7 @@ AREAS = (
     "operators",
 )
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-_environment = pytest.StashKey[dict[str, str]]()
+_environment = pytest.StashKey[Mapping[str, str]]()
 _report = pytest.StashKey[Report]()
 _earlier = pytest.StashKey[dict[str, Outcome]]()
 

@@ -151,7 +151,8 @@ def test_function_in_python(device: str) -> None:
         def backward(context: Any, *gradients: torch.Tensor) -> torch.Tensor:
             (x,) = context.saved_tensors
             assert x.device.type == gradients[0].device.type == device
-            return gradients[0] * 2 + x
+            result: torch.Tensor = gradients[0] * 2 + x
+            return result
 
     x = torch.ones(2, device=device, requires_grad=True)
     Twice.apply(x).sum().backward()

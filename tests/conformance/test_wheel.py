@@ -58,5 +58,5 @@ def test_pytest_finds_it_where_it_is_installed(wheel: Path, tmp_path: Path) -> N
     assert kit.returncode == 0, kit.stdout + kit.stderr
     assert (site / "conformance-openreg" / "report.html").is_file()
     # A project beside it keeps its options.
-    neighbour = pytest_run("-p", "no:cacheprovider", folder=tmp_path)
+    neighbour = pytest_run("-p", "no:cacheprovider", folder=project)
     assert "1 passed" in neighbour.stdout, neighbour.stdout + neighbour.stderr

@@ -34,7 +34,9 @@ def guard() -> int:
     registry = (ctypes.c_void_p * (_PRIVATE_USE_1 + 1)).in_dll(
         ctypes.CDLL(str(_LIBRARIES / "libc10.so")), "_ZN3c104impl26device_guard_impl_registryE"
     )
-    return int(registry[_PRIVATE_USE_1])
+    address = registry[_PRIVATE_USE_1]
+    assert address is not None
+    return address
 
 
 HOOKS = (hooks, "ATen/detail/AcceleratorHooksInterface.h")
