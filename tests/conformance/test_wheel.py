@@ -42,10 +42,10 @@ def test_pytest_finds_it_where_it_is_installed(wheel: Path, tmp_path: Path) -> N
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    (tmp_path / "test_neighbour.py").write_text(
-        "def test_it(request): assert request.config.getoption('--device') == 3\n"
-    )
-    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--device', default=3)\n")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_it.py").write_text("def test_it(request): assert request.config.getoption('--device') == 3\n")
+    (project / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--device', default=3)\n")
     environment = {**os.environ, "PYTHONPATH": str(site)}
 
     def pytest_run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
