@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -47,7 +47,7 @@ class Workers:
     timeout: float
     environment: Mapping[str, str]
 
-    def run(self, files: Sequence[Path], names: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, files: Sequence[Path], names: Sequence[str]) -> Generator[Outcome, None, None]:
         """Yields how each check of these files ended, as soon as it has. Throws: `DoesNotStart`."""
         waiting = list(names)
         while waiting:

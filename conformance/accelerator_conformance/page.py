@@ -12,8 +12,8 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1c1917; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 2rem; }
 th, td { text-align: left; padding: .35rem .75rem; border-bottom: 1px solid #e7e5e4; vertical-align: top; }
-td.count { text-align: right; font-variant-numeric: tabular-nums; }
-code, pre { font: 14px/1.4 ui-monospace, monospace; }
+td.count, th.count { text-align: right; font-variant-numeric: tabular-nums; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
 pre { overflow-x: auto; background: #f5f5f4; padding: .75rem; }
 .badge { display: inline-flex; border-radius: .3rem; overflow: hidden; margin: .2rem; font-size: 14px; color: #fff; }
 .badge span { padding: .1rem .5rem; background: #44403c; }
@@ -52,7 +52,7 @@ def _badge(score: Score) -> str:
 
 
 def _scores(report: Report) -> str:
-    rows = ["".join(f"<th>{name}</th>" for name in ("area", *OUTCOMES))]
+    rows = ["<th>area</th>" + "".join(f"<th class='count'>{name}</th>" for name in OUTCOMES)]
     for score in report.scores():
         cells = "".join(f"<td class='count'>{score.counts[outcome] or ''}</td>" for outcome in OUTCOMES)
         rows.append(f"<td>{escape(score.area)}</td>{cells}")

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import distributions, version
 from itertools import chain, groupby
@@ -170,11 +171,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         rest = [name for name in named if name not in config.stash[_earlier]]
         files = list(dict.fromkeys(item.path for item in named.values()))
         try:
-            for outcome in chain(earlier, workers.run(files, rest)):
-                report.add(_check(named[outcome.name]), outcome)
-                _log(named[outcome.name], outcome)
-                if session.shouldfail or session.shouldstop:
-                    raise session.Failed(session.shouldfail or session.shouldstop)
+            with closing(workers.run(files, rest)) as outcomes:
+                for outcome in chain(earlier, outcomes):
+                    report.add(_check(named[outcome.name]), outcome)
+                    _log(named[outcome.name], outcome)
+                    if session.shouldfail or session.shouldstop:
+                        raise session.Failed(session.shouldfail or session.shouldstop)
         except DoesNotStart as error:
             report.fault = f"a worker ended before its first check; it said:\n{error}"
             session.shouldfail = "the backend cannot be asked anything"

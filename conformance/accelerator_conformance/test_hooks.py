@@ -35,15 +35,15 @@ def test_new_generator_of_another_device(other: torch.device) -> None:
 
 
 def test_exchange_device(other: torch.device) -> None:
-    """`exchangeDevice` and maybeExchangeDevice: each gives the device that was, and -1 changes nothing."""
+    """`exchangeDevice` and maybeExchangeDevice: blocks within blocks enter their device, and go back."""
     torch.ones(1, device=other)  # only a device that is in use must be entered again
-    previous = torch._C._accelerator_hooks_exchange_device(other.index)
-    entered = torch.accelerator.current_device_index()
-    torch._C._accelerator_hooks_maybe_exchange_device(-1)
-    stayed = torch.accelerator.current_device_index()
-    torch._C._accelerator_hooks_maybe_exchange_device(previous)
-    assert (previous, entered) == (0, other.index), "exchangeDevice ignores its index, or does not tell the one before"
-    assert stayed == other.index, "maybeExchangeDevice(-1) changed the device"
+    with torch.accelerator.device_index(other.index):
+        current_is(other.index)
+        with torch.accelerator.device_index(0):
+            current_is(0)
+        current_is(other.index)
+        with torch.accelerator.device_index(None):
+            current_is(other.index)
     current_is(0)
 
 

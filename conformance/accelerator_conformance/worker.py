@@ -5,9 +5,11 @@ It is pytest with another loop: it runs the checks that it is told, in that orde
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import importlib
 import os
+import signal
 import sys
 import time
 from itertools import islice, takewhile
@@ -20,6 +22,7 @@ from accelerator_conformance.checks import NOT_OFFERED
 from accelerator_conformance.isolation import Outcome, connect
 from accelerator_conformance.report import identity
 
+PR_SET_PDEATHSIG = 1  # of Linux's sys/prctl.h
 REASON_LINES = 4
 
 
@@ -84,6 +87,8 @@ def is_usable(device: str) -> bool:
 
 def main() -> None:
     """Imports what is to be tested, before pytest does anything."""
+    # Who hangs while nobody waits any more would stay for ever, with the device.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     faulthandler.enable()
     pipe, options = connect(sys.argv[1]), sys.argv[2:]
     sys.path.insert(0, os.getcwd())
