@@ -1,0 +1,147 @@
+"""What was found: kept as JSON, after each second and at the end, and shown in the terminal and as a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from accelerator_conformance.isolation import Outcome
+
+if TYPE_CHECKING:
+    import pytest
+
+OUTCOMES = ("passed", "failed", "crashed", "hung", "not offered")
+SECONDS_BETWEEN_WRITES = 1.0
+FORMAT = 1
+SHOWN_OF_A_REASON = 200
+SHOWN_ALIKE = 3  # of the failures of one check with different parameters
+
+
+def identity(item: pytest.Item) -> str:
+    """The name of a check: area/what[parameters]."""
+    return f"{area_of(item)}/{item.name.removeprefix('test_')}"
+
+
+def area_of(item: pytest.Item) -> str:
+    """The area of a check is the file that it is in."""
+    return item.path.stem.removeprefix("test_")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check is about: the sentence of what it asks, its level, and the chapter of the guide with the cure."""
+
+    name: str
+    asks: str
+    level: str
+    chapter: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """The outcomes of one area."""
+
+    area: str
+    counts: dict[str, int]
+
+    @property
+    def asked(self) -> int:
+        """How many checks the backend had to answer: all but those of what it does not offer."""
+        return sum(self.counts.values()) - self.counts["not offered"]
+
+    @property
+    def percent(self) -> int | None:
+        """The share that passed, rounded down, so that only what is whole reads as such; None if nothing was asked."""
+        return 100 * self.counts["passed"] // self.asked if self.asked else None
+
+
+class Report:
+    """The outcomes so far, beside what the run was asked to do."""
+
+    def __init__(self, folder: Path, run: dict[str, str]) -> None:
+        self.folder, self.run = folder, run
+        self.results: dict[str, tuple[Check, Outcome]] = {}
+        self.fault = ""
+        self._written = 0.0
+
+    def add(self, check: Check, outcome: Outcome) -> None:
+        """Notes how a check ended, and writes now and then."""
+        self.results[check.name] = check, outcome
+        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
+            self.write()
+
+    def scores(self) -> list[Score]:
+        """One for each area, in the order of the run."""
+        areas: dict[str, dict[str, int]] = {}
+        for name, (_, outcome) in self.results.items():
+            counts = areas.setdefault(name.partition("/")[0], dict.fromkeys(OUTCOMES, 0))
+            counts[outcome.outcome] += 1
+        return [Score(area, counts) for area, counts in areas.items()]
+
+    def ended(self, *outcomes: str) -> Iterable[tuple[Check, Outcome]]:
+        """The checks that ended in one of these ways."""
+        return [(check, outcome) for check, outcome in self.results.values() if outcome.outcome in outcomes]
+
+    @property
+    def file(self) -> Path:
+        """Where the JSON is."""
+        return self.folder / "report.json"
+
+    def write(self) -> None:
+        """Writes the JSON. Who reads it at any time sees a whole file."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        checks = [asdict(check) | asdict(outcome) for check, outcome in self.results.values()]
+        scores = {score.area: {"percent": score.percent, **score.counts} for score in self.scores()}
+        content = {"format": FORMAT, "run": self.run, "fault": self.fault, "scores": scores, "checks": checks}
+        partial = self.file.with_suffix(".partial")
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, self.file)
+        self._written = time.monotonic()
+
+    def earlier(self) -> dict[str, Outcome]:
+        """The outcomes of an interrupted run. Throws: `ValueError` when there is none that fits."""
+        if not self.file.is_file():
+            raise ValueError(f"there is no run to resume: {self.file} does not exist")
+        content: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
+        if content.get("format") != FORMAT:
+            raise ValueError(f"{self.file} is of another version of the kit; run without --resume")
+        for key, value in self.run.items():
+            if key != "began" and content["run"].get(key) != value:
+                was = content["run"].get(key)
+                raise ValueError(f"{self.file} is of a run with {key} {was!r}, not {value!r}; run without --resume")
+        fields = Outcome.__dataclass_fields__
+        return {check["name"]: Outcome(**{key: check[key] for key in fields}) for check in content["checks"]}
+
+
+def terminal(report: Report) -> list[str]:
+    """The scores, then what failed and where the cure is, then what the backend leaves out."""
+    lines = [f"{'':16}  score  {'  '.join(OUTCOMES)}"]
+    for score in report.scores():
+        percent = "    -" if score.percent is None else f"{score.percent:3} %"
+        counts = "  ".join(f"{score.counts[outcome] or '.':>{len(outcome)}}" for outcome in OUTCOMES)
+        lines.append(f"{score.area:16}  {percent}  {counts}")
+    alike = groupby(report.ended("failed", "crashed", "hung"), lambda ended: ended[0].name.partition("[")[0])
+    for name, failures in ((name, list(ended)) for name, ended in alike):
+        for check, outcome in failures[:SHOWN_ALIKE]:
+            lines += ["", f"{outcome.outcome}: {check.name}", f"  asks    {check.asks}", f"  reason  {outcome.reason}"]
+            lines.append(f"  cure    chapter '{check.chapter}' of the guide")
+        if len(failures) > SHOWN_ALIKE:
+            lines += ["", f"and {len(failures) - SHOWN_ALIKE} more of {name}, which are in the report"]
+    reasons: dict[str, list[str]] = {}
+    for check, outcome in report.ended("not offered"):
+        reasons.setdefault(outcome.reason, []).append(check.name)
+    if report.fault:
+        lines += ["", *report.fault.splitlines()]
+    if reasons:
+        lines += ["", "not offered:"]
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        lines.append(f"  {names[0]}{more}: {shorten(reason, SHOWN_OF_A_REASON)}")
+    return lines

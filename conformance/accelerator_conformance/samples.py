@@ -1,0 +1,169 @@
+"""Runs a sample of PyTorch's operator database on the device and on the CPU, and compares.
+
+What the CPU refuses is not asked of the device. Where random numbers are drawn, or memory is returned that nobody has
+written, only shapes, dtypes and devices can be compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.testing import assert_close
+from torch.testing._comparison import default_tolerances
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
+    from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+__all__ = ["MODES", "Comparison", "OpInfo", "dtypes"]
+
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+# PyTorch's CPU kernel for 16 bits reads beyond its rows, and gives other numbers each time.
+MISJUDGED = ("grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample")
+# Its argument is a tensor that must be on the CPU.
+READ_BY_THE_HOST = ("tensor_split",)
+# Their samples leave the device out.
+FACTORIES = ("arange", "linspace", "logspace")
+HALVES = (torch.float16, torch.bfloat16)
+MODES = ("forward", "noncontiguous", "out", "in_place", "backward")
+
+
+def dtypes(entry: OpInfo, mode: str) -> set[torch.dtype]:
+    """The dtypes that an entry has on the CPU in this mode; none if it has not the mode."""
+    possible = {"out": entry.supports_out, "in_place": entry.get_inplace(), "backward": entry.supports_autograd}
+    if not possible.get(mode, True):
+        return set()
+    return set(entry.supported_backward_dtypes("cpu") if mode == "backward" else entry.supported_dtypes("cpu"))
+
+
+def tolerance(entry: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
+    """Relative and absolute, the widest that the database itself gives an operator."""
+    # With 16 bits, a sum in another order differs by some roundings of what is summed, not of the result.
+    rtol = atol = 8 * torch.finfo(dtype).eps if dtype in HALVES else 0.0
+    for decorator in (one for info in entry.decorators for one in getattr(info, "decorators", ())):
+        if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+            rtol, atol = max(rtol, decorator.d[dtype].rtol), max(atol, decorator.d[dtype].atol)
+        elif isinstance(decorator, precisionOverride) and dtype in decorator.d:
+            atol = max(atol, decorator.d[dtype])
+    return rtol, atol
+
+
+class Comparison:
+    """One entry with one dtype. ``compared`` counts, so that nothing passes that was not compared."""
+
+    def __init__(self, entry: OpInfo, device: str, dtype: torch.dtype) -> None:
+        self.entry, self.device, self.dtype = entry, device, dtype
+        self.compared = 0
+        code = getattr(entry.op, "__code__", None)
+        # Some entries wrap a random operator so that it leaves no trace in the generator.
+        is_wrapped = code is not None and "wrapper_set_seed" in code.co_names
+        self.has_values = entry.name not in UNWRITTEN and not is_wrapped
+
+    def run(self, mode: str) -> None:
+        """Compares all samples. Throws: what the device throws, or `AssertionError`."""
+        made: Iterable[SampleInput] = self.entry.sample_inputs_func(self.entry, "cpu", self.dtype, mode == "backward")
+        call = getattr(self, f"_{mode}", self._forward)
+        for sample in made:
+            before = torch.get_rng_state()
+            try:
+                given = sample.noncontiguous() if mode == "noncontiguous" else sample
+                expected = call(self._moved(given, "cpu"))
+            except Exception:
+                continue
+            device_sample = self._moved(given, self.device)
+            has_values = self.has_values and torch.equal(before, torch.get_rng_state())
+            try:
+                self._compare(call(device_sample), expected, has_values)
+            except Exception as error:
+                error.add_note(f"The sample: {device_sample.summary()}")
+                raise
+            self.compared += 1
+
+    def _moved(self, sample: SampleInput, device: str) -> SampleInput:
+        """The sample on a device, as leaves; what is one tensor there is one here."""
+        known: dict[int, Any] = {}
+
+        def move(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if id(value) not in known:
+                    known[id(value)] = _copy(value, device)
+                return known[id(value)]
+            names_cpu = isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu")
+            return torch.device(device) if names_cpu else value
+
+        arguments = sample.args if self.entry.name in READ_BY_THE_HOST else tree_map(move, sample.args)
+        moved = SampleInput(tree_map(move, sample.input), args=arguments)
+        moved.kwargs = tree_map(move, sample.kwargs)
+        if self.entry.name in FACTORIES:
+            moved.kwargs = {**moved.kwargs, "device": device}
+        moved.output_process_fn_grad = sample.output_process_fn_grad
+        return moved
+
+    def _forward(self, sample: SampleInput) -> Any:
+        return self.entry(sample.input, *sample.args, **sample.kwargs)
+
+    def _in_place(self, sample: SampleInput) -> Any:
+        target = sample.input.clone()
+        result = self.entry.get_inplace()(target, *sample.args, **sample.kwargs)
+        assert result is target, "the variant in place returns another tensor"
+        return result
+
+    def _out(self, sample: SampleInput) -> Any:
+        likes = self._forward(sample)
+        single = isinstance(likes, torch.Tensor)
+        targets = [torch.empty_like(like).fill_(1) for like in ([likes] if single else likes)]
+        addresses = [target.data_ptr() for target in targets]
+        out = targets[0] if single else tuple(targets)
+        self.entry(sample.input, *sample.args, **sample.kwargs, out=out)
+        assert [target.data_ptr() for target in targets] == addresses, "out= was written somewhere else"
+        return targets
+
+    def _backward(self, sample: SampleInput) -> Any:
+        output = self._forward(sample)
+        if sample.output_process_fn_grad is not None:
+            output = sample.output_process_fn_grad(output)
+        outputs, inputs = _differentiable(output), _differentiable((sample.input, sample.args, sample.kwargs))
+        if not outputs or not inputs:
+            return ()
+        # Different weights for each element, and the same on both devices: ones would hide a permuted gradient.
+        generator = torch.Generator().manual_seed(0)
+        weights = [torch.randn(one.shape, dtype=one.dtype, generator=generator).to(one.device) for one in outputs]
+        return torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+
+    def _compare(self, actual: Any, expected: Any, has_values: bool) -> None:
+        actual_leaves, actual_form = tree_flatten(actual)
+        expected_leaves, expected_form = tree_flatten(expected)
+        assert str(actual_form) == str(expected_form), "the result has another structure"
+        for one, other in zip(actual_leaves, expected_leaves, strict=True):
+            if isinstance(other, torch.Tensor):
+                assert one.device.type == self.device, f"a result is on {one.device}"
+                given, wanted = (tuple(one.shape), one.dtype), (tuple(other.shape), other.dtype)
+                assert given == wanted, f"a result has shape and dtype {given}, on the CPU {wanted}"
+            if has_values and isinstance(other, torch.Tensor | float | complex):
+                usual = default_tolerances(*(one, other) if isinstance(other, torch.Tensor) else (torch.float64,))
+                rtol, atol = map(max, usual, tolerance(self.entry, self.dtype))
+                assert_close(one, other, check_device=False, equal_nan=True, rtol=rtol, atol=atol)
+            elif has_values:
+                assert one == other, f"the result is {one!r}, on the CPU {other!r}"
+
+
+def _copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """The same on the device, with strides, offset and all of the memory that it is a view of."""
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
+        copy = tensor.detach().to(device)
+    else:
+        held = tensor.untyped_storage()
+        flat = torch.empty(0, dtype=torch.uint8).set_(held).to(device).untyped_storage()
+        copy = torch.empty(0, dtype=tensor.dtype, device=device)
+        copy = copy.set_(flat, tensor.storage_offset(), tensor.size(), tensor.stride())
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def _differentiable(tree: Any) -> list[torch.Tensor]:
+    found = {id(leaf): leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
+    return list(found.values())

@@ -1,0 +1,277 @@
+"""The kit's part in pytest: its options, the loop that hands checks to workers, and the report at the end.
+
+The process that pytest runs in imports torch without any backend, to collect; only workers load the backend.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from importlib.metadata import distributions, version
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from accelerator_conformance import page
+from accelerator_conformance.checks import LEVELS, not_offered
+from accelerator_conformance.isolation import DoesNotStart, Outcome, Workers
+from accelerator_conformance.report import Check, Report, area_of, identity, terminal
+from accelerator_conformance.worker import Loop
+
+if TYPE_CHECKING:
+    import torch
+
+RunProcess = Callable[[str], subprocess.CompletedProcess[str]]
+
+# The order in which an engineer brings a device up, and in which a fault is best mended; what takes minutes comes last.
+AREAS = (
+    "device",
+    "module",
+    "hooks",
+    "guard",
+    "memory",
+    "tensors",
+    "streams",
+    "events",
+    "random",
+    "serialization",
+    "autograd",
+    "amp",
+    "models",
+    "operators",
+)
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_environment = pytest.StashKey[Mapping[str, str]]()
+_report = pytest.StashKey[Report]()
+_earlier = pytest.StashKey[dict[str, Outcome]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of a run."""
+    group = parser.getgroup("accelerator conformance")
+    group.addoption("--device", help="the device type of the backend, as in torch.device('acme')")
+    group.addoption("--level", choices=LEVELS, default="usable", help="how much is asked (default: %(default)s)")
+    group.addoption("--area", default="", help=f"these areas alone, separated by commas: {', '.join(AREAS)}")
+    group.addoption("--setup", action="append", default=[], help="a module that each worker imports after torch")
+    group.addoption("--timeout", type=float, default=120.0, help="seconds for a check (default: %(default)g)")
+    group.addoption(
+        "--report", type=Path, help="the folder for report.json and report.html (default: conformance-DEVICE)"
+    )
+    group.addoption(
+        "--resume", action="store_true", help="go on with the run of which report.json has the outcomes so far"
+    )
+    group.addoption("--guide", default="", help="where the chapters of the guide are, for the links in report.html")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names the marks, and keeps backends out of the process that collects."""
+    config.addinivalue_line("markers", "chapter(name): the chapter of the guide that has the cure")
+    config.addinivalue_line("markers", "level(name): the level that asks it: minimal, usable or complete")
+    if not config.getoption("device"):
+        raise pytest.UsageError("name the device under test: --device acme")
+    if unknown := set(_areas(config)) - set(AREAS):
+        raise pytest.UsageError(f"--area: there is no {', '.join(sorted(unknown))}; areas are {', '.join(AREAS)}")
+    if _is_worker(config):
+        return
+    config.stash[_environment] = dict(os.environ)
+    os.environ[AUTOLOAD] = "0"
+    # What pytest would tell of failures is in the report, and beside it would be told twice.
+    if config.option.tbstyle == "auto":
+        config.option.tbstyle = "no"
+    config.option.reportchars = ""
+    config.stash[_report] = report = Report(_folder(config), _run(config))
+    config.stash[_earlier] = {}
+    if config.getoption("resume"):
+        try:
+            config.stash[_earlier] = report.earlier()
+        except ValueError as error:
+            raise pytest.UsageError(f"--resume: {error}") from None
+
+
+def _areas(config: pytest.Config) -> list[str]:
+    return [area for area in config.getoption("area").split(",") if area] or list(AREAS)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return any(isinstance(plugin, Loop) for plugin in config.pluginmanager.get_plugins())
+
+
+def _folder(config: pytest.Config) -> Path:
+    return config.getoption("report") or Path(f"conformance-{config.getoption('device')}")
+
+
+def _run(config: pytest.Config) -> dict[str, str]:
+    """What decides which checks there are, and what they find."""
+    names = ("device", "level")
+    return {
+        **{name: config.getoption(name) for name in names},
+        "setup": ", ".join(config.getoption("setup")),
+        "kit": version("accelerator_conformance") if _is_installed() else "not installed",
+        "torch": version("torch"),
+        "python": platform.python_version(),
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _is_installed() -> bool:
+    return any(found.metadata["Name"] == "accelerator_conformance" for found in distributions())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Passes by the files of areas that are not asked for, some of which take seconds to import."""
+    name = collection_path.stem
+    return True if name.startswith("test_") and name.removeprefix("test_") not in _areas(config) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the checks of the level and those below, in the order of the areas."""
+    if foreign := [item for item in items if item.path.parent != Path(__file__).parent]:
+        raise pytest.UsageError(f"run the kit by itself, without {foreign[0].path}")
+    asked = LEVELS[: LEVELS.index(config.getoption("level")) + 1]
+    above = [item for item in items if _mark(item, "level", "minimal") not in asked]
+    config.hook.pytest_deselected(items=above)
+    items[:] = sorted((item for item in items if item not in set(above)), key=lambda item: AREAS.index(area_of(item)))
+
+
+def _mark(item: pytest.Item, name: str, default: str = "") -> str:
+    mark = item.get_closest_marker(name)
+    return str(mark.args[0]) if mark else default
+
+
+def _check(item: pytest.Item) -> Check:
+    """What a check says about itself: the first sentence of its text, and its marks."""
+    asks = inspect.getdoc(getattr(item, "function", None)) or ""
+    return Check(identity(item), " ".join(asks.split()), _mark(item, "level", "minimal"), _mark(item, "chapter"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Hands the checks to workers."""
+    config = session.config
+    if config.option.collectonly or session.testsfailed or _is_worker(config):
+        return None
+    options = [f"--device={config.getoption('device')}", f"--level={config.getoption('level')}"]
+    options += [f"--setup={module}" for module in config.getoption("setup")]
+    workers = Workers(options, config.getoption("timeout"), config.stash[_environment])
+    report = config.stash[_report]
+    # A worker that is started anew imports its files again; the database of operators takes seconds.
+    for _, items in groupby(session.items, lambda item: area_of(item) == "operators"):
+        named = {identity(item): item for item in items}
+        earlier = [config.stash[_earlier][name] for name in named if name in config.stash[_earlier]]
+        rest = [name for name in named if name not in config.stash[_earlier]]
+        files = list(dict.fromkeys(item.path for item in named.values()))
+        try:
+            with closing(workers.run(files, rest)) as outcomes:
+                for outcome in chain(earlier, outcomes):
+                    report.add(_check(named[outcome.name]), outcome)
+                    _log(named[outcome.name], outcome)
+                    if session.shouldfail or session.shouldstop:
+                        raise session.Failed(session.shouldfail or session.shouldstop)
+        except DoesNotStart as error:
+            report.fault = f"a worker ended before its first check; it said:\n{error}"
+            session.shouldfail = "the backend cannot be asked anything"
+            raise session.Failed(session.shouldfail) from None
+    return True
+
+
+def _log(item: pytest.Item, outcome: Outcome) -> None:
+    """Tells pytest, as if the check had run here."""
+    state: Any = {"passed": "passed", "not offered": "skipped"}.get(outcome.outcome, "failed")
+    told: Any = None
+    if state == "skipped":
+        told = (str(item.path), item.location[1], f"not offered: {outcome.reason}")
+    elif state == "failed":
+        told = f"{outcome.outcome}: {outcome.reason}\n{outcome.detail}"
+    result = pytest.TestReport(item.nodeid, item.location, {}, state, told, "call", duration=outcome.seconds)
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    item.ihook.pytest_runtest_logreport(report=result)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes what was found, also when the run was interrupted."""
+    if (report := session.config.stash.get(_report, None)) and (report.results or report.fault):
+        report.write()
+        page.write(report, session.config.getoption("guide"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Shows the scores and the failures."""
+    report = config.stash.get(_report, None)
+    if report is None or not (report.results or report.fault):
+        return
+    terminalreporter.section(f"{report.run['device']}: accelerator conformance, level {report.run['level']}")
+    for line in terminal(report):
+        terminalreporter.line(line)
+    terminalreporter.line("")
+    terminalreporter.line(f"report: {report.file} and {page.file(report)}")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The type of the device under test."""
+    return str(request.config.getoption("device"))
+
+
+@pytest.fixture
+def module(device: str) -> Any:
+    """The device module, `torch.acme`."""
+    import torch
+
+    return torch.get_device_module(device)
+
+
+@pytest.fixture
+def other(device: str) -> Iterator[torch.device]:
+    """A second device, while the first is the current one."""
+    import torch
+
+    if torch.accelerator.device_count() < 2:
+        not_offered("the machine has one device alone; with two, the kit sees whether indices are obeyed")
+    torch.accelerator.set_device_index(0)
+    yield torch.device(device, 1)
+    torch.accelerator.set_device_index(0)
+
+
+@pytest.fixture
+def run_process(request: pytest.FixtureRequest) -> RunProcess:
+    """Runs Python code in a process of its own, with what --setup names: for states that cannot be undone."""
+    modules = ["torch", *request.config.getoption("setup")]
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        lines = [*(f"import {module}" for module in modules), textwrap.dedent(code)]
+        command = [sys.executable, "-X", "faulthandler", "-c", "\n".join(lines)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cycles_per_second(pytestconfig: pytest.Config) -> float:
+    """How long a cycle of the device module's `_sleep` is. Its first call may start the device, and does not count."""
+    import torch
+
+    module = torch.get_device_module(pytestconfig.getoption("device"))
+    if not hasattr(module, "_sleep"):
+        not_offered(f"{module.__name__} has no _sleep(cycles), with which PyTorch's tests keep a stream busy")
+    for cycles in (1, 50_000_000):
+        began = time.monotonic()
+        module._sleep(cycles)
+        module.synchronize()
+    return cycles / (time.monotonic() - began)
+
+
+@pytest.fixture
+def busy(module: Any, cycles_per_second: float) -> Callable[[float], None]:
+    """Keeps the current stream busy for about so many seconds."""
+    return lambda seconds: module._sleep(int(seconds * cycles_per_second))

@@ -1,0 +1,105 @@
+"""A worker, which `isolation` starts with its end of the pipe, the options of the run and the files of checks.
+
+It is pytest with another loop: it runs the checks that it is told, in that order, and tells how each ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import time
+from itertools import islice, takewhile
+from multiprocessing.connection import Connection
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from accelerator_conformance.checks import NOT_OFFERED
+from accelerator_conformance.isolation import Outcome, connect
+from accelerator_conformance.report import identity
+
+PR_SET_PDEATHSIG = 1  # of Linux's sys/prctl.h
+REASON_LINES = 4
+
+
+class Loop:
+    """The plugin that takes the place of pytest's loop over the items."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe = pipe
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Runs what the other end of the pipe names, until the device is of no more use."""
+        self.pipe.send("ready")
+        items = {identity(item): item for item in session.items}
+        for name in self.pipe.recv():
+            self.pipe.send(name)
+            outcome = run(name, items[name])
+            self.pipe.send(outcome)
+            if outcome.outcome == "failed" and not is_usable(session.config.getoption("device")):
+                break  # whatever came next would fail too, for no fault of its own
+        self.pipe.close()
+        # How a process ends is a check of its own, and must not cost the last check of each file.
+        os._exit(0)
+
+
+def run(name: str, item: pytest.Item) -> Outcome:
+    """One check, with what belongs to it before and after."""
+    started = time.monotonic()
+    reports = runtestprotocol(item, nextitem=None, log=False)
+    seconds = time.monotonic() - started
+    for report in reports:
+        if report.failed:
+            return Outcome(name, "failed", reason(report), report.longreprtext, seconds)
+        if report.skipped:
+            assert isinstance(report.longrepr, tuple)
+            why = report.longrepr[2].removeprefix("Skipped: ").removeprefix(NOT_OFFERED)
+            return Outcome(name, "not offered", why, "", seconds)
+    return Outcome(name, "passed", seconds=seconds)
+
+
+def reason(report: pytest.TestReport) -> str:
+    """The first lines of the error, up to where pytest begins to explain an assertion."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = crash.message if crash else report.longreprtext
+    first, *others = filter(None, map(str.strip, message.splitlines()))
+    told = takewhile(lambda line: not line.startswith(("assert ", "+", "The sample:")), others)
+    return " ".join([first, *islice(told, REASON_LINES - 1)])
+
+
+def is_usable(device: str) -> bool:
+    """Whether the next check finds the device as this one did.
+
+    A failed kernel may have left it unusable, which is for ever; and who fails may leave another device current.
+    """
+    import torch
+
+    try:
+        return torch.accelerator.current_device_index() == 0 and (torch.ones(2, device=device) + 1).tolist() == [2, 2]
+    except Exception:
+        return False
+
+
+def main() -> None:
+    """Imports what is to be tested, before pytest does anything."""
+    # Who hangs while nobody waits any more would stay for ever, with the device.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    faulthandler.enable()
+    pipe, options = connect(sys.argv[1]), sys.argv[2:]
+    sys.path.insert(0, os.getcwd())
+    import torch  # noqa: F401 - loads the backend
+
+    for option in options:
+        if option.startswith("--setup="):
+            importlib.import_module(option.partition("=")[2])
+    here = os.path.dirname(__file__)
+    # Nothing of the project in whose folder this runs: neither its settings nor its plugins.
+    own = ["-c", os.devnull, f"--rootdir={here}", "--noconftest", "--capture=no", "--import-mode=importlib", "-qq"]
+    without = [f"-pno:{name}" for name in ("faulthandler", "cacheprovider")]
+    own += ["-p", "accelerator_conformance.session"]
+    sys.exit(pytest.main([*own, *without, *options], plugins=[Loop(pipe)]))

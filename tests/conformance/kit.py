@@ -1,0 +1,43 @@
+"""Runs the kit as a user does: as a process, on the backend that is installed here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+KIT = ROOT / "conformance"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run of the kit: its status, what it wrote to the terminal, and its report."""
+
+    status: int
+    output: str
+    folder: Path
+
+    @property
+    def report(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
+        return content
+
+    def found(self) -> dict[str, tuple[str, str]]:
+        """All checks that did not pass, with their outcome and chapter."""
+        checks = self.report["checks"]
+        return {one["name"]: (one["outcome"], one["chapter"]) for one in checks if one["outcome"] != "passed"}
+
+
+def run_kit(folder: Path, *options: str, device: str = "openreg") -> Ran:
+    command = [sys.executable, "-m", "accelerator_conformance", "--device", device, "--report", str(folder), *options]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (KIT, ROOT)))}
+    # Where there is no project: the settings of this repository are not those of its users.
+    ran = subprocess.run(
+        command, cwd=folder.parent, env=environment, capture_output=True, text=True, check=False, timeout=280
+    )
+    return Ran(ran.returncode, ran.stdout + ran.stderr, folder)

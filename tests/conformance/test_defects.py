@@ -1,0 +1,98 @@
+"""Each defect is found, by the checks that concern it and by no other, and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.kit import run_kit
+
+FAILED, CRASHED, HUNG = "failed", "crashed", "hung"
+DRAWS = ("rand", "randn", "randint", "bernoulli", "randperm", "multinomial")
+
+# A module of `broken`, the options of the run, what is found, and what the terminal says about it.
+DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
+    "no_pinned_hook": (
+        ["--area=hooks,memory", "-k=pin"],
+        {"hooks/pinned_memory_is_known": (FAILED, "hooks"), "memory/data_loader_pins": (FAILED, "host_memory")},
+        ["memory that was just pinned says that it is not: is isPinnedPtr overridden?"],
+    ),
+    "guard_ignores_index": (
+        ["--area=guard"],
+        {
+            f"guard/{name}": (FAILED, "guard")
+            for name in (
+                "factories_obey_the_index",
+                "factories_without_an_index_follow_the_current_device",
+                "operators_run_where_their_tensors_are",
+                "copies_between_devices",
+                "device_is_left_after_an_error",
+                "each_thread_has_its_own_device",
+            )
+        },
+        ["the current device is 1 and should be 0: is an index ignored, or a guard not left?"],
+    ),
+    "event_never_completes": (
+        ["--area=events"],
+        {
+            f"events/{name}": (FAILED, "event")
+            for name in (
+                "synchronized_event_is_done",
+                "event_is_done_by_itself",
+                "event_can_be_recorded_again",
+                "elapsed_time",
+                "event_of_another_device",
+            )
+        },
+        ["the event has been synchronized, and query() still says that it is pending"],
+    ),
+    "wrong_stride": (
+        ["--area=tensors"],
+        {f"tensors/empty_strided[{strides}]": (FAILED, "operators") for strides in ("(1, 3)", "(8, 2)")},
+        ["empty_strided(1, 3) has strides (4, 1)"],
+    ),
+    "lost_gradients": (
+        ["--area=autograd"],
+        {"autograd/gradient_of[logcumsumexp]": (FAILED, "autograd")},
+        ["logcumsumexp: the result requires no gradient: the operator was called below autograd"],
+    ),
+    "wrong_seed": (
+        ["--area=random"],
+        {f"random/seed_repeats[{draw}]": (FAILED, "random") for draw in DRAWS},
+        ["torch.manual_seed does not seed the device", "and 3 more of random/seed_repeats, which are in the report"],
+    ),
+    "three_kernels": (
+        ["--area=autograd", "-k=gradient_of", "--timeout=15"],
+        {
+            "autograd/gradient_of[amax]": (CRASHED, "autograd"),
+            "autograd/gradient_of[gelu]": (HUNG, "autograd"),
+            "autograd/gradient_of[cumsum]": (FAILED, "autograd"),
+        },
+        [
+            "killed by SIGSEGV in string_at",
+            "no end within 15 s; it was in wait (threading.py",
+            "AcceleratorError: orErrorLaunchFailure",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defect_is_found_and_named(defect: str, tmp_path: Path) -> None:
+    options, expected, said = DEFECTS[defect]
+    ran = run_kit(tmp_path / "report", f"--setup=tests.conformance.broken.{defect}", *options)
+    assert ran.found() == expected, ran.output
+    assert ran.status == 1
+    for words in said:
+        assert words in ran.output
+    for _, chapter in expected.values():
+        assert f"cure    chapter '{chapter}' of the guide" in ran.output
+
+
+def test_a_backend_that_ends_the_process_at_import_is_told(tmp_path: Path) -> None:
+    ran = run_kit(tmp_path / "report", "--setup=tests.conformance.broken.no_import", "--area=device")
+    assert ran.status == 1
+    assert "a worker ended before its first check" in ran.output
+    assert "no_import.py" in ran.report["fault"]
+    assert "The backend cannot be asked" in (ran.folder / "report.html").read_text(encoding="utf-8")

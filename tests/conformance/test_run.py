@@ -1,0 +1,98 @@
+"""The kit on the backend as it is, and what a run leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.kit import KIT, ROOT, Ran, run_kit
+
+AREAS = "device,module,hooks,guard,memory,tensors,streams,events,random,serialization,autograd,amp,models"
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """All areas but the operators, of which PyTorch's database takes seconds to import."""
+    return run_kit(tmp_path_factory.mktemp("intact") / "report", f"--area={AREAS}", "--guide=https://guide.example/a/")
+
+
+def test_the_backend_passes(intact: Ran) -> None:
+    assert intact.found() == {}, intact.output
+    assert intact.status == 0
+    assert list(intact.report["scores"]) == AREAS.split(",")
+    assert all(score["percent"] == 100 for score in intact.report["scores"].values())
+
+
+def test_each_check_says_what_it_asks_and_names_a_chapter(intact: Ran) -> None:
+    chapters = {path.stem for path in (ROOT / "docs/source/accelerator").glob("*.md")}
+    for check in intact.report["checks"]:
+        assert check["asks"].endswith("."), check["name"]
+        assert check["chapter"] in chapters, check["name"]
+
+
+def test_the_page_has_badges_and_all_checks(intact: Ran) -> None:
+    page = (intact.folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("class='badge'") == len(AREAS.split(","))
+    assert all(f"<code>{check['name']}</code>" in page.replace("&gt;", ">") for check in intact.report["checks"])
+
+
+def test_operators_of_the_database(tmp_path: Path) -> None:
+    ran = run_kit(tmp_path / "report", "--area=operators", "-k=[softmax- or [mul- or [multinomial-", "--level=complete")
+    assert ran.status == 0, ran.output
+    modes = {check["name"].split("-")[1] for check in ran.report["checks"]}
+    assert modes == {"forward", "noncontiguous", "out", "in_place", "backward"}
+    # Random operators leave nothing to compare but their form, which is compared all the same.
+    assert ran.found() == {}
+
+
+def test_resume_runs_what_is_left(tmp_path: Path) -> None:
+    broken = ["--setup=tests.conformance.broken.wrong_stride", "--area=tensors", "-k=empty_strided"]
+    first = run_kit(tmp_path / "report", *broken, "--maxfail=1")
+    assert [check["outcome"] for check in first.report["checks"]] == ["passed", "failed"], first.output
+
+    # What is known is not asked again: an outcome that no check gives stays.
+    content = first.report
+    content["checks"][0] |= {"outcome": "failed", "reason": "known from before"}
+    (first.folder / "report.json").write_text(json.dumps(content), encoding="utf-8")
+    second = run_kit(tmp_path / "report", *broken, "--resume")
+    assert [check["outcome"] for check in second.report["checks"]] == ["failed", "failed", "failed"], second.output
+    assert "known from before" in second.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--resume"], "--resume: there is no run to resume: "),
+        (["--area=device,colours"], "--area: there is no colours; areas are device, module"),
+        (["--level=perfect"], "invalid choice: 'perfect'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    ran = run_kit(tmp_path / "report", *options)
+    assert ran.status == 4
+    assert message in ran.output
+
+
+def test_resume_refuses_a_run_of_something_else(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    run = {"device": "acme", "level": "usable"}
+    (folder / "report.json").write_text(json.dumps({"format": 1, "run": run, "checks": []}), encoding="utf-8")
+    ran = run_kit(folder, "--resume")
+    assert ran.status == 4
+    assert "is of a run with device 'acme', not 'openreg'; run without --resume" in ran.output
+
+
+def test_a_device_that_nobody_has_is_named(tmp_path: Path) -> None:
+    ran = run_kit(tmp_path / "report", "--area=device", "-k=name_is_registered", device="acme")
+    assert ran.found() == {"device/name_is_registered": ("failed", "registration")}
+    assert "Expected one of" in ran.output
+    assert "device type at start of device string: acme" in ran.output
+
+
+def test_the_kit_knows_no_backend() -> None:
+    sources = list(KIT.rglob("*.py"))
+    assert len(sources) > 20
+    assert [path.name for path in sources if "openreg" in path.read_text(encoding="utf-8")] == []
