@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 namespace conformance {
 namespace {
@@ -16,6 +17,18 @@ long count(const std::vector<Reported>& all, Outcome outcome) {
 
 long count_wrong(const std::vector<Reported>& all) {
   return static_cast<long>(all.size()) - count(all, Outcome::kPassed) - count(all, Outcome::kNotOffered);
+}
+
+// Each reason once, with the checks that it keeps from running.
+void print_by_reason(const std::vector<Reported>& group, Outcome outcome) {
+  std::map<std::string, std::vector<const char*>> names;
+  for (const auto& [check, result] : group) {
+    if (result.outcome == outcome) names[result.reason].push_back(check.name);
+  }
+  for (const auto& [reason, checks] : names) {
+    std::printf("  %s: %s\n", outcome_name(outcome), reason.c_str());
+    for (const char* const name : checks) std::printf("      %s\n", name);
+  }
 }
 
 std::string quoted(const std::string& text) {
@@ -52,13 +65,11 @@ void print_group(const std::vector<Reported>& group) {
   if (absent > 0) std::printf(", %ld not offered", absent);
   if (const long wrong = count_wrong(group); wrong > 0) std::printf(", %ld FAILED", wrong);
   std::printf("\n");
+  print_by_reason(group, Outcome::kMissing);
+  print_by_reason(group, Outcome::kNotOffered);
   for (const auto& [check, result] : group) {
-    if (result.outcome == Outcome::kPassed) continue;
+    if (result.expected.empty()) continue;
     std::printf("  %s: %s\n", outcome_name(result.outcome), check.name);
-    if (result.outcome == Outcome::kNotOffered) {
-      std::printf("      %s\n", result.reason.c_str());
-      continue;
-    }
     std::printf("      PyTorch:  %s\n", check.relies);
     std::printf("      expected: %s\n", result.expected.c_str());
     std::printf("      seen:     %s\n", result.seen.c_str());

@@ -61,9 +61,8 @@ void write(Shared& shared, const Failed& failed) {
     shared.outcome = Outcome::kNotOffered;
     write(shared.reason, missing.reason);
   } catch (const Missing& missing) {
-    shared.outcome = Outcome::kFailed;
-    write(shared.expected, std::string("the library has ") + missing.function);
-    write(shared.seen, "it has no such function");
+    shared.outcome = Outcome::kMissing;
+    write(shared.reason, missing.function);
   } catch (const std::exception& error) {
     shared.outcome = Outcome::kFailed;
     write(shared.expected, "the host can run the check");
@@ -119,6 +118,8 @@ const char* outcome_name(Outcome outcome) {
       return "crashed";
     case Outcome::kHung:
       return "hung";
+    case Outcome::kMissing:
+      return "missing";
     case Outcome::kNotOffered:
       break;
   }

@@ -8,14 +8,14 @@
 
 namespace conformance {
 
-enum class Outcome { kPassed, kFailed, kCrashed, kHung, kNotOffered };
+enum class Outcome { kPassed, kFailed, kCrashed, kHung, kMissing, kNotOffered };
 
 struct Result {
   Outcome outcome = Outcome::kCrashed;
   std::string expected;  // of what failed, crashed or hung
   std::string seen;
   std::string where;   // file and line of the check
-  std::string reason;  // of what is not offered
+  std::string reason;  // of what is not offered; of what is missing, the function
   double seconds = 0;
 };
 
