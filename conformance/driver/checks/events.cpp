@@ -127,6 +127,21 @@ void no_time_without_timing() {
           "an event that was never recorded");
 }
 
+void no_time_between_devices() {
+  need_two_devices();
+  orEvent_t events[2] = {};
+  for (const int device : {0, 1}) {
+    ok(driver.orSetDevice(device));
+    events[device] = new_event(orEventDefault);
+    ok(driver.orEventRecord(events[device], nullptr));
+    ok(driver.orDeviceSynchronize());
+  }
+  double took = 0;
+  const orError_t answer = driver.orEventElapsedTime(&took, events[0], events[1]);
+  if (answer == orErrorNotSupported) offered(answer, "the time between events");
+  refused(orErrorInvalidValue, answer, "events of two devices");
+}
+
 void other_devices_stream_is_refused() {
   need_two_devices();
   orEvent_t event = new_event();
@@ -184,6 +199,8 @@ constexpr Check kChecks[] = {
     {"events", "elapsed time is in milliseconds", "Event.elapsed_time(), profilers and benchmarks", elapsed_time},
     {"events", "there is no time where none was taken", "Event.elapsed_time() raises and does not invent a number",
      no_time_without_timing},
+    {"events", "there is no time between two devices", "clocks of two devices have nothing to do with each other",
+     no_time_between_devices},
     {"events", "a stream of another device is refused", "Event.record() with the wrong stream is an exception",
      other_devices_stream_is_refused},
     {"events", "handles that are dead or foreign are refused", "a mistake in the backend becomes an exception",

@@ -5,7 +5,6 @@ using namespace openreg::driver::minimal;
 using openreg::driver::Call;
 using openreg::driver::fail;
 
-// LITERALINCLUDE START: minimal-devices
 orError_t orDriverGetVersion(int* version) {
   const Call named("orDriverGetVersion");
   if (version == nullptr) return fail(orErrorInvalidValue, "version is null");
@@ -46,4 +45,3 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
     return orSuccess;
   });
 }
-// LITERALINCLUDE END: minimal-devices

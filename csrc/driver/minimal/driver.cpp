@@ -32,7 +32,6 @@ void after_fork_in_child() {
 }
 // LITERALINCLUDE END: minimal-fork
 
-// LITERALINCLUDE START: minimal-start
 orError_t start(Driver* driver) {
   Config config;
   if (const orError_t error = read_config(&config)) return error;
@@ -53,7 +52,6 @@ orError_t start(Driver* driver) {
   }
   return orSuccess;
 }
-// LITERALINCLUDE END: minimal-start
 
 }  // namespace
 
@@ -90,7 +88,6 @@ int& current_device() noexcept {
   return device;
 }
 
-// LITERALINCLUDE START: minimal-look-up
 orError_t Driver::find_device(int index, Device** device) {
   if (index < 0 || static_cast<size_t>(index) >= devices.size()) {
     return fail(orErrorInvalidDevice, "device %d does not exist; valid are 0 to %zu", index, devices.size() - 1);
@@ -108,6 +105,5 @@ orError_t Driver::find_stream(orStream_t handle, Stream** stream) {
   *stream = &found->second;
   return orSuccess;
 }
-// LITERALINCLUDE END: minimal-look-up
 
 }  // namespace openreg::driver::minimal

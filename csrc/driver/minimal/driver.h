@@ -20,7 +20,6 @@ namespace openreg::driver::minimal {
 
 using Clock = std::chrono::steady_clock;
 
-// LITERALINCLUDE START: minimal-state
 struct Device {
   std::byte* bytes = nullptr;  // where the driver reaches the memory; nobody else learns of it
   size_t total = 0;
@@ -47,7 +46,6 @@ struct Driver {
   // Null is the default stream of the calling thread's device.
   orError_t find_stream(orStream_t handle, Stream** stream);
 };
-// LITERALINCLUDE END: minimal-state
 
 constexpr int kMajor = 1;
 constexpr int kMinor = 0;
@@ -94,7 +92,7 @@ orError_t call(const char* function, Body body) {
   try {
     return body(*driver);
   } catch (const std::bad_alloc&) {
-    return fail(orErrorMemoryAllocation, "the host has no memory for the driver's own records");
+    return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: takes such a host
   }
 }
 // LITERALINCLUDE END: minimal-call

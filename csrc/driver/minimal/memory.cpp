@@ -39,7 +39,6 @@ orError_t find_allocation(const Device& device, Location location, size_t* start
 
 namespace {
 
-// LITERALINCLUDE START: minimal-room
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The first gap that is wide enough. The allocator above asks seldom, and for large blocks.
@@ -57,7 +56,6 @@ size_t free_bytes(const Device& device) {
   for (const auto& [offset, size] : device.allocations) free -= round_up(size);
   return free;
 }
-// LITERALINCLUDE END: minimal-room
 
 // The pinned block that the pointer lies in; end() when it lies in none.
 std::map<uintptr_t, size_t>::iterator find_pinned(Driver& driver, const void* pointer) {
@@ -119,7 +117,6 @@ orError_t orMemGetInfo(size_t* free, size_t* total) {
   });
 }
 
-// LITERALINCLUDE START: minimal-pinned
 // To a driver that copies by hand all host memory is alike; pinned memory is known by name alone.
 orError_t orMallocHost(void** pointer, size_t bytes) {
   return call("orMallocHost", [&](Driver& driver) {
@@ -149,9 +146,7 @@ orError_t orFreeHost(void* pointer) {
     return orSuccess;
   });
 }
-// LITERALINCLUDE END: minimal-pinned
 
-// LITERALINCLUDE START: minimal-attributes
 orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer) {
   return call("orPointerGetAttributes", [&](Driver& driver) {
     if (attributes == nullptr) return fail(orErrorInvalidValue, "attributes is null");
@@ -168,4 +163,3 @@ orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* po
     return orSuccess;
   });
 }
-// LITERALINCLUDE END: minimal-attributes

@@ -35,7 +35,6 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   });
 }
 
-// LITERALINCLUDE START: minimal-streams
 // Lowest and highest are one: there are no priorities.
 orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   const Call named("orDeviceGetStreamPriorityRange");
@@ -67,7 +66,6 @@ orError_t orStreamDestroy(orStream_t stream) {
     return orSuccess;
   });
 }
-// LITERALINCLUDE END: minimal-streams
 
 orError_t orStreamGetDevice(orStream_t stream, int* device) {
   return call("orStreamGetDevice", [&](Driver& driver) {
