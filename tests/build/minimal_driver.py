@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.build.venvs import ForeignVenv
+from tests.build.venvs import ROOT, ForeignVenv
 
 TRAINING = """
 import copy, torch
@@ -57,7 +57,9 @@ NOT_ON_IT = {
 
 
 def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:
-    """Runs the tests from a folder that has a link to them and no sources; returns those that fail."""
+    """Runs the tests from a folder that has links to them and no sources; returns those that fail."""
+    for linked in ("examples", "tests"):
+        (folder / linked).symlink_to(ROOT / linked)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = .\n")
     # Two tests of files start many processes, and ask nothing of the driver that others do not.
     options = ["-q", "-rfE", "--tb=no", "-W", "error", "-W", "ignore:ComplexHalf support:UserWarning"]
