@@ -45,6 +45,7 @@ weaver_sources = [
     "csrc",
     "torch_openreg",
     "torch_openreg_autoload.py",
+    "conformance/driver",
     "examples",
     "CMakeLists.txt",
     "cmake",

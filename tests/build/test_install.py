@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.build.minimal_driver import NOT_ON_IT, TRAINING, failed_tests
 from tests.build.venvs import ROOT, ForeignVenv, allow_a_build, foreign_venv
 
 ONES = "print(torch.ones(2, device='openreg').tolist())"
@@ -115,3 +117,24 @@ def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, buil
     )
     ran = made.python(code)
     assert ran.stdout == "153.0 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] 5.0\n", ran.stderr
+
+
+def test_backend_runs_on_the_minimal_driver(tmp_path: Path, build_folder: Path) -> None:
+    made = foreign_venv(tmp_path / "venv")
+    allow_a_build()
+    script = "tests/build/install_with_minimal_driver.sh"
+    ran = made.run("bash", script, cwd=ROOT, SKBUILD_BUILD_DIR=str(build_folder))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "openreg minimal accelerator" in ran.stdout
+    ran = made.python(TRAINING)
+    assert ran.stdout == "as on the CPU: True\nlearned: True\n", ran.stderr
+    ran = made.python("import torch; torch.ones(2, device='openreg')", OPENREG_LAUNCH="async")
+    assert "OPENREG_LAUNCH is 'async', but this driver queues nothing; valid are auto and inline" in ran.stderr
+    assert failed_tests(made, tmp_path) == {test for tests in NOT_ON_IT.values() for test in tests}
+
+
+def test_minimal_driver_refuses_host_kernels(tmp_path: Path) -> None:
+    configure = ["cmake", "-S", str(ROOT / "csrc" / "driver" / "minimal"), "-B", str(tmp_path), "-DHOST_KERNELS=ON"]
+    ran = subprocess.run(configure, capture_output=True, text=True, check=False)
+    assert ran.returncode != 0
+    assert "csrc/driver/minimal runs no host code as kernels: build it with" in " ".join(ran.stderr.split())

@@ -1,0 +1,47 @@
+// The functions that tell what devices there are and choose one.
+#include "driver.h"
+
+using namespace openreg::driver::minimal;
+using openreg::driver::Call;
+using openreg::driver::fail;
+
+orError_t orDriverGetVersion(int* version) {
+  const Call named("orDriverGetVersion");
+  if (version == nullptr) return fail(orErrorInvalidValue, "version is null");
+  *version = 1000 * kMajor + kMinor;
+  return orSuccess;
+}
+
+orError_t orGetDeviceCount(int* count) {
+  return call("orGetDeviceCount", [&](Driver& driver) {
+    if (count == nullptr) return fail(orErrorInvalidValue, "count is null");
+    *count = static_cast<int>(driver.devices.size());
+    return orSuccess;
+  });
+}
+
+orError_t orGetDevice(int* device) {
+  const Call named("orGetDevice");
+  if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
+  *device = current_device();
+  return orSuccess;
+}
+
+orError_t orSetDevice(int device) {
+  return call("orSetDevice", [&](Driver& driver) {
+    Device* found = nullptr;
+    if (const orError_t error = driver.find_device(device, &found)) return error;
+    current_device() = device;
+    return orSuccess;
+  });
+}
+
+orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
+  return call("orGetDeviceProperties", [&](Driver& driver) {
+    if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
+    Device* found = nullptr;
+    if (const orError_t error = driver.find_device(device, &found)) return error;
+    *properties = orDeviceProp{"openreg minimal accelerator", found->total, kAlignment, kMajor, kMinor};
+    return orSuccess;
+  });
+}
