@@ -106,7 +106,7 @@ void wrong_kind_is_refused() {
   refused(orErrorInvalidMemcpyKind, driver.orMemcpy(device, host, bytes, orMemcpyDeviceToHost),
           "host and device swapped");
   refused(orErrorInvalidMemcpyKind, driver.orMemcpy(host, host, bytes, orMemcpyDeviceToDevice), "host memory alone");
-  refused(orErrorInvalidMemcpyKind, driver.orMemcpy(device, host, bytes, static_cast<orMemcpyKind>(99)), "kind 99");
+  refused(orErrorInvalidMemcpyKind, driver.orMemcpy(device, host, bytes, static_cast<orMemcpyKind>(7)), "kind 7");
 }
 
 void overrun_is_refused() {

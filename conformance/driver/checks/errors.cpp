@@ -21,8 +21,6 @@ void every_error_has_a_name() {
     names.insert(name);
   }
   expect_equal(orErrorNotSupported + 1, static_cast<int64_t>(names.size()), "the number of different names");
-  expect(driver.orGetErrorName(static_cast<orError_t>(9999)) != nullptr, "an unknown error has a name", "null");
-  expect(driver.orGetErrorString(static_cast<orError_t>(9999)) != nullptr, "an unknown error has a sentence", "null");
 }
 
 void kept_until_asked_for() {
