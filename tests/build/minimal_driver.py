@@ -61,9 +61,7 @@ def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:
     for linked in ("examples", "tests"):
         (folder / linked).symlink_to(ROOT / linked)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = .\n")
-    # Two tests of files start many processes, and ask nothing of the driver that others do not.
     options = ["-q", "-rfE", "--tb=no", "-W", "error", "-W", "ignore:ComplexHalf support:UserWarning"]
-    options += ["-k", "not test_elsewhere"]
     ran = made.run(str(made.prefix / "bin" / "python"), "-m", "pytest", *options, *ASKED, cwd=folder)
     lines = ran.stdout.splitlines()
     assert "passed" in lines[-1], ran.stdout + ran.stderr

@@ -89,7 +89,8 @@ def test_every_source_is_there(files: dict[str, str]) -> None:
         assert f"csrc/{source}" in files, source
     for path, text in files.items():
         for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
-            assert {f"csrc/{header}", str(Path(path).parent / header)} & set(files), (path, header)
+            folders = ("csrc", "conformance/driver", str(Path(path).parent))
+            assert {f"{folder}/{header}" for folder in folders} & set(files), (path, header)
     assert {"torch_acme/__init__.py", "torch_acme_autoload.py", "csrc/driver/acme.h", "tests/driver/acme.py"} <= set(
         files
     )

@@ -13,7 +13,7 @@ from vendor.names import Names
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _COPIED = (
-    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "csrc", "torch_openreg",
+    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance/driver", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
     "tests/python", "tests/runtime", "tests/stress/tensors.py", "tools/build_backend.py", "tools/dev.py",
     "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
