@@ -89,7 +89,7 @@ def test_every_source_is_there(files: dict[str, str]) -> None:
         assert f"csrc/{source}" in files, source
     for path, text in files.items():
         for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
-            folders = ("csrc", "conformance/driver", str(Path(path).parent))
+            folders = ("csrc", "csrc/driver", "conformance/driver", str(Path(path).parent))
             assert {f"{folder}/{header}" for folder in folders} & set(files), (path, header)
     assert {"torch_acme/__init__.py", "torch_acme_autoload.py", "csrc/driver/acme.h", "tests/driver/acme.py"} <= set(
         files
