@@ -90,7 +90,7 @@ def test_every_source_is_there(files: dict[str, str]) -> None:
     for path, text in files.items():
         for header in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
             folders = ("csrc", "csrc/driver", "conformance/driver", str(Path(path).parent))
-            assert {f"{folder}/{header}" for folder in folders} & set(files), (path, header)
+            assert {os.path.normpath(f"{folder}/{header}") for folder in folders} & set(files), (path, header)
     assert {"torch_acme/__init__.py", "torch_acme_autoload.py", "csrc/driver/acme.h", "tests/driver/acme.py"} <= set(
         files
     )
