@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from environment import ROOT, Fault
+from environment import ROOT
 from vendor.names import Names
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -22,6 +22,7 @@ _COPIED = (
 _LEFT = "cmake/Coverage.cmake"
 # In two parts, so that this line is none.
 _MARKER = re.compile(r"^[ \t]*(?://|#|<!--) *LITERAL" r"INCLUDE (?:START|END):.*\n", re.MULTILINE)
+_REMAINS = re.compile(r"__pycache__|\.so$|~$|/\.")
 _NOT_PROVEN = re.compile(r"[ \t]*(?://|#) *NOT PROVEN:.*$", re.MULTILINE)
 _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
 
@@ -37,13 +38,13 @@ def files(names: Names) -> dict[str, str]:
 
 
 def _sources() -> Iterator[tuple[str, str]]:
-    """What git knows of the copied folders. Of a file that is changed and not committed, the change as well."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--", *_COPIED], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode != 0:
-        raise Fault(f"git does not list the files of {ROOT}: {listed.stderr.decode().strip()}")
-    for path in listed.stdout.decode().split("\0"):
-        if path and path not in _LEFT and (ROOT / path).exists():
-            yield path, (ROOT / path).read_text(encoding="utf-8")
+    """The files of the copied folders, but what Python or an editor has left there."""
+    for copied in _COPIED:
+        top = ROOT / copied
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            name = str(path.relative_to(ROOT))
+            if path.is_file() and name not in _LEFT and not _REMAINS.search(name):
+                yield name, path.read_text(encoding="utf-8")
 
 
 def _without_marks(path: str, text: str) -> str:
