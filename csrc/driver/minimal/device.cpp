@@ -27,6 +27,7 @@ orError_t orGetDevice(int* device) {
   return orSuccess;
 }
 
+// LITERALINCLUDE START: minimal-device
 orError_t orSetDevice(int device) {
   return call("orSetDevice", [&](Driver& driver) {
     Device* found = nullptr;
@@ -45,3 +46,4 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
     return orSuccess;
   });
 }
+// LITERALINCLUDE END: minimal-device

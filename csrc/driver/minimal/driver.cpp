@@ -32,6 +32,7 @@ void after_fork_in_child() {
 }
 // LITERALINCLUDE END: minimal-fork
 
+// LITERALINCLUDE START: minimal-start
 orError_t start(Driver* driver) {
   Config config;
   if (const orError_t error = read_config(&config)) return error;
@@ -44,14 +45,16 @@ orError_t start(Driver* driver) {
     void* const bytes =
         mmap(nullptr, config.device_memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bytes == MAP_FAILED) {
-      return fail(orErrorInitialization, "the host has no %zu bytes for the memory of device %d (%s)",
-                  config.device_memory, index, std::strerror(errno));
+      return fail(orErrorInitialization,  // NOT PROVEN: takes such a host
+                  "the host has no %zu bytes for the memory of device %d (%s)",  // NOT PROVEN: as above
+                  config.device_memory, index, std::strerror(errno));  // NOT PROVEN: as above
     }
     driver->devices.push_back({static_cast<std::byte*>(bytes), config.device_memory, {}});
     driver->streams.emplace(++driver->last_handle, Stream{index});
   }
   return orSuccess;
 }
+// LITERALINCLUDE END: minimal-start
 
 }  // namespace
 

@@ -20,6 +20,7 @@ namespace openreg::driver::minimal {
 
 using Clock = std::chrono::steady_clock;
 
+// LITERALINCLUDE START: minimal-records
 struct Device {
   std::byte* bytes = nullptr;  // where the driver reaches the memory; nobody else learns of it
   size_t total = 0;
@@ -46,6 +47,7 @@ struct Driver {
   // Null is the default stream of the calling thread's device.
   orError_t find_stream(orStream_t handle, Stream** stream);
 };
+// LITERALINCLUDE END: minimal-records
 
 constexpr int kMajor = 1;
 constexpr int kMinor = 0;

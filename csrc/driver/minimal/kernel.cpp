@@ -15,6 +15,7 @@ orKernel_t sleep_kernel() { return reinterpret_cast<orKernel_t>(uintptr_t{1}); }
 
 }  // namespace
 
+// LITERALINCLUDE START: minimal-kernel
 orError_t orGetKernel(orKernel_t* kernel, const char* name) {
   const Call named("orGetKernel");
   if (kernel == nullptr || name == nullptr) return fail(orErrorInvalidValue, "kernel or name is null");
@@ -42,3 +43,4 @@ orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argume
     return orSuccess;
   });
 }
+// LITERALINCLUDE END: minimal-kernel

@@ -41,6 +41,7 @@ namespace {
 
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// LITERALINCLUDE START: minimal-room
 // The first gap that is wide enough. The allocator above asks seldom, and for large blocks.
 std::optional<size_t> find_room(const Device& device, size_t bytes) {
   size_t start = 0;
@@ -50,6 +51,7 @@ std::optional<size_t> find_room(const Device& device, size_t bytes) {
   }
   return device.total - start >= bytes ? std::optional(start) : std::nullopt;
 }
+// LITERALINCLUDE END: minimal-room
 
 size_t free_bytes(const Device& device) {
   size_t free = device.total;
@@ -117,6 +119,7 @@ orError_t orMemGetInfo(size_t* free, size_t* total) {
   });
 }
 
+// LITERALINCLUDE START: minimal-pinned
 // To a driver that copies by hand all host memory is alike; pinned memory is known by name alone.
 orError_t orMallocHost(void** pointer, size_t bytes) {
   return call("orMallocHost", [&](Driver& driver) {
@@ -146,7 +149,9 @@ orError_t orFreeHost(void* pointer) {
     return orSuccess;
   });
 }
+// LITERALINCLUDE END: minimal-pinned
 
+// LITERALINCLUDE START: minimal-pointer
 orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer) {
   return call("orPointerGetAttributes", [&](Driver& driver) {
     if (attributes == nullptr) return fail(orErrorInvalidValue, "attributes is null");
@@ -163,3 +168,4 @@ orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* po
     return orSuccess;
   });
 }
+// LITERALINCLUDE END: minimal-pointer

@@ -43,6 +43,9 @@ orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   return orSuccess;
 }
 
+orError_t orStreamCreateWithPriority(orStream_t* stream, int) { return orStreamCreate(stream); }
+
+// LITERALINCLUDE START: minimal-stream
 orError_t orStreamCreate(orStream_t* stream) {
   return call("orStreamCreate", [&](Driver& driver) {
     if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
@@ -51,8 +54,6 @@ orError_t orStreamCreate(orStream_t* stream) {
     return orSuccess;
   });
 }
-
-orError_t orStreamCreateWithPriority(orStream_t* stream, int) { return orStreamCreate(stream); }
 
 orError_t orStreamDestroy(orStream_t stream) {
   return call("orStreamDestroy", [&](Driver& driver) {
@@ -66,6 +67,7 @@ orError_t orStreamDestroy(orStream_t stream) {
     return orSuccess;
   });
 }
+// LITERALINCLUDE END: minimal-stream
 
 orError_t orStreamGetDevice(orStream_t stream, int* device) {
   return call("orStreamGetDevice", [&](Driver& driver) {
