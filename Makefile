@@ -28,7 +28,7 @@ help:
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make bench     run the benchmarks'
-	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am]'
+	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [CHAPTERS="..."]'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
@@ -42,7 +42,7 @@ python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)'
+	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --chapters '$(CHAPTERS)'
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache
