@@ -10,11 +10,11 @@ from environment import Fault
 
 from docs._ext.closure import Sources
 
-# PyTorch asks all of this of any device, so that every choice has it; with the first kernels, which the tests launch.
+# PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
     "autoload", "build", "copies", "device", "driver", "driver_memory", "driver_streams", "errors", "event", "fallback",
     "frontend", "guard", "hooks", "host_memory", "memory", "operators", "random", "registration", "serialization",
-    "storage", "stream", "stubs",
+    "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. The others are of the base.
 TESTS = {
@@ -24,17 +24,14 @@ TESTS = {
     "nn_contracts": ("test_attention.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
     "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
-    "structured": ("test_matrix_product.py", "test_structured.py"),
     "unsplit": (
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
     ),
 }  # fmt: skip
 # Whole models, and all operators.
 _TESTS_OF_ALL = "tests/models/"
-_FALLBACK = r"set\(OPENREG_FALLBACK_SOURCES"
 _CMAKE = "csrc/CMakeLists.txt"
-# What stands between these marks is about one source alone.
-_REGIONS = {"build-generated": "csrc/aten/structured.toml", "build-stable": "csrc/stable/rms_norm.cpp"}
+_STABLE = "csrc/stable/rms_norm.cpp"
 
 
 class Choice:
@@ -70,14 +67,9 @@ class Choice:
         """The text of a file without what names a source that is left out."""
         if path != _CMAKE:
             return text
-        for region, source in _REGIONS.items():
-            if source in self.left_out:
-                mark = r"[^\n]*LITERAL" r"INCLUDE %s: " + region + r"\n"
-                text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
-        if _REGIONS["build-generated"] in self.left_out:
-            # Without their kernels, in the build with kernels as in the one without.
-            staged = "    aten/losses_staged.cpp\n"
-            text = re.sub(rf"({_FALLBACK}.*?\n)\)", rf"\1{staged})", text.replace(staged, ""), flags=re.DOTALL)
+        if _STABLE in self.left_out:
+            mark = r"[^\n]*LITERAL" r"INCLUDE %s: build-stable\n"
+            text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
         for source in self.left_out:
             text = re.sub(rf"^ +{re.escape(source.removeprefix('csrc/'))}\n", "", text, flags=re.MULTILINE)
         return text
