@@ -10,7 +10,7 @@ PREFIX ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench vendor clean python
+.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench vendor chapters clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -29,11 +29,12 @@ help:
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make bench     run the benchmarks'
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [CHAPTERS="..."]'
+	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench: python
+html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench chapters: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.
@@ -46,5 +47,5 @@ vendor: python
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache
-	find csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find conformance csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	echo 'make clean: removed what was built; remove .venv by hand to start from nothing'

@@ -15,6 +15,7 @@ import opinfo
 import stubs
 from environment import Fault, say
 from extension import build_folder
+from vendor import proven
 
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 PYTHON_SUFFIXES = {".py", ".pyi"}
@@ -114,6 +115,11 @@ def stubs_current() -> bool:
     return _report(stubs.stale())
 
 
+def chapters_current() -> bool:
+    """Compares what each chapter needs with what it needed when it was tried alone."""
+    return _report(proven.stale())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -151,6 +157,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     opinfo_current,
     models_current,
     stubs_current,
+    chapters_current,
     tests_collected,
     python_types,
     cxx_alone,

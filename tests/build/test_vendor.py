@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from environment import ROOT, Fault
-from vendor import chapters, cli, names, place, record, tree, update
+from vendor import chapters, cli, names, place, proven, record, tree, update
+
+from docs._ext.closure import Sources
 
 ACME = names.Names("acme", "am")
 
@@ -182,6 +184,39 @@ def test_an_unknown_chapter(tmp_path: Path) -> None:
     ):
         cli.main(["--name", "acme", "--dest", str(tmp_path / "new"), "--chapters", "amb device moemry"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_chapter_that_is_left_out_would_cure_is_no_fault() -> None:
+    checks = [
+        {"name": "device/count", "outcome": "passed", "chapter": "device", "reason": ""},
+        {"name": "events/time", "outcome": "not offered", "chapter": "event", "reason": "no clock"},
+        {"name": "amp/dtype_of", "outcome": "failed", "chapter": "amp", "reason": "no registration"},
+        {"name": "memory/free", "outcome": "crashed", "chapter": "memory", "reason": "SIGSEGV"},
+    ]
+    assert list(proven.unexplained({"fault": "", "checks": checks}, {"amp", "optimizers"})) == [
+        "memory/free: SIGSEGV; its cure is in memory, which is there"
+    ]
+    assert list(proven.unexplained({"fault": "the backend is not there", "checks": checks[:1]}, ())) == [
+        "the backend is not there"
+    ]
+
+
+def test_a_result_is_stale_when_a_source_needs_another(tmp_path: Path) -> None:
+    def parts(text: str) -> str:
+        (tmp_path / "csrc/aten").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "csrc/aten/one.cpp").write_text(text)
+        (tmp_path / "csrc/aten/two.h").touch()
+        sources = Sources(tmp_path)
+        return proven.parts(sources, sources.closure(["csrc/aten/one.cpp"]))
+
+    before = parts("int one;\n")
+    assert parts("int other;\n") == before
+    assert parts('#include "aten/two.h"\n') != before
+
+
+def test_every_choice_is_tried() -> None:
+    assert list(proven.choices())[:2] == ["all", "base"]
+    assert set(proven.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}
 
 
 WRITTEN = {"kept": "1\n2\n3\n4\n5\n6\n7\n", "old": "old\n", "deep/new": "1\n"}

@@ -50,9 +50,9 @@ class Choice:
             raise Fault(f"there is no chapter {', '.join(unknown)}; those with sources are {', '.join(every)}")
         self.chapters = sorted({*BASE, *wanted} if wanted is not None else every)
         self._whole = self.chapters == every
-        taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
+        self.taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
         owned = {path for chapter in every for path in sources.chapters[chapter]}
-        self.left_out = owned - taken
+        self.left_out = owned - self.taken
 
     def has(self, path: str) -> bool:
         """Whether a file of the repository comes along."""
