@@ -24,7 +24,7 @@ def parts(text: str) -> Iterator[Part]:
         if _imports(node):
             yield Part(start, body, end, frozenset(), frozenset())
         elif not _is_docstring(node):
-            yield Part(start, body, end, frozenset(_given(node)), frozenset(used(text[body:end])))
+            yield Part(start, body, end, frozenset(given(node)), frozenset(used(text[body:end])))
         start = end
 
 
@@ -47,7 +47,7 @@ def imports(text: str, names: Collection[str]) -> str:
 
 def used(text: str) -> set[str]:
     """Return the names that statements read and do not import, what they define and builtins among them."""
-    imported = {name for node in ast.parse(text).body for one in _imports(node) for name in _given(one)}
+    imported = {name for node in ast.parse(text).body for one in _imports(node) for name in given(one)}
     waiting = [symtable.symtable(text, "", "exec")]
     found: set[str] = set()
     while waiting:
@@ -58,6 +58,22 @@ def used(text: str) -> set[str]:
             name.get_name() for name in table.get_symbols() if name.is_referenced() and (module or name.is_global())
         }
     return found - imported
+
+
+def given(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement defines or imports."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            yield one.id
+        elif isinstance(one, ast.FunctionDef | ast.ClassDef):
+            yield one.name
+        elif isinstance(one, ast.ExceptHandler) and one.name:
+            yield one.name
+        elif isinstance(one, Import):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in one.names)
 
 
 def _imports(node: ast.stmt) -> list[Import]:
@@ -84,18 +100,3 @@ def _kept(node: Import, names: Collection[str]) -> list[str]:
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def _given(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-        return
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            yield one.id
-        elif isinstance(one, ast.FunctionDef | ast.ClassDef):
-            yield one.name
-        elif isinstance(one, ast.ExceptHandler) and one.name:
-            yield one.name
-        elif isinstance(one, Import):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in one.names)

@@ -5,6 +5,7 @@ A part of a file, a function, a class or a statement, is taken whole or not at a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,11 @@ _ORIGIN = "torch_openreg, BSD-3-Clause"
 
 @dataclass(frozen=True)
 class Standalone:
-    """A text to copy, and what it has besides the listing: so many ``includes`` or imports, and parts by ``names``."""
+    """A text to copy, and what it has besides the listing: ``includes``, ``imports``, and parts by their ``names``."""
 
     text: str
     includes: int = 0
+    imports: int = 0
     names: tuple[str, ...] = ()
 
 
@@ -51,8 +53,9 @@ def _of_cpp(path: str, text: str, start: int, end: int) -> Standalone | None:
     taken = needed(parts, shown)
     included = cpp_parts.includes(text)
     head = "".join(f"{line}\n" for line in (f"// {path} of {_ORIGIN}", *included))
-    copied = without_marks(path, head + "\n" + "".join(joined(code, taken)))
-    return Standalone(copied, len([line for line in included if line]), _besides(taken, start, end))
+    body = re.sub(r"[ \t]+$", "", "".join(joined(code, taken)), flags=re.MULTILINE)
+    copied = without_marks(path, f"{head}\n{body}")
+    return Standalone(copied, includes=sum(map(bool, included)), names=_besides(taken, start, end))
 
 
 def _of_python(path: str, text: str, start: int, end: int) -> Standalone | None:
@@ -62,12 +65,9 @@ def _of_python(path: str, text: str, start: int, end: int) -> Standalone | None:
     imported = python_parts.imports(text, python_parts.used(code))
     if not imported and all(start <= part.body and part.end <= end for part in taken):
         return None
-    copied = without_marks(path, f"# {path} of {_ORIGIN}\n{imported}\n{code}")
-    return Standalone(copied, _imported(imported), _besides(taken, start, end))
-
-
-def _imported(lines: str) -> int:
-    return sum(line.lstrip().startswith(("from ", "import ")) for line in lines.splitlines())
+    copied = without_marks(path, f"# {path} of {_ORIGIN}\n{imported}{code}")
+    count = sum(line.lstrip().startswith(("from ", "import ")) for line in imported.splitlines())
+    return Standalone(copied, imports=count, names=_besides(taken, start, end))
 
 
 def _besides(taken: list[Part], start: int, end: int) -> tuple[str, ...]:
