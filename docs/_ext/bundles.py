@@ -72,9 +72,7 @@ def bundle(root: Path, sources: Sources, docname: str, title: str, folded: Itera
             if path in users and path != user:
                 users[path].add(user)
     needed = {path: tuple(sorted(found)) for path, found in users.items()}
-    files = {
-        path: without_marks(path, (root / path).read_text(encoding="utf-8")) for path in (_LICENSE, *own, *needed)
-    }
+    files = {path: without_marks(path, (root / path).read_text(encoding="utf-8")) for path in (_LICENSE, *own, *needed)}
     files["README.txt"] = _readme(name, title, own, needed, vendored=name in sources.chapters)
     return Bundle(own, needed, _archive(name, files))
 
@@ -95,7 +93,7 @@ def _readme(
     if vendored:
         lines += [
             "",
-            "The same under the name of your device, as a repository that is built and tested; in the guide's repository:",
+            "The same under the name of your device, as a repository of its own; where the guide is:",
             f'  make vendor NAME=acme DEST=../torch_acme CHAPTERS="{name}"',
         ]
     return "".join(f"{line}\n" for line in lines)

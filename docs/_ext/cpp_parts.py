@@ -21,6 +21,7 @@ _DIRECTIVE = re.compile(r"#[ \t]*(\w+)(?:[^\\\n]|\\.)*", re.DOTALL)
 _SCOPE = re.compile(r'((?:inline\s+)?namespace\b[\w:\s]*|extern\s*"C"\s*)\{')
 _WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 _USED = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
+_TEMPLATE = re.compile(r"template\s*<")
 _ATTRIBUTE = re.compile(
     r"\[\[.*?\]\]|\b(?:alignas|decltype|noexcept|__attribute__|requires)\s*\(+[^()]*(?:\([^()]*\))?\)+"
 )
@@ -138,12 +139,11 @@ def _names(bare: str) -> Iterator[str]:
 
 def _without_template(bare: str, at: int) -> int:
     """Where a part begins, behind the parameters of a template."""
-    while bare.startswith("template", at):
+    while _TEMPLATE.match(bare, at):
         depth = 0
-        for at in range(at, len(bare)):
-            depth += (bare[at] == "<") - (bare[at] == ">")
-            if bare[at] == ">" and depth == 0:
-                break
+        while (sign := bare[at]) != ">" or depth > 1:
+            depth += (sign == "<") - (sign == ">")
+            at += 1
         at += 1
         at += len(bare[at:]) - len(bare[at:].lstrip())
     return at

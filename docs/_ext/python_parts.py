@@ -68,17 +68,15 @@ def given(node: ast.stmt) -> Iterator[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             yield one.id
-        elif isinstance(one, ast.FunctionDef | ast.ClassDef):
-            yield one.name
-        elif isinstance(one, ast.ExceptHandler) and one.name:
-            yield one.name
+        elif isinstance(one, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
+            yield from [one.name] if one.name else []
         elif isinstance(one, Import):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in one.names)
 
 
 def _imports(node: ast.stmt) -> list[Import]:
     """The imports of a statement that does nothing else."""
-    body = node.body if _guarded(node) else [node]
+    body = node.body if isinstance(node, ast.If) and _guarded(node) else [node]
     found = [one for one in body if isinstance(one, Import)]
     return found if len(found) == len(body) else []
 

@@ -1,6 +1,6 @@
 """The code of a listing so that it stands on its own: with what it includes or imports, and what it needs of its file.
 
-A part of a file, a function, a class or a statement, is taken whole or not at all: a member cannot do without its class.
+A part of a file, a function, a class or a statement, is taken whole or not at all: no member does without its class.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ def two_pages(repository: Repository) -> Repository:
 
 
 def built(repository: Repository) -> Path:
+    # Regions that no page shows are none of the matter here.
     result = repository.build(weaver_executed=[], suppress_warnings=["weaver.unshown"])
     assert result.status == 0, result.warnings
     return result.output
@@ -65,7 +66,7 @@ What these need, each with what needs it:
   csrc/error.h: csrc/error.cpp, csrc/stream.h
   csrc/stream.h: csrc/stream.cpp
 
-The same under the name of your device, as a repository that is built and tested; in the guide's repository:
+The same under the name of your device, as a repository of its own; where the guide is:
   make vendor NAME=acme DEST=../torch_acme CHAPTERS="stream"
 """
     )

@@ -122,6 +122,11 @@ def test_a_registration_ends_before_the_brace_of_its_namespace() -> None:
     assert "bool fits" in text
 
 
+def test_an_explicit_instantiation_has_no_parameters() -> None:
+    text = "template <class T>\nvoid f() {}\n\ntemplate void f<int>();\n"
+    assert copied(text, "template void f<int>();") == ORIGIN + "\n" + text
+
+
 def test_names_of_another_namespace_stay_visible() -> None:
     text = 'namespace a {\n#include "a.h"\n}\nusing namespace a;\n\nint x() { return y(); }\n'
     assert "using namespace a;" in copied(text, "int x() { return y(); }")
@@ -204,8 +209,7 @@ print(PurePath("a"))
 '''
 
 
-def test_python_comes_with_imports_by_name_and_what_it_needs() -> None:
-    assert copied(MODULE, "def sizes(paths: Sequence[str]) -> list[int]:", "torch_openreg/streams.py") == '''\
+SIZES = '''\
 # torch_openreg/streams.py of torch_openreg, BSD-3-Clause
 from __future__ import annotations
 
@@ -231,6 +235,10 @@ def sizes(paths: Sequence[str]) -> list[int]:
         os_ = [path for path in paths]
         return [_size(P(path)) for path in os_]
 '''
+
+
+def test_python_comes_with_imports_by_name_and_what_it_needs() -> None:
+    assert copied(MODULE, "def sizes(paths: Sequence[str]) -> list[int]:", "torch_openreg/streams.py") == SIZES
 
 
 def test_python_that_needs_nothing_stays_as_it_is() -> None:
