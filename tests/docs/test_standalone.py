@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import os
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
+import compile_copies
 import pytest
 
 from docs._ext import python_parts
 from docs._ext.literalinclude import _python_object
 from docs._ext.records import Listing
 from docs._ext.regions import scan, without_marks
-from docs._ext.standalone import standalone
+from docs._ext.standalone import Standalone, standalone
 from docs._ext.torch_files import torch_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -304,3 +306,14 @@ def test_cpp_compiles_alone(region: str) -> None:
     ]  # fmt: skip
     ran = subprocess.run(command, input=copy_of(listing), capture_output=True, text=True, check=False, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_tool_tells_what_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = f"{os.environ.get('CXX') or 'c++'} -std=c++20 -Wall -Wextra -Werror -o openreg.dir/openreg.o -c a.cpp"
+    commands = tmp_path / "compile_commands.json"
+    commands.write_text(json.dumps([{"command": command}]), encoding="utf-8")
+    assert list(compile_copies.faults(commands, ["csrc/driver/address_space.cpp", "csrc/driver/config.h"])) == []
+    monkeypatch.setattr(compile_copies, "standalone", lambda *_: Standalone("int broken(;"))
+    (fault,) = compile_copies.faults(commands, ["csrc/driver/config.cpp"])
+    assert fault.startswith("csrc/driver/config.cpp: config-")
+    assert "<stdin>:1:12: error:" in fault
