@@ -13,6 +13,7 @@ import layers
 import model_table
 import opinfo
 import stubs
+import surface
 from environment import Fault, say
 from extension import build_folder
 
@@ -114,6 +115,11 @@ def stubs_current() -> bool:
     return _report(stubs.stale())
 
 
+def surface_current() -> bool:
+    """Compares what the backend was written against with the installed PyTorch: interfaces and schemas."""
+    return _report(surface.stale())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -151,6 +157,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     opinfo_current,
     models_current,
     stubs_current,
+    surface_current,
     tests_collected,
     python_types,
     cxx_alone,
