@@ -44,7 +44,8 @@ STYLE = """
 .poster .areas { columns: 19rem; column-gap: 1rem; }
 .poster .area { border: 1px solid var(--poster-line); border-radius: .4em; padding: .3em .5em; margin: 0 0 .7em;
   -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-.poster h2 { display: flex; justify-content: space-between; align-items: baseline; font-size: 1.15em; padding: 0; margin: 0 0 .2em;
+.poster h2 { display: flex; justify-content: space-between; align-items: baseline; font-size: 1.15em;
+  padding: 0; margin: 0 0 .2em;
   break-after: avoid; border-bottom: 1px solid var(--poster-line); }
 .poster .score { font-variant-numeric: tabular-nums; font-weight: 400; font-size: .9em; }
 .poster ul { list-style: none; margin: 0; padding: 0; }
