@@ -18,6 +18,7 @@ from accelerator_conformance.report import Check, Score, tally
 TICKED_ONE_BY_ONE = 40  # of one question with so many parameters; of more, only how many there are
 SHOWN_OF_A_REASON = 110
 REASONS = 2  # of one question
+ROOM = 8  # for reasons, on a printed page in the usual size of letters
 BAD = ("failed", "crashed", "hung")
 
 # Who shows the poster in a page of their own sets these colours there.
@@ -33,6 +34,7 @@ body { margin: 0; background: var(--poster-paper); } body .poster { padding: 1re
     --poster-link: #7c2d12; --poster-good: #14532d; --poster-bad: #991b1b; }
   body .poster { padding: 0; font-size: 6.8pt; } body .poster .areas { columns: 7; column-gap: 3mm; }
   .poster .why { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
+  body .poster.crowded { font-size: 5.7pt; } .poster.crowded .why { -webkit-line-clamp: 1; }
 }
 """
 STYLE = """
@@ -120,8 +122,9 @@ class Poster:
         fault = (
             f"<p class='why'>The backend cannot be asked: {escape(shorten(self.fault, 300))}</p>" if self.fault else ""
         )
+        kind = "poster crowded" if panels.count("<p class='why'>") > ROOM else "poster"
         return (
-            f"<style>{STYLE}</style><div class='poster'><svg hidden style='display: none'>{marks}</svg>\n"
+            f"<style>{STYLE}</style><div class='{kind}'><svg hidden style='display: none'>{marks}</svg>\n"
             f"<header><h1>{escape(title)}</h1>{self._run()}{fault}{self._levels()}{self._legend()}</header>\n"
             f"<div class='areas'>\n{panels}\n</div></div>\n"
         )

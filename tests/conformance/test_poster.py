@@ -149,6 +149,18 @@ def test_scores_leave_out_what_was_not_offered_or_not_run(broken: Ran, tmp_path:
     assert levels["usable"].startswith(f"{module['passed']} of {module['passed'] + 1}, ")
 
 
+def test_a_sheet_with_many_reasons_is_printed_smaller(broken: Ran, tmp_path: Path) -> None:
+    names = list(dict.fromkeys(name.partition("[")[0] for name in collected(tmp_path, "--area=device,guard")))
+    assert len(names) > 9
+    check = broken.report["checks"][0] | {"outcome": "failed", "reason": "so"}
+    for count, kind in ((8, "poster"), (9, "poster crowded")):
+        checks = [check | {"name": name} for name in names if name != "device/index_beyond_the_last_is_refused"][:count]
+        (tmp_path / "report.json").write_text(json.dumps(broken.report | {"checks": checks}), encoding="utf-8")
+        said = run_poster(tmp_path / "poster.html", "--area=device,guard", "--from", str(tmp_path / "report.json"))
+        assert said.status == 0, said.output
+        assert f"<div class='{kind}'>" in (tmp_path / "poster.html").read_text(encoding="utf-8")
+
+
 def test_a_backend_that_cannot_be_asked_is_told(broken: Ran, tmp_path: Path) -> None:
     content = broken.report | {"fault": "a worker ended before its first check", "checks": []}
     (tmp_path / "report.json").write_text(json.dumps(content), encoding="utf-8")
