@@ -10,7 +10,7 @@ PREFIX ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench vendor clean python
+.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench vendor chapters clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -29,12 +29,13 @@ help:
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make bench     run the benchmarks'
-	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am]'
+	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [CHAPTERS="..."]'
+	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench: python
+html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench chapters: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.
@@ -43,9 +44,9 @@ python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)'
+	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --chapters '$(CHAPTERS)'
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache
-	find csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find conformance csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	echo 'make clean: removed what was built; remove .venv by hand to start from nothing'

@@ -16,6 +16,7 @@ import stubs
 import surface
 from environment import Fault, say
 from extension import build_folder
+from vendor import proven
 
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 PYTHON_SUFFIXES = {".py", ".pyi"}
@@ -120,6 +121,11 @@ def surface_current() -> bool:
     return _report(surface.stale())
 
 
+def chapters_current() -> bool:
+    """Compares what each chapter needs with what it needed when it was tried alone."""
+    return _report(proven.stale())
+
+
 def no_registry_host() -> bool:
     """Looks for the name of a package registry's host in any file."""
     return _report(_registry_hosts())
@@ -158,6 +164,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     models_current,
     stubs_current,
     surface_current,
+    chapters_current,
     tests_collected,
     python_types,
     cxx_alone,

@@ -218,8 +218,16 @@ def vendor(arguments: list[str]) -> None:
     cli.main(arguments)
 
 
+def chapters(arguments: list[str]) -> None:
+    """Tries what `make vendor` writes: all chapters together, and those alone that have changed."""
+    ensure_torch()
+    from vendor import proven
+
+    proven.main(arguments)
+
+
 _OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
-_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, surface, check, stress, sanitize, bench, vendor)
+_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, surface, check, stress, sanitize, bench, vendor, chapters)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/set_native.h>
 #include <c10/util/strides.h>
 #include <torch/library.h>
@@ -64,6 +65,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // These two only compute the arguments of the one above.
   m.impl("set_.source_Storage", at::native::set_);
   m.impl("set_.source_Tensor", at::native::set_tensor_);
+  // Compares addresses. To the fallback each copy would have one of its own.
+  m.impl("is_set_to", at::native::is_set_to);
 }
 // LITERALINCLUDE END: resize-registration
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sphinx.util import logging
 
 from docs._ext.binding import code_files
+from docs._ext.closure import ENTRIES
 from docs._ext.records import pages
 from docs._ext.regions import is_marker, read_lines
 from docs._ext.repository import root_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ENTRIES = ("csrc", "torch_openreg", "torch_openreg_autoload.py")
 _SUFFIXES = {".cpp", ".h", ".py", ".pyi"}
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from environment import ROOT, Fault
-from vendor import cli, names, place, tree
+from vendor import chapters, cli, names, place, proven, record, tree, update
+
+from docs._ext.closure import Sources
 
 ACME = names.Names("acme", "am")
 
@@ -63,6 +65,7 @@ def test_the_prefix_is_the_initials() -> None:
             "check(amMemcpyAsync(to, from, amMemcpyHostToDevice));",
         ),
         ("OR_API orError_t orMalloc(void** pointer);", "AM_API amError_t amMalloc(void** pointer);"),
+        ("global: or[A-Z]*;", "global: am[A-Z]*;"),
         ("getenv(OPENREG_DEVICE_COUNT)", "getenv(ACME_DEVICE_COUNT)"),
         ("import torch_openreg._C; x.is_openreg", "import torch_acme._C; x.is_acme"),
         (
@@ -78,7 +81,7 @@ def test_what_is_renamed(ours: str, theirs: str) -> None:
 def test_nothing_of_ours_is_left(files: dict[str, str]) -> None:
     left = [path for path, text in files.items() if re.search("openreg", path + text, re.IGNORECASE)]
     assert left == ["NOTICE"]
-    ours = re.compile(r"\bor[A-Z]\w+|LITERALINCLUDE|NOT PROVEN|docs/|examples/")
+    ours = re.compile(r"\bor[A-Z[]\w+|LITERALINCLUDE|NOT PROVEN|docs/|examples/")
     assert {path: found for path, text in files.items() if (found := ours.findall(text)) and path != ".gitignore"} == {}
 
 
@@ -138,6 +141,187 @@ def test_a_repository_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         place.write({"a/b": "1", "a": "2"}, tmp_path / "half")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new"]
+
+
+def test_some_chapters(files: dict[str, str]) -> None:
+    base = tree.files(ACME, [])
+    assert tree.files(ACME, ["device", "memory"]) == base
+    assert {"csrc/runtime/device.cpp", "csrc/aten/fallback.cpp", "tests/aten/test_copy.py"} <= set(base)
+    optimizers = tree.files(ACME, ["optimizers"])
+    added = set(optimizers) - set(base)
+    assert {"csrc/aten/fused_optimizers.cpp", "csrc/aten/fused_step.h", "tests/aten/test_foreach.py"} <= added
+    assert {"csrc/aten/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/aten/test_norms.py"} & set(
+        optimizers
+    ) == set()
+    assert set(optimizers) < set(files)
+    assert tree.files(ACME, sorted(chapters.Choice(ROOT).chapters)) == files
+
+
+@pytest.mark.parametrize("wanted", [[], ["amp"], ["nn_contracts"], ["custom_operators"], None])
+def test_cmake_names_the_sources_that_are_there(wanted: list[str] | None) -> None:
+    chosen = tree.files(ACME, wanted)
+    cmake = chosen["csrc/CMakeLists.txt"]
+    # Beside a property of one source, which says nothing where there is no such source.
+    named = set(re.findall(r"^ +((?:aten|runtime|stable|python)/\w+\.cpp)$", cmake, re.MULTILINE))
+    there = {path.removeprefix("csrc/") for path in chosen if re.match(r"csrc/(?:aten|runtime)/.*\.cpp$", path)}
+    assert named == there
+    assert ("acme_stable SHARED" in cmake) == ("csrc/stable/rms_norm.cpp" in chosen)
+
+
+def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
+    """One that is not named belongs to the base: it must pass where no operator has a kernel."""
+    tests = {name for chapter in chapters.TESTS.values() for name in chapter}
+    assert {f"tests/aten/{name}" for name in tests} <= set(files)
+    base = {path.removeprefix("tests/aten/") for path in tree.files(ACME, []) if path.startswith("tests/aten/test_")}
+    named = "abs copy elementwise fallback matrix_product random scalar structured views_and_resize"
+    assert base == {f"test_{name}.py" for name in named.split()}
+    assert set(chapters.TESTS) | set(chapters.BASE) | {"driver_conformance"} == set(chapters.Choice(ROOT).chapters)
+
+
+def test_an_unknown_chapter(tmp_path: Path) -> None:
+    with pytest.raises(
+        Fault, match=r"there is no chapter amb, moemry; those with sources are amp, autograd, .*unsplit$"
+    ):
+        cli.main(["--name", "acme", "--dest", str(tmp_path / "new"), "--chapters", "amb device moemry"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_chapter_that_is_left_out_would_cure_is_no_fault() -> None:
+    checks = [
+        {"name": "device/count", "outcome": "passed", "chapter": "device", "reason": ""},
+        {"name": "events/time", "outcome": "not offered", "chapter": "event", "reason": "no clock"},
+        {"name": "amp/dtype_of", "outcome": "failed", "chapter": "amp", "reason": "no registration"},
+        {"name": "memory/free", "outcome": "crashed", "chapter": "memory", "reason": "SIGSEGV"},
+    ]
+    assert list(proven.unexplained({"fault": "", "checks": checks}, {"amp", "optimizers"})) == [
+        "memory/free: SIGSEGV; its cure is in memory, which is there"
+    ]
+    assert list(proven.unexplained({"fault": "the backend is not there", "checks": checks[:1]}, ())) == [
+        "the backend is not there"
+    ]
+
+
+def test_a_result_is_stale_when_a_source_needs_another(tmp_path: Path) -> None:
+    def parts(text: str) -> str:
+        (tmp_path / "csrc/aten").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "csrc/aten/one.cpp").write_text(text)
+        (tmp_path / "csrc/aten/two.h").touch()
+        sources = Sources(tmp_path)
+        return proven.parts(sources, sources.closure(["csrc/aten/one.cpp"]))
+
+    before = parts("int one;\n")
+    assert parts("int other;\n") == before
+    assert parts('#include "aten/two.h"\n') != before
+
+
+def test_every_choice_is_tried() -> None:
+    assert list(proven.choices())[:2] == ["all", "base"]
+    assert set(proven.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}
+
+
+WRITTEN = {"kept": "1\n2\n3\n4\n5\n6\n7\n", "old": "old\n", "deep/new": "1\n"}
+
+
+@pytest.fixture
+def vendors(tmp_path: Path) -> tuple[Path, record.Record]:
+    """A repository that was written, and its record."""
+    destination = tmp_path / "acme"
+    place.write(WRITTEN, destination)
+    digests = {path: record.digest(text) for path, text in WRITTEN.items()}
+    return destination, record.Record("acme", "am", None, "0" * 40, digests)
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_the_vendor_left_alone_is_brought_up_to_date(vendors: tuple[Path, record.Record]) -> None:
+    destination, before = vendors
+    wanted = {"kept": "other\n", "deep/new": "1\n", "deep/newer": "2\n"}
+    planned = update.changes(destination, before, wanted, dict)
+    assert str(planned) == "1 files added, 1 brought up to date, 0 merged with your changes, 1 removed"
+    assert state(destination) == WRITTEN
+    update.apply(destination, planned)
+    assert state(destination) == wanted
+
+
+def test_what_the_vendor_did_stays(vendors: tuple[Path, record.Record]) -> None:
+    destination, before = vendors
+    (destination / "kept").write_text("mine\n")
+    (destination / "deep/new").unlink()
+    (destination / "old").write_text("mine\n")
+    wanted = {"kept": WRITTEN["kept"], "deep/new": "2\n"}
+    planned = update.changes(destination, before, wanted, dict)
+    update.apply(destination, planned)
+    assert state(destination) == {"kept": "mine\n", "old": "mine\n"}
+
+
+def test_changes_of_both_sides_are_merged(vendors: tuple[Path, record.Record]) -> None:
+    destination, before = vendors
+    (destination / "kept").write_text("mine\n2\n3\n4\n5\n6\n7\n")
+    (destination / "kept").chmod(0o755)
+    wanted = WRITTEN | {"kept": "1\n2\n3\n4\n5\n6\ntheirs\n"}
+    planned = update.changes(destination, before, wanted, lambda: WRITTEN)
+    assert str(planned) == "0 files added, 0 brought up to date, 1 merged with your changes, 0 removed"
+    update.apply(destination, planned)
+    assert state(destination) == WRITTEN | {"kept": "mine\n2\n3\n4\n5\n6\ntheirs\n"}
+    assert os.access(destination / "kept", os.X_OK)
+
+
+def test_what_cannot_be_merged_is_named_and_nothing_is_written(vendors: tuple[Path, record.Record]) -> None:
+    destination, before = vendors
+    (destination / "kept").write_text("mine\n2\n3\n4\n5\n6\n7\n")
+    (destination / "newer").write_text("mine\n")
+    there = state(destination)
+    wanted = {"kept": "theirs\n2\n3\n4\n5\n6\n7\n", "old": "new\n", "deep/new": "1\n", "newer": "theirs\n"}
+    with pytest.raises(Fault) as raised:
+        update.changes(destination, before, wanted, lambda: WRITTEN)
+    assert str(raised.value).splitlines() == [
+        f"{destination} is as it was; these files cannot be brought together:",
+        "  kept: both sides have changed the same lines",
+        "  newer: you have a file of this name; move it",
+    ]
+    with pytest.raises(Fault, match=f"kept: changed on both sides, and commit {'0' * 40} of the guide is not here"):
+        update.changes(destination, before, {**WRITTEN, "kept": "theirs\n"})
+    assert state(destination) == there
+
+
+def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    destination = tmp_path / "torch_acme"
+    options = ["--name", "acme", "--dest", str(destination)]
+    cli.main([*options, "--chapters", "device"])
+    (destination / "README.md").write_text("mine")
+    cli.main([*options, "--chapters", "optimizers"])
+    assert "brought up to date, 0 merged with your changes, 0 removed in" in capsys.readouterr().out
+    added = {path: text for path, text in state(destination).items() if path not in ("README.md", record.FILE)}
+    assert added == {path: text for path, text in tree.files(ACME, ["optimizers"]).items() if path != "README.md"}
+    assert (destination / "README.md").read_text() == "mine"
+    cli.main(options)
+    assert "0 files added, 0 brought up to date, 0 merged with your changes, 0 removed" in capsys.readouterr().out
+    for other in (["--name", "other"], ["--name", "acme", "--prefix", "ac"]):
+        with pytest.raises(Fault, match=r"is a backend called acme, with the prefix am; .* needs a folder of its own"):
+            cli.main([*other, "--dest", str(destination)])
+    (destination / record.FILE).write_text("{")
+    with pytest.raises(Fault, match=r"\.vendor\.json cannot be read: .*; take it back from the commit"):
+        cli.main(options)
+
+
+def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> None:
+    """The middle of the three states, from this repository's own history, on which git then merges."""
+    destination = tmp_path / "torch_acme"
+    commit = tree.commit()
+    files = update._earlier(record.Record("acme", "am", ["device"], commit, {}))
+    assert files["csrc/driver/acme.h"].startswith("// ")
+    assert "csrc/aten/convolution.cpp" not in files
+    place.write(files, destination)
+    digests = {path: record.digest(text) for path, text in files.items()}
+    before = record.Record("acme", "am", ["device"], commit, digests)
+    ours = files["csrc/CMakeLists.txt"].replace("# The driver has a CMakeLists.txt of its own.", "# Ours.")
+    (destination / "csrc" / "CMakeLists.txt").write_text(ours)
+    planned = update.changes(destination, before, tree.files(ACME, ["device", "optimizers"]))
+    merged = planned.merged["csrc/CMakeLists.txt"]
+    assert "# Ours." in merged
+    assert "aten/foreach.cpp" in merged
 
 
 @pytest.mark.parametrize("missing", ["--name", "--dest"])

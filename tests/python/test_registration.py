@@ -45,7 +45,7 @@ def test_a_second_backend_that_takes_the_name_first_leaves_a_warning(run_process
     done = run_process(
         """
         import warnings, torch, torch_openreg_autoload
-        torch.utils.rename_privateuse1_backend("acme")
+        torch.utils.rename_privateuse1_backend("somebody_elses")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch_openreg_autoload.autoload()
@@ -54,4 +54,4 @@ def test_a_second_backend_that_takes_the_name_first_leaves_a_warning(run_process
         **OFF,
     )
     assert "The openreg backend was not loaded: RuntimeError" in done.stdout, done.stderr
-    assert "Current backend: acme" in done.stdout
+    assert "Current backend: somebody_elses" in done.stdout

@@ -99,9 +99,12 @@ for call in (event.query, event.synchronize, lambda: x.abs(), lambda: x.tolist()
 attempt(torch.accelerator.device_count)
 attempt(lambda: (y + y).tolist())
 """
-    functions = "EventQuery EventSynchronize LaunchHostKernel MemcpyAsync StreamWaitEvent DeviceSynchronize MemGetInfo"
+    functions = (
+        "orEventQuery", "orEventSynchronize", "orLaunchHostKernel", "orMemcpyAsync", "orStreamWaitEvent",
+        "orDeviceSynchronize", "orMemGetInfo",
+    )  # fmt: skip
     assert lines(run_process, code) == [
-        *(f"AcceleratorError 12 {LOST.format(function='or' + function)}" for function in functions.split()),
+        *(f"AcceleratorError 12 {LOST.format(function=function)}" for function in functions),
         "2",
         "[2.0, 2.0, 2.0, 2.0]",
     ]

@@ -68,7 +68,10 @@ class Measurement:
         self._write_compiler()
 
     def _write_compiler(self) -> None:
-        """Writes the compiler that examples find in CXX: it adds counters, and keeps a copy of what it makes."""
+        """Writes the compiler that examples find in CXX: it adds counters to examples, and keeps a copy of each.
+
+        What is made of other sources alone gets none: without a counter their library complains on stderr.
+        """
         (self.work / "objects").mkdir(parents=True)
         listed = self.work / "coverage.list"
         listed.write_text("[clang]\ndefault:skip\nsource:*examples/*=allow\n", encoding="utf-8")
@@ -77,6 +80,7 @@ class Measurement:
         )
         script = [
             "#!/bin/sh",
+            f'case "$*" in *examples/*) ;; *) exec {self.tools.compiler} "$@" ;; esac',
             f'{self.tools.compiler} {options} "$@" || exit',
             'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
             f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',

@@ -18,7 +18,8 @@ _NAME = re.compile(r"[a-z][a-z_]*")
 _PREFIX = re.compile(r"[a-z]{2,8}")
 # Of drivers whose headers a program may include beside the vendor's.
 _TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
-_DRIVER_NAME = re.compile(r"\bor(?=[A-Z][a-z])")
+# The second is the pattern of the linker for all of them, in exports.map.
+_DRIVER_NAME = re.compile(r"\bor(?=[A-Z][a-z]|\[A-Z\]\*)")
 _DRIVER_MACRO = re.compile(r"\bOR_(?=[A-Z])")
 # Asks PyTorch itself, in a process without any backend: a name cannot be taken back.
 _ASK_PYTORCH = """

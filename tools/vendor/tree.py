@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
 
 from environment import ROOT
+from vendor.chapters import Choice
 from vendor.names import Names
 
-_TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = Path("tools", "vendor", "templates")
 _COPIED = (
-    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance/driver", "csrc", "torch_openreg",
+    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
     "tests/python", "tests/runtime", "tests/stress/tensors.py", "tools/build_backend.py", "tools/dev.py",
     "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
@@ -27,22 +28,32 @@ _NOT_PROVEN = re.compile(r"[ \t]*(?://|#) *NOT PROVEN:.*$", re.MULTILINE)
 _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
 
 
-def files(names: Names) -> dict[str, str]:
-    """Text by path: the whole repository."""
-    result = {names.put_into(path): names.put_into(_without_marks(path, text)) for path, text in _sources()}
-    for template in sorted(_TEMPLATES.rglob("*")):
+def files(names: Names, chapters: Collection[str] | None = None, root: Path = ROOT) -> dict[str, str]:
+    """Text by path: the whole repository, or what the chapters need. ``root`` is this one, or another state of it.
+
+    Raises:
+        Fault: names a chapter that there is not.
+    """
+    choice = Choice(root, chapters)
+    result = {
+        names.put_into(path): names.put_into(_without_marks(path, choice.cut(path, text)))
+        for path, text in _sources(root)
+        if choice.has(path)
+    }
+    templates = root / _TEMPLATES
+    for template in sorted(templates.rglob("*")):
         if template.is_file():
-            path = str(template.relative_to(_TEMPLATES)).removesuffix(".in")
+            path = str(template.relative_to(templates)).removesuffix(".in")
             result[names.put_into(path)] = _filled(names, template.read_text(encoding="utf-8"))
     return result
 
 
-def _sources() -> Iterator[tuple[str, str]]:
+def _sources(root: Path) -> Iterator[tuple[str, str]]:
     """The files of the copied folders, but what Python or an editor has left there."""
     for copied in _COPIED:
-        top = ROOT / copied
+        top = root / copied
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            name = str(path.relative_to(ROOT))
+            name = str(path.relative_to(root))
             if path.is_file() and name not in _LEFT and not _REMAINS.search(name):
                 yield name, path.read_text(encoding="utf-8")
 
@@ -63,15 +74,15 @@ def _filled(names: Names, template: str) -> str:
         "{package}": names.package,
         "{prefix}": names.prefix,
         "{year}": str(date.today().year),
-        "{origin}": _origin(),
+        "{origin}": commit("%H of %cs"),
     }.items():
         template = template.replace(placeholder, value)
     return template
 
 
-def _origin() -> str:
-    """The commit that the sources are of."""
+def commit(form: str = "%H") -> str:
+    """The commit that the sources are of, by the placeholders of git log."""
     asked = subprocess.run(
-        ["git", "log", "-1", "--format=%H of %cs"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "log", "-1", f"--format={form}"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     return asked.stdout.strip() or "unknown"

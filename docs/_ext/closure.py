@@ -1,0 +1,136 @@
+"""Which chapter owns which source of the backend, and what else a set of sources cannot do without.
+
+A source needs what it includes or imports; of a header also the sources that define what it declares; of a library of
+operators also the file that names its schemas. All of it is read from the sources, so that nobody keeps a list.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from docs._ext.binding import code_files
+
+ENTRIES = ("csrc", "torch_openreg", "torch_openreg_autoload.py")
+
+_PAGES = Path("docs", "source", "accelerator")
+_FOLDED = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INCLUDE = re.compile(r'#include "([^"]+)"')
+# The folders in which the compiler looks for a header.
+_INCLUDE_FOLDERS = ("csrc", "csrc/driver")
+_SCHEMAS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT)?\((\w+),", re.MULTILINE)
+_KERNELS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY_IMPL\((\w+),", re.MULTILINE)
+# In a column of its own: nothing is indented in a namespace. Of a class, only that it is there.
+_DECLARED = re.compile(
+    r"^(?:class|struct)\s+(?:\w+\s+)?(\w+)|^[A-Za-z\[][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}]*;", re.MULTILINE
+)
+_DEFINED = re.compile(r"^[A-Za-z\[][^;{}=#()]*?\b(?:(\w+)::)?~?(\w+)\(", re.MULTILINE)
+# The same functions, for the simulated device's kernels or without them.
+_VARIANTS = ("_kernel.cpp", "_staged.cpp")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of the backend below a folder."""
+
+    root: Path
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """By path, the text of each source."""
+        found = code_files(self.root, ENTRIES)
+        return {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in found}
+
+    @cached_property
+    def chapters(self) -> dict[str, list[str]]:
+        """By the name of its page, the sources that a chapter folds."""
+        result = {}
+        for page in sorted((self.root / _PAGES).glob("*.md")):
+            folded = [path for block in _FOLDED.findall(page.read_text(encoding="utf-8")) for path in block.split()]
+            if owned := [path for path in folded if path in self.texts]:
+                result[page.stem] = owned
+        return result
+
+    def closure(self, wanted: Iterable[str]) -> set[str]:
+        """The sources that are asked for, and all that they need."""
+        found: set[str] = set()
+        waiting = list(wanted)
+        while waiting:
+            path = waiting.pop()
+            if path not in found:
+                found.add(path)
+                waiting.extend(self._needed(path))
+        return found
+
+    def _needed(self, path: str) -> Iterator[str]:
+        text = self.texts[path]
+        for name in _INCLUDE.findall(text):
+            yield from self._header(path, name)
+        if path.endswith(".py"):
+            yield from self._imported(path)
+        if path.endswith(".h"):
+            yield from self._defining(path)
+        for library in _KERNELS.findall(text):
+            yield from self._schemas.get(library, ())
+        variants = (path.removesuffix(".cpp") + variant for variant in _VARIANTS)
+        yield from (variant for variant in variants if variant in self.texts)
+        table = path.replace("generate_", "").removesuffix(".py") + ".toml"
+        if table in self.texts:
+            yield table
+
+    def _header(self, path: str, name: str) -> Iterator[str]:
+        for folder in (str(Path(path).parent), *_INCLUDE_FOLDERS):
+            header = f"{folder}/{name}"
+            if header in self.texts:
+                yield header
+                return
+
+    def _defining(self, header: str) -> Iterator[str]:
+        """The sources that include the header and define something of what it declares."""
+        declared = {name for pair in _DECLARED.findall(self.texts[header]) for name in pair if name}
+        for path, defined in self._definitions.items():
+            if declared & defined and header in self._includes[path]:
+                yield path
+
+    @cached_property
+    def _definitions(self) -> dict[str, set[str]]:
+        return {
+            path: {name for pair in _DEFINED.findall(text) for name in pair if name}
+            for path, text in self.texts.items()
+            if path.endswith(".cpp")
+        }
+
+    @cached_property
+    def _includes(self) -> dict[str, set[str]]:
+        return {
+            path: {header for name in _INCLUDE.findall(self.texts[path]) for header in self._header(path, name)}
+            for path in self._definitions
+        }
+
+    @cached_property
+    def _schemas(self) -> dict[str, list[str]]:
+        result: dict[str, list[str]] = {}
+        for path, text in self.texts.items():
+            for library in _SCHEMAS.findall(text):
+                result.setdefault(library, []).append(path)
+        return result
+
+    def _imported(self, path: str) -> Iterator[str]:
+        package = Path(path).parent
+        for node in ast.walk(ast.parse(self.texts[path])):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = ".".join(package.parts[: len(package.parts) + 1 - node.level]) if node.level else ""
+                stem = ".".join(part for part in (base, node.module) if part)
+                names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+            for name in names:
+                file = name.replace(".", "/")
+                yield from (
+                    found for found in (f"{file}.py", f"{file}.pyi", f"{file}/__init__.py") if found in self.texts
+                )

@@ -1,0 +1,75 @@
+"""Which files of this repository a choice of chapters takes along."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from environment import Fault
+
+from docs._ext.closure import Sources
+
+# PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
+BASE = (
+    "autoload", "build", "copies", "device", "driver", "driver_memory", "driver_streams", "errors", "event", "fallback",
+    "frontend", "guard", "hooks", "host_memory", "memory", "operators", "random", "registration", "serialization",
+    "storage", "stream", "structured", "stubs",
+)  # fmt: skip
+# By chapter, the tests of its operators. The others are of the base.
+TESTS = {
+    "amp": ("test_autocast.py", "test_grad_scaler.py"),
+    "autograd": ("test_autograd.py",),
+    "custom_operators": ("test_custom_operators.py", "test_stable_abi.py"),
+    "nn_contracts": ("test_attention.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
+    "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
+    "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
+    "unsplit": (
+        "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
+    ),
+}  # fmt: skip
+# Whole models, and all operators.
+_TESTS_OF_ALL = "tests/models/"
+_CMAKE = "csrc/CMakeLists.txt"
+_STABLE = "csrc/stable/rms_norm.cpp"
+
+
+class Choice:
+    """The files that some chapters need, and those that they can do without."""
+
+    def __init__(self, root: Path, wanted: Collection[str] | None = None) -> None:
+        """``wanted`` names chapters, beside those of the base; nothing means all.
+
+        Raises:
+            Fault: names the chapters that there are, if one is asked for that is none of them.
+        """
+        sources = Sources(root)
+        every = sorted(sources.chapters)
+        unknown = sorted(set(wanted or ()) - set(every))
+        if unknown:
+            raise Fault(f"there is no chapter {', '.join(unknown)}; those with sources are {', '.join(every)}")
+        self.chapters = sorted({*BASE, *wanted} if wanted is not None else every)
+        self._whole = self.chapters == every
+        self.taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
+        owned = {path for chapter in every for path in sources.chapters[chapter]}
+        self.left_out = owned - self.taken
+
+    def has(self, path: str) -> bool:
+        """Whether a file of the repository comes along."""
+        if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
+            return False
+        if path.startswith("csrc/driver/minimal/") and "driver_conformance" not in self.chapters:
+            return False
+        test = path.removeprefix("tests/aten/")
+        return not any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
+
+    def cut(self, path: str, text: str) -> str:
+        """The text of a file without what names a source that is left out."""
+        if path != _CMAKE:
+            return text
+        if _STABLE in self.left_out:
+            mark = r"[^\n]*LITERAL" r"INCLUDE %s: build-stable\n"
+            text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
+        for source in self.left_out:
+            text = re.sub(rf"^ +{re.escape(source.removeprefix('csrc/'))}\n", "", text, flags=re.MULTILINE)
+        return text

@@ -1,0 +1,141 @@
+"""Whether what `make vendor` writes works: all chapters together, and each alone, as a backend called acme.
+
+Each is built, and asked by the backend's kit at the level *usable*. What fails must be what a chapter that was left out
+would cure, by the kit's own word. The committed result says which parts of the closure it was taken of, so that a check
+can say when another is due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from environment import ROOT, Fault
+from vendor import place, record, tree, update
+from vendor.chapters import BASE, Choice
+from vendor.names import Names
+
+from docs._ext.closure import Sources
+
+RESULT = Path("docs", "proof", "chapters.json")
+LEVEL = "usable"
+ALL, NONE = "all", "base"
+_ACME = Names("acme", "am")
+
+
+def choices() -> dict[str, list[str] | None]:
+    """By name, what is chosen: everything, nothing but the base, and each other chapter alone."""
+    others = sorted(set(Choice(ROOT).chapters) - set(BASE))
+    return {ALL: None, NONE: [], **{chapter: [chapter] for chapter in others}}
+
+
+def stale() -> Iterator[str]:
+    """One line for each choice whose result is of other sources than those that it has now."""
+    known = _read()
+    for name, chosen in choices().items():
+        if known.get(name, {}).get("parts") != _parts(chosen):
+            yield f"{RESULT}: {name}: it needs other sources than when it was tried; run `make chapters`"
+    for name in sorted(set(known) - set(choices())):
+        yield f"{RESULT}: {name} is no chapter with sources any more; run `make chapters`"
+
+
+def main(arguments: list[str]) -> None:
+    """Tries all chapters together, and those alone whose parts have changed."""
+    parser = argparse.ArgumentParser(prog="make chapters", description=__doc__)
+    parser.add_argument("--every", action="store_true", help="try all choices, also those that have not changed")
+    options = parser.parse_args(arguments)
+    known = _read()
+    wanted = [
+        name
+        for name, chosen in choices().items()
+        if options.every or name == ALL or known.get(name, {}).get("parts") != _parts(chosen)
+    ]
+    work = ROOT / "build" / "chapters"
+    for name in wanted:
+        known[name] = _tried(name, choices()[name], work)
+        kept = {each: known[each] for each in choices() if each in known}
+        (ROOT / RESULT).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    print(f"make chapters: {', '.join(wanted)} built and conform as far as they go; the result is {RESULT}")
+
+
+def _tried(name: str, chosen: list[str] | None, work: Path) -> dict[str, Any]:
+    """Brings the repository to the choice, builds it and asks it."""
+    print(f"-- chapters: {name}", flush=True)
+    destination = work / "torch_acme"
+    wanted = tree.files(_ACME, chosen)
+    before = record.read(destination)
+    if before is None:
+        work.mkdir(parents=True, exist_ok=True)
+        place.write(wanted, destination)
+    else:
+        update.apply(destination, update.changes(destination, before, wanted))
+    digests = {path: record.digest(text) for path, text in wanted.items()}
+    made = record.Record(_ACME.device, _ACME.prefix, chosen, tree.commit(), digests)
+    (destination / record.FILE).write_text(made.text, encoding="utf-8")
+    # As its new owner would: in an environment of its own, which it makes.
+    inherited = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
+    environment = {key: value for key, value in os.environ.items() if key not in inherited}
+
+    def make(*words: str) -> int:
+        return subprocess.run(["make", "-C", str(destination), *words], env=environment, check=False).returncode
+
+    if make("build") != 0:
+        raise Fault(f"make chapters: {name} does not build in {destination}; see above")
+    with tempfile.TemporaryDirectory() as folder:
+        make("conformance", f"ARGS=--level {LEVEL} --report {folder} --quiet")
+        report = Path(folder, "report.json")
+        if not report.is_file():
+            raise Fault(f"make chapters: {name}: the kit came to no end in {destination}; see above")
+        asked = json.loads(report.read_text(encoding="utf-8"))
+    left_out = set(choices()) - {ALL, NONE} - set(chosen if chosen is not None else choices())
+    if faults := list(unexplained(asked, left_out)):
+        raise Fault("\n  ".join([f"make chapters: {name} in {destination}:", *faults]))
+    failed = list(_failed(asked))
+    return {
+        "date": date.today().isoformat(),
+        "parts": _parts(chosen),
+        "sources": len(Choice(ROOT, chosen).taken),
+        "passed": sum(check["outcome"] == "passed" for check in asked["checks"]),
+        "not offered": sum(check["outcome"] == "not offered" for check in asked["checks"]),
+        "left to other chapters": {
+            chapter: sum(check["chapter"] == chapter for check in failed)
+            for chapter in sorted({check["chapter"] for check in failed})
+        },
+    }
+
+
+def unexplained(report: dict[str, Any], left_out: Collection[str]) -> Iterator[str]:
+    """What the kit found that no chapter that was left out would cure."""
+    if report["fault"]:
+        yield report["fault"]
+    for check in _failed(report):
+        if check["chapter"] not in left_out:
+            yield f"{check['name']}: {check['reason']}; its cure is in {check['chapter']}, which is there"
+
+
+def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
+    yield from (check for check in report["checks"] if check["outcome"] not in ("passed", "not offered"))
+
+
+def _parts(chosen: list[str] | None) -> str:
+    return parts(Sources(ROOT), Choice(ROOT, chosen).taken)
+
+
+def parts(sources: Sources, taken: Collection[str]) -> str:
+    """A digest of what decides whether a choice is whole: its sources, and what each of them needs."""
+    edges = {path: sorted(sources.closure([path])) for path in sorted(taken)}
+    return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    file = ROOT / RESULT
+    known: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return known

@@ -1,0 +1,120 @@
+"""Brings a repository that was written earlier to another choice of chapters, or to the guide as it is now.
+
+What the vendor has changed stays. Where both have changed a file, git merges the two. Where it cannot, nothing at all
+is written, and the files are named.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from environment import ROOT, Fault
+from vendor import tree
+from vendor.names import Names
+from vendor.record import Record, digest
+
+_Texts = dict[str, str]
+
+
+@dataclass
+class Changes:
+    """What is to be done with the files of the vendor."""
+
+    added: _Texts = field(default_factory=dict)
+    replaced: _Texts = field(default_factory=dict)
+    merged: _Texts = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.added)} files added, {len(self.replaced)} brought up to date, "
+            f"{len(self.merged)} merged with your changes, {len(self.removed)} removed"
+        )
+
+
+def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable[[], _Texts] | None = None) -> Changes:
+    """Compares three states of each file: as it was written, as it is there, and as it is wanted.
+
+    Raises:
+        Fault: names the files that cannot be brought together, and changes nothing.
+    """
+    earlier = cache(earlier or (lambda: _earlier(record)))
+    result = Changes()
+    faults = []
+    for path in sorted({*wanted, *record.files}):
+        file = destination / path
+        there = file.read_text(encoding="utf-8") if file.is_file() else None
+        want, was = wanted.get(path), record.files.get(path)
+        if there == want:
+            continue
+        is_theirs = there is not None and digest(there) != was
+        if was is None and want is not None:
+            if there is None:
+                result.added[path] = want
+            else:
+                faults.append(f"{path}: you have a file of this name; move it")
+        elif there is None or want is None:
+            # A file that the vendor removed stays away, and one that the vendor changed stays.
+            if there is not None and not is_theirs:
+                result.removed.append(path)
+        elif not is_theirs:
+            result.replaced[path] = want
+        elif digest(want) != was:
+            base = earlier().get(path)
+            if base is None or digest(base) != was:
+                faults.append(f"{path}: changed on both sides, and commit {record.commit} of the guide is not here")
+            elif (merged := _merged(there, base, want)) is None:
+                faults.append(f"{path}: both sides have changed the same lines")
+            else:
+                result.merged[path] = merged
+    if faults:
+        raise Fault("\n  ".join([f"{destination} is as it was; these files cannot be brought together:", *faults]))
+    return result
+
+
+def apply(destination: Path, planned: Changes) -> None:
+    """Writes all files beside their places first, so that a full disk changes nothing."""
+    staged = Path(tempfile.mkdtemp(prefix=".vendor.", dir=destination))
+    try:
+        texts = planned.added | planned.replaced | planned.merged
+        for path, text in texts.items():
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            (staged / path).write_text(text, encoding="utf-8")
+        for path in texts:
+            place = destination / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.exists():
+                shutil.copymode(place, staged / path)
+            (staged / path).replace(place)
+        for path in planned.removed:
+            (destination / path).unlink()
+    finally:
+        shutil.rmtree(staged)
+
+
+def _merged(mine: str, base: str, theirs: str) -> str | None:
+    with tempfile.TemporaryDirectory() as temporary:
+        files = []
+        for name, text in (("mine", mine), ("base", base), ("theirs", theirs)):
+            files.append(Path(temporary, name))
+            files[-1].write_text(text, encoding="utf-8")
+        done = subprocess.run(["git", "merge-file", "-p", *files], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+def _earlier(record: Record) -> _Texts:
+    """The repository as it was written; empty if the commit is not in this clone."""
+    with tempfile.TemporaryDirectory() as temporary:
+        archive = Path(temporary, "guide.tar")
+        asked = ["git", "archive", "--format=tar", f"--output={archive}", record.commit]
+        if subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode != 0:
+            return {}
+        root = Path(temporary, "guide")
+        shutil.unpack_archive(archive, root, filter="data")
+        return tree.files(Names(record.device, record.prefix), record.chapters, root)
