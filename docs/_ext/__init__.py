@@ -5,6 +5,8 @@
 ``torch_files``        regions of the installed torch, by pattern, and ``lock``, which pins their text
 ``literalinclude``     the strict directive of that name, with captions that say where the code stands
 ``whole_sources``      whole files, folded
+``bundles``            the same as a download, with all that they need (``closure``)
+``copied``             what the button of a listing copies, so that it stands on its own (``standalone``)
 ``interface_table``    tables checked against the interfaces of the installed torch, which ``headers`` reads
 ``console``            shell commands that are run and compared
 ``diagram``            pictures that take the colours of the theme

@@ -63,10 +63,11 @@ class Sources:
             path = waiting.pop()
             if path not in found:
                 found.add(path)
-                waiting.extend(self._needed(path))
+                waiting.extend(self.needed(path))
         return found
 
-    def _needed(self, path: str) -> Iterator[str]:
+    def needed(self, path: str) -> Iterator[str]:
+        """Yield what one source needs, itself among it at times, and some more than once."""
         text = self.texts[path]
         for name in _INCLUDE.findall(text):
             yield from self._header(path, name)

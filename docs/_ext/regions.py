@@ -37,6 +37,8 @@ LANGUAGES = {
 }
 
 _MARKER = re.compile(r"\s*(?://|\#)\s LITERALINCLUDE\s(?P<kind>START|END):\s(?P<name>\S+)\s*", re.VERBOSE)
+_MARKER_LINE = re.compile(r"^[ \t]*(?://|#|<!--) *LITERALINCLUDE (?:START|END):.*\n", re.MULTILINE)
+_NOT_PROVEN = re.compile(r"[ \t]*(?://|#) *NOT PROVEN:.*$", re.MULTILINE)
 _MENTION = re.compile(r"LITERAL[-_ ]?INCLUDE", re.IGNORECASE)
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _SKIPPED_FOLDERS = {"__pycache__", "build", "node_modules"}
@@ -70,6 +72,17 @@ def language_of(path: Path) -> str | None:
 def is_marker(line: str) -> bool:
     """Say whether a line is a well-formed marker."""
     return _MARKER.fullmatch(line) is not None
+
+
+def without_marks(path: str, text: str) -> str:
+    """Return the text of a file without what is for the guide: markers, and why a line is not proven.
+
+    Where a line of them stood alone, so does a blank line less.
+    """
+    text = _NOT_PROVEN.sub("", _MARKER_LINE.sub("", text))
+    most = 3 if path.endswith(".py") else 2  # line ends in a row
+    text = re.sub(rf"\n{{{most},}}", "\n" * most, text)
+    return text.lstrip("\n").rstrip("\n") + "\n" if text.strip() else ""
 
 
 def parse(path: str, lines: list[str]) -> tuple[list[Region], list[Fault]]:

@@ -33,6 +33,8 @@ extensions = [
     "docs._ext.diagram",
     "docs._ext.gate",
     "docs._ext.marks",
+    "docs._ext.copied",
+    "docs._ext.bundles",
     "docs._ext.narrated",
     "docs._ext.proven",
     "docs._ext.proof",

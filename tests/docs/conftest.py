@@ -21,7 +21,7 @@ sys.path.insert(0, {str(ROOT)!r})
 extensions = ["myst_parser", "sphinx_design"] + ["docs._ext." + name for name in (
     "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages",
     "whole_sources", "interface_table", "poster", "console", "diagram", "gate", "proof",
-    "plan", "marks", "narrated", "proven")]
+    "plan", "marks", "copied", "bundles", "narrated", "proven")]
 myst_enable_extensions = ["colon_fence"]
 weaver_root = __file__.rpartition("/docs/")[0]
 weaver_sources = ["csrc", "torch_openreg", "examples", "CMakeLists.txt"]
@@ -81,6 +81,7 @@ class Repository:
         self.write("docs/source/conf.py", CONF)
         self.write("docs/source/_templates/source.html", '{% extends "page.html" %}')
         self.write("docs/torch_regions.lock.json", '{"regions": []}')
+        self.write("LICENSE", "BSD-3-Clause\n")
         self.write("CMakeLists.txt", "add_library(backend csrc/hooks.cpp)\n")
         self.write("csrc/hooks.cpp", HOOKS)
         self.page("# Guide\n\n" + SHOW)

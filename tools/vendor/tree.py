@@ -12,6 +12,8 @@ from environment import ROOT
 from vendor.chapters import Choice
 from vendor.names import Names
 
+from docs._ext.regions import without_marks
+
 _TEMPLATES = Path("tools", "vendor", "templates")
 _COPIED = (
     ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
@@ -21,10 +23,7 @@ _COPIED = (
 )  # fmt: skip
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
-# In two parts, so that this line is none.
-_MARKER = re.compile(r"^[ \t]*(?://|#|<!--) *LITERAL" r"INCLUDE (?:START|END):.*\n", re.MULTILINE)
 _REMAINS = re.compile(r"__pycache__|\.so$|~$|/\.")
-_NOT_PROVEN = re.compile(r"[ \t]*(?://|#) *NOT PROVEN:.*$", re.MULTILINE)
 _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
 
 
@@ -59,13 +58,7 @@ def _sources(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _without_marks(path: str, text: str) -> str:
-    """Marks are for the guide. Where a line of them stood alone, so does a blank line less."""
-    text = _NOT_PROVEN.sub("", _MARKER.sub("", text))
-    if path == "CMakeLists.txt":
-        text = _COVERAGE.sub("", text)
-    most = 3 if path.endswith(".py") else 2  # line ends in a row
-    text = re.sub(rf"\n{{{most},}}", "\n" * most, text)
-    return text.lstrip("\n").rstrip("\n") + "\n" if text.strip() else ""
+    return without_marks(path, _COVERAGE.sub("", text) if path == "CMakeLists.txt" else text)
 
 
 def _filled(names: Names, template: str) -> str:

@@ -1,4 +1,4 @@
-// Small repairs for the keyboard and for screen readers.
+// Small repairs for the keyboard and for screen readers; and what the buttons of listings copy.
 document.addEventListener("DOMContentLoaded", () => {
   // What scrolls sideways can be reached and scrolled from the keyboard.
   const mark = () => {
@@ -11,6 +11,16 @@ document.addEventListener("DOMContentLoaded", () => {
   window.addEventListener("resize", mark);
   document.addEventListener("toggle", mark, true);
   document.addEventListener("change", mark);
+
+  // Code that stands on its own, where the page has it (docs/_ext/copied.py). The buttons are there by now: the script
+  // that makes them is loaded before this one.
+  for (const text of document.querySelectorAll(".copied")) {
+    const button = text.parentElement.querySelector(".copybtn");
+    if (button) {
+      button.dataset.clipboardTarget = `#${text.id}`;
+      button.title = text.title;
+    }
+  }
 
   // Sphinx calls the captions of the contents headings, without their level.
   for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";

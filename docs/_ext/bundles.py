@@ -1,0 +1,182 @@
+"""A download beside the whole sources of a page: these files, and all that they need, in one archive.
+
+An archive depends on more than its page, as the marks do, so that it is made anew in every build, and the line that
+offers it with it. The same sources give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.osutil import relative_uri
+
+from docs._ext import current
+from docs._ext.closure import Sources
+from docs._ext.records import pages
+from docs._ext.regions import without_marks
+from docs._ext.repository import root_of
+from docs._ext.torch_files import torch_version
+from docs._ext.whole_sources import details
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sphinx.application import Sphinx
+
+_FOLDER = "bundles"
+_LICENSE = "LICENSE"
+# So many of those that need a file are named in the README, the others counted.
+_NAMED = 2
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that the format knows
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The ``own`` files of a page, and by path those that they ``need``, each with the files that use it."""
+
+    own: tuple[str, ...]
+    needed: Mapping[str, tuple[str, ...]]
+    archive: bytes
+
+    @property
+    def offer(self) -> str:
+        """What the page says of it."""
+        own = "this file" if len(self.own) == 1 else f"these {len(self.own)} files"
+        need = "it needs" if len(self.own) == 1 else "they need"
+        along = f" with the {len(self.needed)} that {need}" if self.needed else ""
+        return f"Download {own}{along}"
+
+    @property
+    def size(self) -> str:
+        """The size of the archive."""
+        return f"zip, {max(1, round(len(self.archive) / 1000))} kB"
+
+
+def bundle(root: Path, sources: Sources, docname: str, title: str, folded: Iterable[str]) -> Bundle:
+    """Return the bundle of a page that folds some files of the repository."""
+    name = PurePosixPath(docname).name
+    own = tuple(sorted(folded))
+    # Of what is no code of the backend, examples and tools, it is the file alone.
+    closed = sources.closure(path for path in own if path in sources.texts)
+    users: dict[str, set[str]] = {path: set() for path in sorted(closed - set(own))}
+    for user in closed:
+        for path in sources.needed(user):
+            if path in users and path != user:
+                users[path].add(user)
+    needed = {path: tuple(sorted(found)) for path, found in users.items()}
+    files = {path: without_marks(path, (root / path).read_text(encoding="utf-8")) for path in (_LICENSE, *own, *needed)}
+    files["README.txt"] = _readme(name, title, own, needed, vendored=name in sources.chapters)
+    return Bundle(own, needed, _archive(name, files))
+
+
+def _readme(
+    name: str, title: str, own: tuple[str, ...], needed: Mapping[str, tuple[str, ...]], *, vendored: bool
+) -> str:
+    lines = [
+        f'Sources of the page "{title}" of The executable guide to PyTorch accelerators.',
+        f"License: BSD-3-Clause, see {_LICENSE}. Release of PyTorch: {torch_version()}.",
+        "",
+        "Of the page itself:",
+        *(f"  {path}" for path in own),
+    ]
+    if needed:
+        lines += ["", "What these need, each with what needs it:"]
+        lines += [f"  {path}: {_listed(users)}" for path, users in needed.items()]
+    if vendored:
+        lines += [
+            "",
+            "The same under the name of your device, as a repository of its own; where the guide is:",
+            f'  make vendor NAME=acme DEST=../torch_acme CHAPTERS="{name}"',
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _listed(users: tuple[str, ...]) -> str:
+    others = len(users) - _NAMED
+    return ", ".join(users[:_NAMED]) + (f" and {others} more" if others > 0 else "")
+
+
+def _archive(folder: str, files: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in sorted(files.items()):
+            entry = zipfile.ZipInfo(f"{folder}/{path}", _EARLIEST)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, on any machine that writes it
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text)
+    return buffer.getvalue()
+
+
+_made: WeakKeyDictionary[Sphinx, dict[str, Bundle]] = WeakKeyDictionary()
+
+
+def _bundles(app: Sphinx) -> dict[str, Bundle]:
+    """Return the bundles of all pages that fold sources. Not before all pages are read."""
+    if app not in _made:
+        root = root_of(app.config)
+        sources = Sources(root)
+        _made[app] = {
+            docname: bundle(root, sources, docname, app.env.titles[docname].astext(), record.whole)
+            for docname, record in pages(app.env).items()
+            if record.whole
+        }
+    return _made[app]
+
+
+class Offer(SphinxPostTransform):
+    """Puts the line with the download above the first of a page's whole sources."""
+
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self, **_: object) -> None:
+        """Add the line."""
+        found = _bundles(self.app).get(self.env.docname)
+        first = next((box for box in self.document.findall(details) if "whole-source" in box["classes"]), None)
+        if found is None or first is None:
+            return
+        uri = relative_uri(self.app.builder.get_target_uri(self.env.docname), _uri(self.env.docname))
+        link = nodes.reference("", found.offer, refuri=uri, internal=True, classes=["bundle-link"])
+        size = nodes.inline("", f" ({found.size})", classes=["line-count"])
+        first.parent.insert(first.parent.index(first), nodes.paragraph("", "", link, size, classes=["bundle"]))
+
+
+def _uri(docname: str) -> str:
+    return f"{_FOLDER}/{docname}.zip"
+
+
+def _said(app: Sphinx, docname: str) -> str:
+    found = _bundles(app).get(docname)
+    return f"{found.offer} {found.size}" if found else ""
+
+
+def _write(app: Sphinx) -> list[tuple[str, dict[str, object], str]]:
+    """Write each archive that is not there as it should be, and remove those of pages that have none."""
+    if app.builder.format == "html":
+        wanted = {Path(app.outdir, _uri(docname)): found.archive for docname, found in _bundles(app).items()}
+        for file in Path(app.outdir, _FOLDER).rglob("*.zip"):
+            if file not in wanted:
+                file.unlink()
+        for file, archive in wanted.items():
+            if not file.is_file() or file.read_bytes() != archive:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(archive)
+    return []
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the lines and the archives."""
+    app.setup_extension("docs._ext.current")
+    current.keep_current(app, _said)
+    app.add_post_transform(Offer)
+    app.connect("html-collect-pages", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

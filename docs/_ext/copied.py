@@ -1,0 +1,88 @@
+"""What the button of a listing copies: code that stands on its own.
+
+The button is that of sphinx-copybutton. The text is an element beside the listing, which is not shown; guide.js leads
+the button to it, and gives the button a title that says what comes along.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from docs._ext.regions import without_marks
+from docs._ext.repository import root_of
+from docs._ext.standalone import Standalone, standalone
+from docs._ext.whole_sources import details
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+_NAMED = 3
+
+
+class copied(nodes.General, nodes.Element):  # noqa: N801 (docutils names its nodes so)
+    """The text that a button copies in the place of what is shown."""
+
+
+class Copied(SphinxPostTransform):
+    """Puts the text to copy beside each listing of our sources that does not stand on its own."""
+
+    default_priority = 6
+    formats = ("html",)
+
+    def run(self, **_: object) -> None:
+        """Add the texts."""
+        for number, (box, found) in enumerate(list(self._differing()), start=1):
+            box += copied("", text=found.text, title=title(found), number=number)
+
+    def _differing(self) -> Iterator[tuple[nodes.Element, Standalone]]:
+        for block in self.document.findall(nodes.literal_block):
+            box = block.parent
+            if "weaver_listing" in box:
+                listing = box["weaver_listing"]
+                text = (root_of(self.config) / listing.path).read_text(encoding="utf-8")
+                found = standalone(listing.path, text, listing.first, listing.last)
+            elif isinstance(box, details) and "weaver_source" in block:
+                found = Standalone(without_marks(block["weaver_source"].label, block.astext()))
+            else:
+                continue
+            if _code(found.text) != _code(block.astext()):
+                yield box, found
+
+
+def _code(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def title(found: Standalone) -> str:
+    """Return what the title of the button says."""
+    named, others = found.names[:_NAMED], len(found.names) - _NAMED
+    along = [
+        *(f"{count} {word}{'s' if count > 1 else ''}" for count, word in _counts(found) if count),
+        *named,
+        *([f"{others} more of the same file"] if others > 0 else []),
+    ]
+    return f"Copy with {', '.join(along[:-1])}{' and ' if along[1:] else ''}{along[-1]}" if along else "Copy"
+
+
+def _counts(found: Standalone) -> list[tuple[int, str]]:
+    return [(found.includes, "include"), (found.imports, "import")]
+
+
+def _visit(translator: HTML5Translator, node: copied) -> None:
+    attributes = f'id="copied-{node["number"]}" title="{escape(node["title"])}"'
+    translator.body.append(f'<pre class="copied" hidden {attributes}>{escape(node["text"])}</pre>\n')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the node and the step that adds it."""
+    app.add_node(copied, html=(_visit, None))
+    app.add_post_transform(Copied)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

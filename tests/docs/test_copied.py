@@ -1,0 +1,75 @@
+"""The button of a listing copies what stands beside it."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from docs._ext.copied import title
+from docs._ext.standalone import Standalone
+
+if TYPE_CHECKING:
+    from tests.docs.conftest import Repository
+
+
+def texts(repository: Repository) -> list[tuple[str, str]]:
+    """Title and text of each copy on the index page."""
+    result = repository.build()
+    assert result.status == 0, result.warnings
+    page = (result.output / "index.html").read_text(encoding="utf-8")
+    found = re.findall(r'<pre class="copied" hidden id="copied-\d+" title="(.*?)">(.*?)</pre>', page, re.DOTALL)
+    return [(html.unescape(one), html.unescape(other)) for one, other in found]
+
+
+def test_a_region_with_its_includes(repository: Repository) -> None:
+    assert texts(repository) == [
+        (
+            "Copy with 1 include",
+            """\
+// csrc/hooks.cpp of torch_openreg, BSD-3-Clause
+#include "hooks.h"
+
+/// Starts the device.
+void Hooks::init() const {
+  start();
+}
+""",
+        )
+    ]
+
+
+def test_a_changed_source_changes_the_copy(repository: Repository) -> None:
+    texts(repository)
+    source = (repository.root / "csrc/hooks.cpp").read_text(encoding="utf-8")
+    repository.write("csrc/hooks.cpp", source.replace('"hooks.h"', '<a&b>\n#include "hooks.h"'))
+    (given,) = texts(repository)
+    assert given[0] == "Copy with 2 includes"
+    assert "#include <a&b>\n" in given[1]
+
+
+def test_what_is_copied_as_shown_has_no_other_text(repository: Repository) -> None:
+    repository.page("# Guide\n\n```{literalinclude} /CMakeLists.txt\n```\n\n```{whole-sources}\ncsrc/hooks.cpp\n```\n")
+    repository.write("csrc/hooks.cpp", "int hooks();\n")
+    assert texts(repository) == []
+
+
+def test_a_whole_source_is_copied_without_what_is_for_the_guide(repository: Repository) -> None:
+    repository.page("# Guide\n\n```{whole-sources}\ncsrc/hooks.cpp\n```\n")
+    repository.write("csrc/hooks.cpp", "int hooks();  // NOT PROVEN: nobody calls it\n")
+    assert texts(repository) == [("Copy", "int hooks();\n")]
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Standalone(""), "Copy"),
+        (Standalone("", imports=1), "Copy with 1 import"),
+        (Standalone("", includes=3, names=("Pool",)), "Copy with 3 includes and Pool"),
+        (Standalone("", includes=1, names=tuple("abcde")), "Copy with 1 include, a, b, c and 2 more of the same file"),
+    ],
+)
+def test_the_title_says_what_comes_along(found: Standalone, says: str) -> None:
+    assert title(found) == says

@@ -1,0 +1,306 @@
+"""What a copy button gives stands on its own."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from docs._ext import python_parts
+from docs._ext.literalinclude import _python_object
+from docs._ext.records import Listing
+from docs._ext.regions import scan, without_marks
+from docs._ext.standalone import standalone
+from docs._ext.torch_files import torch_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("csrc", "torch_openreg", "torch_openreg_autoload.py", "examples", "tools", "tests/opinfo", "cmake")
+ORIGIN = "// csrc/pool.cpp of torch_openreg, BSD-3-Clause\n"
+
+
+def copied(text: str, shown: str, path: str = "csrc/pool.cpp") -> str:
+    """What is copied for the lines of a file that contain ``shown``, from the first of them to the last."""
+    first = text[: text.index(shown)].count("\n") + 1
+    return standalone(path, text, first, first + shown.rstrip("\n").count("\n")).text
+
+
+POOL = """\
+// Blocks of memory.
+#include "pool.h"
+
+#include <cstdint>
+#include <vector>
+
+#define LIMIT(n) (kRoom * (n))
+
+namespace openreg {
+namespace {
+
+using std::size_t;
+
+// LITERALINCLUDE START: pool-room
+// How much there is.
+constexpr uint64_t kRoom = uint64_t{1} << 40;
+enum Kind { kSmall, kLarge };
+// LITERALINCLUDE END: pool-room
+
+template <class T, class U = std::vector<T>>
+struct Blocks {
+  U all{};
+  // The brace of this is none: '{', "}", R"x(})x".
+  void clear() { all.clear(); }  // NOT PROVEN: no page clears it
+};
+
+Kind kind_of(size_t size) { return size < 1'000 ? kSmall : kLarge; }
+
+}  // namespace
+
+// LITERALINCLUDE START: pool-fits
+bool fits(size_t size) { return kind_of(size) == kLarge && size < LIMIT(1); }
+// LITERALINCLUDE END: pool-fits
+
+int clear(Blocks<int>& blocks) {
+  blocks.clear();
+  return 0;
+}
+
+REGISTER_POOL(openreg, &fits)
+
+}  // namespace openreg
+"""
+
+
+def test_a_function_comes_with_what_it_needs_in_its_namespaces() -> None:
+    assert copied(POOL, "bool fits(size_t size) { return kind_of(size) == kLarge && size < LIMIT(1); }") == (
+        ORIGIN
+        + """\
+#include "pool.h"
+
+#include <cstdint>
+#include <vector>
+
+#define LIMIT(n) (kRoom * (n))
+
+namespace openreg {
+namespace {
+
+using std::size_t;
+
+// How much there is.
+constexpr uint64_t kRoom = uint64_t{1} << 40;
+enum Kind { kSmall, kLarge };
+
+Kind kind_of(size_t size) { return size < 1'000 ? kSmall : kLarge; }
+
+}  // namespace
+
+bool fits(size_t size) { return kind_of(size) == kLarge && size < LIMIT(1); }
+
+}  // namespace openreg
+"""
+    )
+
+
+def test_a_member_comes_with_its_class_without_what_is_for_the_guide() -> None:
+    text = copied(POOL, "  void clear() { all.clear(); }")
+    assert "template <class T, class U = std::vector<T>>\nstruct Blocks {\n  U all{};\n" in text
+    assert "  void clear() { all.clear(); }\n};\n" in text
+    assert "NOT PROVEN" not in text
+    assert "LITERALINCLUDE" not in text
+    assert "kRoom" not in text  # a function called on an object is none of the file
+
+
+def test_a_registration_ends_before_the_brace_of_its_namespace() -> None:
+    text = copied(POOL, "REGISTER_POOL(openreg, &fits)")
+    assert text.endswith("\n\nREGISTER_POOL(openreg, &fits)\n\n}  // namespace openreg\n")
+    assert "bool fits" in text
+
+
+def test_an_explicit_instantiation_has_no_parameters() -> None:
+    text = "template <class T>\nvoid f() {}\n\ntemplate void f<int>();\n"
+    assert copied(text, "template void f<int>();") == ORIGIN + "\n" + text
+
+
+def test_names_of_another_namespace_stay_visible() -> None:
+    text = 'namespace a {\n#include "a.h"\n}\nusing namespace a;\n\nint x() { return y(); }\n'
+    assert "using namespace a;" in copied(text, "int x() { return y(); }")
+
+
+def test_what_serves_c_too_is_copied_as_cpp() -> None:
+    text = """\
+#pragma once
+#ifdef __cplusplus
+extern "C" {
+#define API enum [[nodiscard]]
+#else
+#define API enum
+#endif
+
+typedef API orError { orSuccess } orError;
+typedef struct orStream* orStream_t;
+
+orError orStreamCreate(orStream_t* stream);
+
+#ifdef __cplusplus
+}
+#endif
+"""
+    assert copied(text, "orError orStreamCreate(orStream_t* stream);") == (
+        ORIGIN
+        + """
+extern "C" {
+
+#define API enum [[nodiscard]]
+
+typedef API orError { orSuccess } orError;
+typedef struct orStream* orStream_t;
+
+orError orStreamCreate(orStream_t* stream);
+
+}  // extern "C"
+"""
+    )
+
+
+def test_what_is_complete_stays_as_it_is() -> None:
+    assert copied(POOL, POOL) == without_marks("csrc/pool.cpp", POOL)
+    assert copied(POOL, '#include "pool.h"\n\n#include <cstdint>') == '#include "pool.h"\n\n#include <cstdint>\n'
+    assert copied(POOL, "// Blocks of memory.") == "// Blocks of memory.\n"
+    assert copied("set(A b)  # NOT PROVEN: no\nset(B c)\n", "set(A b)", "CMakeLists.txt") == "set(A b)\n"
+
+
+MODULE = '''\
+"""Streams."""
+
+from __future__ import annotations
+
+import os
+import threading, time
+from pathlib import Path as P, PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_lock = threading.Lock()  # of the file
+time = 3
+
+
+def _size(path: P) -> int:
+    return path.stat().st_size
+
+
+# How many.
+@staticmethod
+def sizes(paths: Sequence[str]) -> list[int]:
+    """All sizes."""
+    with _lock:
+        os_ = [path for path in paths]
+        return [_size(P(path)) for path in os_]
+
+
+print(PurePath("a"))
+'''
+
+
+SIZES = '''\
+# torch_openreg/streams.py of torch_openreg, BSD-3-Clause
+from __future__ import annotations
+
+import threading
+from pathlib import Path as P
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_lock = threading.Lock()  # of the file
+
+
+def _size(path: P) -> int:
+    return path.stat().st_size
+
+
+# How many.
+@staticmethod
+def sizes(paths: Sequence[str]) -> list[int]:
+    """All sizes."""
+    with _lock:
+        os_ = [path for path in paths]
+        return [_size(P(path)) for path in os_]
+'''
+
+
+def test_python_comes_with_imports_by_name_and_what_it_needs() -> None:
+    assert copied(MODULE, "def sizes(paths: Sequence[str]) -> list[int]:", "torch_openreg/streams.py") == SIZES
+
+
+def test_python_that_needs_nothing_stays_as_it_is() -> None:
+    assert copied(MODULE + "print(1)\n", "print(1)", "examples/a.py").startswith("# examples/a.py of ")
+    assert copied("import os\n\nprint(os.name)\nprint(1)\n", "import os\n\nprint(os.name)", "a.py") == (
+        "import os\n\nprint(os.name)\n"
+    )
+
+
+def listings() -> list[Listing]:
+    """All regions that can be shown, and the Python objects that the pages show."""
+    found = [Listing(region.path, region.first, region.last, region.name) for region in scan(ROOT, SOURCES)[0].values()]
+    shown = re.compile(r"\{literalinclude\} /(\S+\.py)\n(?::.*\n)*?:pyobject: (\S+)")
+    for page in sorted((ROOT / "docs/source").rglob("*.md")):
+        for path, name in shown.findall(page.read_text(encoding="utf-8")):
+            excerpt = _python_object((ROOT / path).read_text(encoding="utf-8").splitlines(), name)
+            found.append(Listing(path, excerpt.first, excerpt.last))
+    return found
+
+
+def copy_of(listing: Listing) -> str:
+    text = (ROOT / listing.path).read_text(encoding="utf-8")
+    return standalone(listing.path, text, listing.first, listing.last).text
+
+
+def test_every_listing_is_in_its_copy() -> None:
+    found = listings()
+    assert len(found) > 600
+    for listing in found:
+        lines = (ROOT / listing.path).read_text(encoding="utf-8").splitlines()
+        shown = without_marks(listing.path, "\n".join(lines[listing.first - 1 : listing.last])).splitlines()
+        copy = set(copy_of(listing).splitlines())
+        assert [line for line in shown if line not in copy and line != "}"] == [], listing
+
+
+def test_all_python_is_complete() -> None:
+    """It compiles, and each name that it reads is imported, a builtin or defined in it."""
+    found = [listing for listing in listings() if listing.path.endswith(".py")]
+    assert len(found) > 150
+    for listing in found:
+        text = copy_of(listing)
+        compile(text, listing.path, "exec")
+        defined = {name for node in ast.parse(text).body for name in python_parts.given(node)}
+        assert python_parts.used(text) - defined - set(dir(builtins)) - {"__file__", "__name__"} == set(), listing
+
+
+# One of each kind that the compiler looks at within seconds, and three that include PyTorch. For all others there is
+# tools/compile_copies.py.
+@pytest.mark.parametrize(
+    "region",
+    [
+        "driver-streams", "stream-table-use", "copy-look-up", "config-memory", "kernel-host-launch", "minimal-pinned",
+        "hooks-init", "stream-external", "abs-stub-registration",
+    ],
+)  # fmt: skip
+def test_cpp_compiles_alone(region: str) -> None:
+    (listing,) = [listing for listing in listings() if listing.region == region]
+    includes = torch_folder() / "include"
+    command = [
+        *shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-fsyntax-only", "-Icsrc", "-Icsrc/driver",
+        "-iquote", str(Path(listing.path).parent), "-isystem", str(includes), "-isystem",
+        str(includes / "torch/csrc/api/include"), "-x", "c++", "-",
+    ]  # fmt: skip
+    ran = subprocess.run(command, input=copy_of(listing), capture_output=True, text=True, check=False, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr

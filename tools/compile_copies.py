@@ -1,0 +1,70 @@
+"""Compiles what the copy buttons of the pages give, each text by itself, and says which do not compile.
+
+The whole of it takes an hour, so that no target does. Arguments name files or folders of csrc; `make build` first:
+
+    nice .venv/bin/python tools/compile_copies.py csrc/driver csrc/aten/abs.cpp
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from environment import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from compile_alone import command_for, target_flags
+from extension import build_folder
+
+from docs._ext.regions import scan
+from docs._ext.standalone import standalone
+
+_SUFFIXES = {".cpp", ".h"}
+# Who copies a function calls it; a copy of it alone does not.
+_UNUSED = ("-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-const-variable")
+
+
+def copies(paths: Sequence[str], root: Path = ROOT) -> dict[tuple[Path, str], list[str]]:
+    """By file and text to copy, the regions of C++ below the paths that give this text."""
+    found: dict[tuple[Path, str], list[str]] = {}
+    for region in scan(root, paths)[0].values():
+        if Path(region.path).suffix in _SUFFIXES:
+            text = (root / region.path).read_text(encoding="utf-8")
+            copied = standalone(region.path, text, region.first, region.last).text
+            found.setdefault((Path(region.path), copied), []).append(region.name)
+    return found
+
+
+def faults(compile_commands: Path, paths: Sequence[str]) -> Iterator[str]:
+    """Yields the regions whose text does not compile, with the compiler's messages."""
+    flags = target_flags(compile_commands)
+
+    def compile_one(path: Path, text: str, names: list[str]) -> str:
+        command = [*command_for(path.with_suffix(".cpp"), flags)[:-1], *_UNUSED, "-iquote", str(path.parent)]
+        ran = subprocess.run(
+            [*command, "-x", "c++", "-"], input=text, capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        return f"{path}: {', '.join(names)}:\n{ran.stderr}" if ran.returncode else ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        tasks = [pool.submit(compile_one, path, text, names) for (path, text), names in copies(paths).items()]
+        yield from filter(None, (task.result() for task in tasks))
+
+
+def main(paths: Sequence[str]) -> int:
+    """Returns the exit status."""
+    found = list(faults(build_folder() / "compile_commands.json", paths or ["csrc"]))
+    for fault in found:
+        print(fault)
+    total = copies(paths or ["csrc"])
+    print(f"{len(found)} of {len(total)} texts, of {sum(map(len, total.values()))} regions, do not compile")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
