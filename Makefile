@@ -10,7 +10,7 @@ PREFIX ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench vendor chapters clean python
+.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench vendor chapters clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -24,6 +24,7 @@ help:
 	echo 'make opinfo    run PyTorch'"'"'s operator database on the device, all of it'
 	echo 'make models    train models on the CPU and on the device, and write the table that compares them'
 	echo 'make stubs     ask PyTorch which of its operators read which stubs, on the CPU and on the device'
+	echo 'make surface   write down what of PyTorch the backend stands on: a new release shows its changes as a diff'
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
@@ -34,7 +35,7 @@ help:
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test opinfo models stubs check lock stress sanitize bench chapters: python
+html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench chapters: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

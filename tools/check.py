@@ -13,6 +13,7 @@ import layers
 import model_table
 import opinfo
 import stubs
+import surface
 from environment import Fault, say
 from extension import build_folder
 from vendor import proven
@@ -115,6 +116,11 @@ def stubs_current() -> bool:
     return _report(stubs.stale())
 
 
+def surface_current() -> bool:
+    """Compares what the backend was written against with the installed PyTorch: interfaces and schemas."""
+    return _report(surface.stale())
+
+
 def chapters_current() -> bool:
     """Compares what each chapter needs with what it needed when it was tried alone."""
     return _report(proven.stale())
@@ -157,6 +163,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     opinfo_current,
     models_current,
     stubs_current,
+    surface_current,
     chapters_current,
     tests_collected,
     python_types,

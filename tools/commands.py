@@ -144,6 +144,14 @@ def stubs(_arguments: list[str]) -> None:
     reads.main()
 
 
+def surface(_arguments: list[str]) -> None:
+    """Writes what the backend stands on: PyTorch's interfaces in C++, and the schemas of the operators."""
+    _prepare()
+    import surface as written
+
+    written.main()
+
+
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
     started = time.monotonic()
@@ -219,7 +227,7 @@ def chapters(arguments: list[str]) -> None:
 
 
 _OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
-_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, check, stress, sanitize, bench, vendor, chapters)
+_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, surface, check, stress, sanitize, bench, vendor, chapters)
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
 }

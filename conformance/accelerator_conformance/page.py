@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -30,8 +31,7 @@ def file(report: Report) -> Path:
 def write(report: Report, guide: str) -> None:
     """Writes the page. With ``guide``, the place of the guide's chapters, it links to them."""
     device = escape(report.run["device"])
-    run = ", ".join(f"{escape(key)} {escape(value)}" for key, value in report.run.items() if value)
-    parts = [f"<h1>Accelerator conformance: {device}</h1>", f"<p>{run}</p>"]
+    parts = [f"<h1>Accelerator conformance: {device}</h1>", f"<p>{run_line(report.run)}</p>"]
     if report.fault:
         parts.append(f"<h2 class='failed'>The backend cannot be asked</h2><pre>{escape(report.fault)}</pre>")
     parts += ["<p>", *map(_badge, report.scores()), "</p>", _scores(report)]
@@ -43,6 +43,17 @@ def write(report: Report, guide: str) -> None:
     head = f"<meta charset='utf-8'><title>Accelerator conformance: {device}</title><style>{STYLE}</style>"
     text = f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(parts)}</body></html>\n"
     file(report).write_text(text, encoding="utf-8")
+
+
+def run_line(run: Mapping[str, str]) -> str:
+    """What was run, and when."""
+    return ", ".join(f"{escape(key)} {escape(value)}" for key, value in run.items() if value)
+
+
+def chapter_link(chapter: str, guide: str) -> str:
+    """A chapter of the guide: its name, and a link where the place of the chapters is known."""
+    name = escape(chapter)
+    return f"<a href='{escape(guide.rstrip('/'))}/{name}.html'>{name}</a>" if guide else name
 
 
 def _badge(score: Score) -> str:
@@ -60,8 +71,7 @@ def _scores(report: Report) -> str:
 
 
 def _failure(check: Check, outcome: Outcome, guide: str) -> str:
-    chapter = escape(check.chapter)
-    cure = f"<a href='{escape(guide.rstrip('/'))}/{chapter}.html'>{chapter}</a>" if guide else chapter
+    cure = chapter_link(check.chapter, guide)
     return (
         f"<h3 id='{escape(check.name)}'><code>{escape(check.name)}</code></h3>"
         f"<p>{escape(check.asks)}<br><span class='{outcome.outcome}'>{outcome.outcome}</span>: {escape(outcome.reason)}"

@@ -46,7 +46,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Score:
-    """The outcomes of one area."""
+    """The outcomes of one area, or of one level."""
 
     area: str
     counts: dict[str, int]
@@ -54,12 +54,43 @@ class Score:
     @property
     def asked(self) -> int:
         """How many checks the backend had to answer: all but those of what it does not offer."""
-        return sum(self.counts.values()) - self.counts["not offered"]
+        return sum(self.counts.values()) - self.counts.get("not offered", 0)
 
     @property
     def percent(self) -> int | None:
         """The share that passed, rounded down, so that only what is whole reads as such; None if nothing was asked."""
         return 100 * self.counts["passed"] // self.asked if self.asked else None
+
+
+def tally(outcomes: Iterable[tuple[str, Outcome]]) -> list[Score]:
+    """One score for each subject, in the order in which they come."""
+    subjects: dict[str, dict[str, int]] = {}
+    for subject, outcome in outcomes:
+        subjects.setdefault(subject, dict.fromkeys(OUTCOMES, 0))[outcome.outcome] += 1
+    return [Score(subject, counts) for subject, counts in subjects.items()]
+
+
+def read(file: Path) -> tuple[dict[str, Any], dict[str, Outcome]]:
+    """A report and the outcomes in it. Throws: `ValueError` when the file is none of this kit."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from None
+    if not isinstance(content, dict) or "format" not in content:
+        raise ValueError(f"{file} is JSON, and no report of this kit")
+    if content["format"] != FORMAT:
+        raise ValueError(f"{file} is of another version of the kit: format {content['format']!r}, and not {FORMAT}")
+    fields = Outcome.__dataclass_fields__
+    try:
+        content["run"] = dict(content["run"])
+        outcomes = {check["name"]: Outcome(**{key: check[key] for key in fields}) for check in content["checks"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} is no whole report of this kit: {type(error).__name__}: {error}") from None
+    if unknown := {outcome.outcome for outcome in outcomes.values()} - set(OUTCOMES):
+        raise ValueError(f"{file} has outcomes that there are not: {', '.join(sorted(map(str, unknown)))}")
+    return content, outcomes
 
 
 class Report:
@@ -79,11 +110,7 @@ class Report:
 
     def scores(self) -> list[Score]:
         """One for each area, in the order of the run."""
-        areas: dict[str, dict[str, int]] = {}
-        for name, (_, outcome) in self.results.items():
-            counts = areas.setdefault(name.partition("/")[0], dict.fromkeys(OUTCOMES, 0))
-            counts[outcome.outcome] += 1
-        return [Score(area, counts) for area, counts in areas.items()]
+        return tally((name.partition("/")[0], outcome) for name, (_, outcome) in self.results.items())
 
     def ended(self, *outcomes: str) -> Iterable[tuple[Check, Outcome]]:
         """The checks that ended in one of these ways."""
@@ -109,15 +136,12 @@ class Report:
         """The outcomes of an interrupted run. Throws: `ValueError` when there is none that fits."""
         if not self.file.is_file():
             raise ValueError(f"there is no run to resume: {self.file} does not exist")
-        content: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
-        if content.get("format") != FORMAT:
-            raise ValueError(f"{self.file} is of another version of the kit; run without --resume")
+        content, outcomes = read(self.file)
         for key, value in self.run.items():
             if key != "began" and content["run"].get(key) != value:
                 was = content["run"].get(key)
-                raise ValueError(f"{self.file} is of a run with {key} {was!r}, not {value!r}; run without --resume")
-        fields = Outcome.__dataclass_fields__
-        return {check["name"]: Outcome(**{key: check[key] for key in fields}) for check in content["checks"]}
+                raise ValueError(f"{self.file} is of a run with {key} {was!r}, not {value!r}")
+        return outcomes
 
 
 def terminal(report: Report) -> list[str]:

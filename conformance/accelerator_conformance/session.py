@@ -15,17 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from importlib.metadata import distributions, version
+from importlib.metadata import version
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from accelerator_conformance import page
+from accelerator_conformance import __version__, page
 from accelerator_conformance.checks import LEVELS, not_offered
 from accelerator_conformance.isolation import DoesNotStart, Outcome, Workers
-from accelerator_conformance.report import Check, Report, area_of, identity, terminal
+from accelerator_conformance.poster import Poster
+from accelerator_conformance.report import Check, Report, area_of, identity, read, terminal
 from accelerator_conformance.worker import Loop
 
 if TYPE_CHECKING:
@@ -50,17 +51,19 @@ AREAS = (
     "models",
     "operators",
 )
+SHOWN = 3  # of many names in a message
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _environment = pytest.StashKey[Mapping[str, str]]()
 _report = pytest.StashKey[Report]()
 _earlier = pytest.StashKey[dict[str, Outcome]]()
+_filled = pytest.StashKey[tuple[dict[str, Any], dict[str, Outcome]]]()  # what fills the poster in
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of a run."""
     group = parser.getgroup("accelerator conformance")
     group.addoption("--device", help="the device type of the backend, as in torch.device('acme')")
-    group.addoption("--level", choices=LEVELS, default="usable", help="how much is asked (default: %(default)s)")
+    group.addoption("--level", choices=LEVELS, help="how much is asked (default: usable; of a poster, all)")
     group.addoption("--area", default="", help=f"these areas alone, separated by commas: {', '.join(AREAS)}")
     group.addoption("--setup", action="append", default=[], help="a module that each worker imports after torch")
     group.addoption("--timeout", type=float, default=120.0, help="seconds for a check (default: %(default)g)")
@@ -70,14 +73,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--resume", action="store_true", help="go on with the run of which report.json has the outcomes so far"
     )
-    group.addoption("--guide", default="", help="where the chapters of the guide are, for the links in report.html")
+    group.addoption("--guide", default="", help="where the chapters of the guide are, for the links in what is written")
+    group.addoption("--poster", type=Path, metavar="FILE", help="run nothing, and write all checks on one sheet")
+    group.addoption("--from", dest="filled_from", type=Path, metavar="REPORT", help="the report.json for the poster")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Names the marks, and keeps backends out of the process that collects."""
     config.addinivalue_line("markers", "chapter(name): the chapter of the guide that has the cure")
     config.addinivalue_line("markers", "level(name): the level that asks it: minimal, usable or complete")
-    if not config.getoption("device"):
+    for_poster = config.getoption("poster") is not None
+    config.option.level = config.option.level or (LEVELS[-1] if for_poster else "usable")
+    if not config.getoption("device") and not for_poster:
         raise pytest.UsageError("name the device under test: --device acme")
     if unknown := set(_areas(config)) - set(AREAS):
         raise pytest.UsageError(f"--area: there is no {', '.join(sorted(unknown))}; areas are {', '.join(AREAS)}")
@@ -85,6 +92,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.stash[_environment] = dict(os.environ)
     os.environ[AUTOLOAD] = "0"
+    if for_poster:
+        config.stash[_filled] = _read(config)
+        return
+    if config.getoption("filled_from"):
+        raise pytest.UsageError("--from fills in a poster: name the file for it, --poster poster.html")
     # What pytest would tell of failures is in the report, and beside it would be told twice.
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "no"
@@ -95,7 +107,22 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             config.stash[_earlier] = report.earlier()
         except ValueError as error:
-            raise pytest.UsageError(f"--resume: {error}") from None
+            raise pytest.UsageError(f"--resume: {error}; run without --resume") from None
+
+
+def _read(config: pytest.Config) -> tuple[dict[str, Any], dict[str, Outcome]]:
+    """The report that fills the poster in; nothing where none is named."""
+    if not (file := config.getoption("filled_from")):
+        return {}, {}
+    try:
+        content, outcomes = read(file)
+    except ValueError as error:
+        raise pytest.UsageError(f"--from: {error}") from None
+    if (kit := content["run"].get("kit")) != __version__:
+        raise pytest.UsageError(
+            f"--from: {file} is of version {kit} of the kit, and this is {__version__}: run it anew"
+        )
+    return content, outcomes
 
 
 def _areas(config: pytest.Config) -> list[str]:
@@ -116,15 +143,11 @@ def _run(config: pytest.Config) -> dict[str, str]:
     return {
         **{name: config.getoption(name) for name in names},
         "setup": ", ".join(config.getoption("setup")),
-        "kit": version("accelerator_conformance") if _is_installed() else "not installed",
+        "kit": __version__,
         "torch": version("torch"),
         "python": platform.python_version(),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _is_installed() -> bool:
-    return any(found.metadata["Name"] == "accelerator_conformance" for found in distributions())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -133,14 +156,30 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if name.startswith("test_") and name.removeprefix("test_") not in _areas(config) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before -k takes checks away that a report may name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves the checks of the level and those below, in the order of the areas."""
     if foreign := [item for item in items if item.path.parent != Path(__file__).parent]:
         raise pytest.UsageError(f"run the kit by itself, without {foreign[0].path}")
+    if _filled in config.stash:
+        _refuse_unknown(config, items)
     asked = LEVELS[: LEVELS.index(config.getoption("level")) + 1]
     above = [item for item in items if _mark(item, "level", "minimal") not in asked]
     config.hook.pytest_deselected(items=above)
     items[:] = sorted((item for item in items if item not in set(above)), key=lambda item: AREAS.index(area_of(item)))
+
+
+def _refuse_unknown(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A report with checks that are not there is of another kit, whatever its version says."""
+    known = {identity(item) for item in items}
+    left_out = {area for area in AREAS if area not in _areas(config)}
+    reported = (name for name in config.stash[_filled][1] if name.partition("/")[0] not in left_out)
+    if unknown := [name for name in reported if name not in known]:
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        raise pytest.UsageError(
+            f"--from: {config.getoption('filled_from')} names checks that this kit has not: "
+            f"{', '.join(unknown[:SHOWN])}{more}; run it anew"
+        )
 
 
 def _mark(item: pytest.Item, name: str, default: str = "") -> str:
@@ -160,6 +199,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if config.option.collectonly or session.testsfailed or _is_worker(config):
         return None
+    if _filled in config.stash:
+        _write_poster(session)
+        return True
     options = [f"--device={config.getoption('device')}", f"--level={config.getoption('level')}"]
     options += [f"--setup={module}" for module in config.getoption("setup")]
     workers = Workers(options, config.getoption("timeout"), config.stash[_environment])
@@ -184,6 +226,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
+def _write_poster(session: pytest.Session) -> None:
+    content, outcomes = session.config.stash[_filled]
+    results = [(_check(item), outcomes.get(identity(item))) for item in session.items]
+    file = session.config.getoption("poster")
+    Poster(results, content.get("run", {}), content.get("fault", ""), session.config.getoption("guide")).write(file)
+
+
 def _log(item: pytest.Item, outcome: Outcome) -> None:
     """Tells pytest, as if the check had run here."""
     state: Any = {"passed": "passed", "not offered": "skipped"}.get(outcome.outcome, "failed")
@@ -205,8 +254,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         page.write(report, session.config.getoption("guide"))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Shows the scores and the failures."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
+) -> None:
+    """Shows the scores and the failures, or where the poster is."""
+    if _filled in config.stash and exitstatus == 0 and not config.option.collectonly:
+        terminalreporter.line(f"poster: {config.getoption('poster')}")
     report = config.stash.get(_report, None)
     if report is None or not (report.results or report.fault):
         return

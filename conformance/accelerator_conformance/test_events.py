@@ -160,6 +160,50 @@ def test_destroyed_event_leaves_its_waiters(device: str, new_event: Callable[...
     assert x.tolist() == [2] * 4
 
 
+def test_future_waits_on_the_stream(
+    device: str, busy: Callable[[float], None], new_event: Callable[..., torch.Event]
+) -> None:
+    """A Future with devices: the stream that waits for it sees the value, though the kernel still runs."""
+    new_event()
+    producer, consumer = torch.Stream(f"{device}:0"), torch.Stream(f"{device}:0")
+    x, seven = torch.zeros(1000, device=device), torch.full((1000,), 7.0, device=device)
+    torch.accelerator.synchronize()
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=[torch.device(device, 0)])
+    with producer:
+        busy(0.1)
+        x.copy_(seven)
+        future.set_result(x)
+    with consumer:
+        seen = future.wait().clone()
+    consumer.synchronize()
+    assert seen.tolist() == [7.0] * 1000, "a stream did not wait for what a Future was given"
+
+
+@chapter("stream")
+def test_callback_of_a_future_has_a_stream(
+    device: str, busy: Callable[[float], None], new_event: Callable[..., torch.Event]
+) -> None:
+    """`getStreamFromGlobalPool`: a callback of a Future runs on a stream of its own, behind the work for its value."""
+    new_event()
+    x, seven = torch.zeros(1000, device=device), torch.full((1000,), 7.0, device=device)
+    torch.accelerator.synchronize()
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=[torch.device(device, 0)])
+    streams: list[torch.Stream] = []
+
+    def callback(ended: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+        streams.append(torch.accelerator.current_stream())
+        return ended.value() + 1
+
+    then = future.then(callback)
+    before = torch.accelerator.current_stream()
+    busy(0.1)
+    x.copy_(seven)
+    future.set_result(x)
+    assert then.wait().tolist() == [8.0] * 1000, "a callback did not wait for the value of its Future"
+    assert streams[0] != before, "a callback runs on the stream of whoever sets the value"
+    assert torch.accelerator.current_stream() == before, "a callback left its stream to the caller"
+
+
 def test_event_of_another_device(other: torch.device) -> None:
     """An event of the second device is recorded there, and a stream of the first can wait for it."""
     with optional():

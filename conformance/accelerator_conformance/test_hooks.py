@@ -48,6 +48,26 @@ def test_exchange_device(other: torch.device) -> None:
 
 
 @level("usable")
+def test_device_count(device: str) -> None:
+    """`deviceCount`: the hooks count the devices that there are; PyTorch's own body counts none."""
+    seen = torch._C._accelerator_hooks_device_count()
+    assert seen == torch.accelerator.device_count(), f"the hooks count {seen} devices: is deviceCount overridden?"
+
+
+@level("usable")
+def test_current_device_of_the_hooks(other: torch.device) -> None:
+    """`setCurrentDevice`, getCurrentDevice, exchangeDevice, maybeExchangeDevice: the same device as the guard's."""
+    torch._C._accelerator_hooks_set_current_device(other.index)
+    current_is(other.index)
+    assert torch._C._accelerator_hooks_get_current_device() == other.index
+    assert torch._C._accelerator_hooks_exchange_device(0) == other.index, "exchangeDevice gives the device before"
+    current_is(0)
+    assert torch._C._accelerator_hooks_maybe_exchange_device(other.index) == 0
+    assert torch._C._accelerator_hooks_maybe_exchange_device(-1) == other.index, "a negative index changes nothing"
+    current_is(other.index)
+
+
+@level("usable")
 @chapter("storage")
 @pytest.mark.parametrize("size", [2, 64])
 def test_resize_storage(device: str, size: int) -> None:

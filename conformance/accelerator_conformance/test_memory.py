@@ -48,6 +48,16 @@ def test_too_much_is_an_out_of_memory_error(device: str) -> None:
     assert torch.ones(4, device=device).sum().item() == 4
 
 
+@level("usable")
+def test_lazy_clone_is_copied_when_written(device: str) -> None:
+    """`copy_data`: a clone that shares memory until somebody writes to it is copied by the allocator, and then."""
+    x = torch.arange(1000.0, device=device)
+    clone = torch._lazy_clone(x)
+    clone.add_(1)
+    assert x.tolist() == list(range(1000)), "what was written to a lazy clone is seen in its source"
+    assert clone.tolist() == list(range(1, 1001)), "a lazy clone lost its values when it was written"
+
+
 @pytest.fixture
 def counted(device: str) -> Callable[[], int]:
     """How many bytes tensors have, of a backend that counts."""
@@ -78,6 +88,23 @@ def test_peak_is_counted_and_reset(device: str, counted: Callable[[], int]) -> N
     assert torch.accelerator.max_memory_allocated() >= before + 3 * MIB, "the peak is below what was allocated"
     torch.accelerator.reset_peak_memory_stats()
     assert torch.accelerator.max_memory_allocated() == counted()
+
+
+@level("usable")
+def test_accumulated_statistics_are_reset(device: str, counted: Callable[[], int]) -> None:
+    """What was allocated since the start is counted, and counts from 0 again after a reset."""
+
+    def allocated() -> int:
+        return int(torch.accelerator.memory_stats().get("allocated_bytes.all.allocated", 0))
+
+    before = allocated()
+    kept = torch.empty(3 * MIB, dtype=torch.uint8, device=device)
+    assert allocated() >= before + 3 * MIB, "memory that was allocated is not in memory_stats()"
+    in_use = counted()
+    torch.accelerator.reset_accumulated_memory_stats()
+    assert allocated() == 0, "reset_accumulated_memory_stats left what was allocated before"
+    assert counted() == in_use, "a reset of statistics changed how much memory is in use"
+    del kept
 
 
 @level("usable")
@@ -159,6 +186,19 @@ def test_pinned_memory_is_kept_until_the_copy_is_done(device: str, busy: Callabl
     torch.accelerator.synchronize()
     assert x.eq(7).all().item(), "pinned memory was handed out while a copy was about to read it"
     del others
+
+
+@level("usable")
+@chapter("host_memory")
+def test_empty_host_cache_leaves_what_is_in_use(device: str) -> None:
+    """torch.accelerator.empty_host_cache gives back pinned memory that nobody has, and no other."""
+    with optional():
+        kept, gone = torch.arange(1000.0).pin_memory(), torch.zeros(1000).pin_memory()
+        del gone
+        torch.accelerator.empty_host_cache()
+    assert kept.is_pinned()
+    assert kept.to(device, non_blocking=True).tolist() == list(range(1000))
+    assert torch.ones(1000).pin_memory().is_pinned(), "nothing can be pinned after empty_host_cache"
 
 
 @level("usable")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accelerator_conformance.checks import chapter, level, not_offered
 
@@ -36,7 +37,7 @@ OPTIONAL = {
     "set_stream": "users",
     "default_generators": "torch.compile",
     "initial_seed": "users",
-    "is_initialized": "users",
+    "is_initialized": "torch.compile, and distributed training",
     "init": "users",
     "memory_allocated": "users",
     "memory_reserved": "users",
@@ -47,6 +48,14 @@ OPTIONAL = {
     "get_device_name": "users",
     "get_device_properties": "distributed training, and Inductor",
     "is_bf16_supported": "users",
+    "get_device_capability": "users",
+    "reset_peak_memory_stats": "users",
+    "memory_summary": "users",
+    "seed": "users",
+    "seed_all": "users",
+    "_lazy_init": "the first use of the device",
+    "_get_generator": "torch.compile",
+    "_sleep": "PyTorch's test framework",
 }
 
 
@@ -120,6 +129,18 @@ def test_default_device(device: str) -> None:
         assert torch.ones(2).device.type == device
         assert torch.nn.Linear(2, 2).weight.device.type == device
     assert torch.ones(2).device.type == "cpu"
+
+
+@level("usable")
+def test_fake_tensors(device: str, other: torch.device) -> None:
+    """Under FakeTensorMode, as in torch.compile, tensors have their device and no kernel runs."""
+    real = torch.ones(3, 2, device=other)
+    with FakeTensorMode() as mode:
+        fake, made = mode.from_tensor(real), torch.ones(2, 4, device=device)
+        assert made.device == torch.device(device, 0)
+        assert (fake @ made.to(other)).device == other
+        assert (fake @ made.to(other)).shape == (3, 4)
+    assert real.tolist() == [[1, 1]] * 3
 
 
 @level("usable")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from accelerator_conformance.checks import chapter, level, optional
+from accelerator_conformance.checks import chapter, level, not_offered, optional
 
 pytestmark = chapter("random")
 COUNT = 20_000
@@ -73,6 +73,33 @@ def test_generator_has_a_state(device: str) -> None:
     assert generator.seed() != generator.seed()
 
 
+@level("usable")
+def test_generator_is_cloned(device: str) -> None:
+    """`clone_impl`: the clone of a generator is on its device, and draws the same numbers by itself."""
+    generator = torch.Generator(device).manual_seed(3)
+    torch.rand(8, device=device, generator=generator)
+    clone = generator.clone_state()
+    assert clone.device == generator.device, f"the clone of a generator of {generator.device} is on {clone.device}"
+    first = torch.rand(8, device=device, generator=generator).cpu()
+    assert torch.equal(torch.rand(8, device=device, generator=clone).cpu(), first), "a clone draws other numbers"
+
+
+@level("usable")
+def test_generator_has_an_offset(device: str) -> None:
+    """`set_offset` and get_offset: a generator goes back to a place in its sequence, for graphs and DTensor."""
+    generator = torch.Generator(device).manual_seed(3)
+    try:
+        torch.rand(8, device=device, generator=generator)
+        offset = generator.get_offset()
+    except RuntimeError as error:
+        not_offered(str(error).partition("\n")[0])
+    first = torch.rand(8, device=device, generator=generator).cpu()
+    assert generator.get_offset() > offset, "the offset stays where it is, whatever is drawn"
+    generator.set_offset(offset)
+    assert torch.equal(torch.rand(8, device=device, generator=generator).cpu(), first), "the offset is not obeyed"
+    assert generator.initial_seed() == 3
+
+
 def test_generator_of_the_cpu_is_refused(device: str) -> None:
     """A generator of another device is an error, and not ignored."""
     with pytest.raises((RuntimeError, ValueError)):
@@ -105,6 +132,7 @@ def test_devices_draw_for_themselves(module: Any, other: torch.device) -> None:
         ("exponential", 0.5, 0.5),
         ("log_normal", 1.1331, 0.6039),
     ],
+    ids=["rand", "randn", "bernoulli", "exponential", "log_normal"],
 )
 def test_distribution(device: str, draw: str, mean: float, deviation: float) -> None:
     """Mean and deviation of many numbers are those of the distribution, within six standard errors."""

@@ -142,6 +142,13 @@ def test_no_stream_of_the_cpu(device: str) -> None:
         torch.Stream(f"{device}:{torch.accelerator.device_count()}")
 
 
+def test_no_capture_goes_on(new_stream: Callable[..., torch.Stream]) -> None:
+    """`isStreamCapturing`: no stream is being captured into a graph, where nobody captures."""
+    stream = new_stream()
+    assert not stream.is_capturing(), "a stream says that it is being captured into a graph"
+    assert not torch.accelerator.current_stream().is_capturing()
+
+
 def test_native_handle(new_stream: Callable[..., torch.Stream]) -> None:
     """native_handle gives what the driver calls the stream, another one for each."""
     first, second = new_stream(), new_stream()

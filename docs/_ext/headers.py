@@ -23,15 +23,17 @@ _NOISE = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _NAME = re.compile(r"(~?\s*[A-Za-z_]\w*|operator\s*(?:\(\s*\)|[^\s(]+|\s\w+))\s*$")
+_PADDING = re.compile(r"(?<=\() | (?=[,)])")
 _VIRTUAL = re.compile(r"\bvirtual\b|\)[^()]*\b(?:override|final)\b")
 
 
 @dataclass(frozen=True)
 class Method:
-    """A virtual member function and the line of its declaration, counted from 1."""
+    """A virtual member function, the line of its declaration, counted from 1, and its text without the body."""
 
     name: str
     line: int
+    declaration: str
 
 
 def virtual_methods(text: str, class_name: str) -> list[Method]:
@@ -53,7 +55,8 @@ def virtual_methods(text: str, class_name: str) -> list[Method]:
             name = _NAME.search(part[: _parameters(part)])
             if name and "~" not in name[1]:
                 at = start + (begin.end() if begin else 0) + name.start(1)
-                methods.append(Method(name[1].strip(), clean.count("\n", 0, at) + 1))
+                text = _PADDING.sub("", " ".join(declaration.split()))
+                methods.append(Method(name[1].strip(), clean.count("\n", 0, at) + 1, text))
     return methods
 
 

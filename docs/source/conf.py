@@ -28,6 +28,7 @@ extensions = [
     "docs._ext.whole_sources",
     "docs._ext.interface_table",
     "docs._ext.stub_table",
+    "docs._ext.poster",
     "docs._ext.console",
     "docs._ext.diagram",
     "docs._ext.gate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.build.venvs import ROOT, ForeignVenv
@@ -54,6 +55,27 @@ NOT_ON_IT = {
         "tests/runtime/test_serialization.py::test_a_marked_tensor_may_be_copied_and_used_by_kernels",
     ],
 }
+
+
+# The same, of what the backend's kit asks at the level "usable".
+NOT_USABLE = {
+    "memory/pinned_memory_is_copied_behind_the_hosts_back",
+    "streams/kernels_do_not_wait",
+    "streams/streams_do_not_wait_for_each_other",
+    "events/event_behind_a_kernel_is_pending",
+    "events/event_can_be_recorded_again",
+    "events/waiting_leaves_python_to_other_threads",
+}
+
+
+def failed_checks(made: ForeignVenv, folder: Path) -> set[str]:
+    """Runs the backend's kit; returns the checks that fail."""
+    kit = [str(made.prefix / "bin" / "python"), "-m", "accelerator_conformance", "--device", "openreg", "--quiet"]
+    ran = made.run(*kit, "--report", str(folder), cwd=folder, PYTHONPATH=str(ROOT / "conformance"))
+    report = json.loads((folder / "report.json").read_text())
+    assert report["fault"] == "", ran.stdout + ran.stderr
+    assert len(report["checks"]) > 2000
+    return {check["name"] for check in report["checks"] if check["outcome"] not in ("passed", "not offered")}
 
 
 def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.build.minimal_driver import NOT_ON_IT, TRAINING, failed_tests
+from tests.build.minimal_driver import NOT_ON_IT, NOT_USABLE, TRAINING, failed_checks, failed_tests
 from tests.build.venvs import ROOT, ForeignVenv, allow_a_build, foreign_venv
 
 ONES = "print(torch.ones(2, device='openreg').tolist())"
@@ -130,6 +130,7 @@ def test_backend_runs_on_the_minimal_driver(tmp_path: Path, build_folder: Path) 
     assert ran.stdout == "as on the CPU: True\nlearned: True\n", ran.stderr
     ran = made.python("import torch; torch.ones(2, device='openreg')", OPENREG_LAUNCH="async")
     assert "OPENREG_LAUNCH is 'async', but this driver queues nothing; valid are auto and inline" in ran.stderr
+    assert failed_checks(made, tmp_path) == NOT_USABLE
     assert failed_tests(made, tmp_path) == {test for tests in NOT_ON_IT.values() for test in tests}
 
 

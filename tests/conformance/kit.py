@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,7 +35,23 @@ class Ran:
 
 
 def run_kit(folder: Path, *options: str, device: str = "openreg") -> Ran:
-    command = [sys.executable, "-m", "accelerator_conformance", "--device", device, "--report", str(folder), *options]
+    return _run(folder, "--device", device, "--report", str(folder), *options)
+
+
+def run_poster(file: Path, *options: str) -> Ran:
+    return _run(file, "--poster", str(file), *options)
+
+
+def collected(folder: Path, *options: str) -> list[str]:
+    """The names of all checks, as pytest's own list has them."""
+    ran = _run(folder / "list", "--device", "none", "--level", "complete", "--collect-only", "--quiet", *options)
+    # .../test_area.py::test_what[parameters]
+    found = re.findall(r"test_(\w+)\.py::test_(.*)$", ran.output, re.MULTILINE)
+    return [f"{area}/{what}" for area, what in found]
+
+
+def _run(folder: Path, *options: str) -> Ran:
+    command = [sys.executable, "-m", "accelerator_conformance", *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (KIT, ROOT)))}
     # Where there is no project: the settings of this repository are not those of its users.
     ran = subprocess.run(

@@ -62,6 +62,48 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
         {f"random/seed_repeats[{draw}]": (FAILED, "random") for draw in DRAWS},
         ["torch.manual_seed does not seed the device", "and 3 more of random/seed_repeats, which are in the report"],
     ),
+    "hooks_of_their_own": (
+        ["--area=hooks"],
+        {f"hooks/{name}": (FAILED, "hooks") for name in ("device_count", "current_device_of_the_hooks")},
+        ["the hooks count 0 devices: is deviceCount overridden?", "exchangeDevice gives the device before"],
+    ),
+    "careless_memory": (
+        ["--area=memory"],
+        {
+            "memory/accumulated_statistics_are_reset": (FAILED, "memory"),
+            "memory/lazy_clone_is_copied_when_written": (FAILED, "memory"),
+            "memory/empty_host_cache_leaves_what_is_in_use": (FAILED, "host_memory"),
+        },
+        [
+            "reset_accumulated_memory_stats left what was allocated before",
+            "what was written to a lazy clone is seen in its source",
+            "no such cache",
+        ],
+    ),
+    "streams_do_not_wait": (
+        ["--area=streams,events"],
+        {
+            "streams/wait_stream_orders": (FAILED, "stream"),
+            "streams/no_capture_goes_on": (FAILED, "stream"),
+            "events/wait_event_orders": (FAILED, "event"),
+            "events/future_waits_on_the_stream": (FAILED, "event"),
+            "events/callback_of_a_future_has_a_stream": (FAILED, "stream"),
+        },
+        ["a stream did not wait for what a Future was given", "a stream says that it is being captured into a graph"],
+    ),
+    "generator_of_the_cpu": (
+        ["--area=random"],
+        {f"random/{name}": (FAILED, "random") for name in ("generator_is_cloned", "generator_has_an_offset")},
+        ["the clone of a generator of openreg:0 is on cpu", "the offset is not obeyed"],
+    ),
+    "no_is_initialized": (
+        ["--area=module"],
+        {
+            "module/may_have[is_initialized]": ("not offered", "frontend"),
+            "module/fake_tensors": (FAILED, "frontend"),
+        },
+        ["has no attribute 'is_initialized'"],
+    ),
     "three_kernels": (
         ["--area=autograd", "-k=gradient_of", "--timeout=15"],
         {

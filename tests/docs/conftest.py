@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 extensions = ["myst_parser", "sphinx_design"] + ["docs._ext." + name for name in (
     "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages",
-    "whole_sources", "interface_table", "console", "diagram", "gate", "proof",
+    "whole_sources", "interface_table", "poster", "console", "diagram", "gate", "proof",
     "plan", "marks", "copied", "bundles", "narrated", "proven")]
 myst_enable_extensions = ["colon_fence"]
 weaver_root = __file__.rpartition("/docs/")[0]

@@ -1,0 +1,76 @@
+"""What the backend stands on is written down, and a change of it in PyTorch is shown."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import surface
+import torch
+
+INCLUDE = Path(torch.__file__).parent / "include"
+ADD = "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)\n"
+
+
+@pytest.fixture(scope="module")
+def written() -> str:
+    return surface.FILE.read_text(encoding="utf-8")
+
+
+def test_the_file_is_of_this_pytorch_and_this_backend() -> None:
+    assert list(surface.stale()) == []
+
+
+def test_a_changed_schema_and_a_removed_operator_are_shown(written: str, tmp_path: Path) -> None:
+    assert ADD in written
+    file = tmp_path / "surface.txt"
+    other = ADD.replace("Scalar alpha=1", "int alpha=1")
+    file.write_text(written.replace(ADD, other).replace("aten::zero_(", "aten::zzz_("))
+    lacking, changes, cure = surface.stale(file)
+    names = "aten::zero_, aten::zzz_"
+    assert lacking == f"{file} is of other operators than the backend registers ({names}): run `make surface`"
+    assert f"-{other}+{ADD}" in changes
+    assert "-aten::zzz_(Tensor(a!) self) -> Tensor(a!)\n+aten::zzz_: no such operator" in changes
+    assert cure == f"{file}: PyTorch is not what this backend was written against; {surface.CURE}"
+
+
+def test_an_operator_that_the_file_lacks_is_named(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "surface.txt"
+    file.write_text(written.replace(ADD, ""))
+    (lacking,) = surface.stale(file)
+    assert "(aten::add.out)" in lacking
+
+
+def test_a_new_virtual_function_is_shown_at_its_place(written: str, tmp_path: Path) -> None:
+    for header in surface.INTERFACES.values():
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(INCLUDE / header, tmp_path / header)
+    guard = tmp_path / surface.INTERFACES["DeviceGuardImplInterface"]
+    text = guard.read_text(encoding="utf-8")
+    place = "  virtual Device getDevice() const = 0;"
+    assert text.count(place) == 1
+    guard.write_text(text.replace(place, f"  virtual void coolDown(Device) const {{}}\n{place}"))
+    lines = written.splitlines()
+    at = lines.index("virtual Device getDevice() const = 0")
+    end = lines.index(f"[{surface.OPERATORS}]")
+    expected = [*lines[:at], "virtual void coolDown(Device) const", *lines[at:end]]
+    assert list(surface.interfaces(tmp_path)) == expected
+    guard.unlink()
+    with pytest.raises(LookupError, match=r"no c10/core/impl/DeviceGuardImplInterface\.h any more, in which"):
+        list(surface.interfaces(tmp_path))
+
+
+def test_without_a_backend_its_operators_are_those_of_the_file(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surface, "_REGISTERED", "raise ImportError('built for another PyTorch')")
+    monkeypatch.setattr(surface, "FILE", tmp_path / "surface.txt")
+    surface.FILE.write_text(written.replace("[Allocator in", "[Colour in"))
+    assert "-[Colour in" in next(surface.stale(surface.FILE))
+    surface.main()
+    assert surface.FILE.read_text() == written
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert list(surface.stale(tmp_path / "surface.txt")) == [f"{tmp_path}/surface.txt is missing: run `make surface`"]
