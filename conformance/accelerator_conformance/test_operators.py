@@ -67,9 +67,7 @@ def units() -> Iterator[object]:
                 for dtype in filter(samples.dtypes(entry, mode).__contains__, dtypes):
                     asked = LEVELS[max(of_operator, of_mode, of_dtype)]
                     identifier = f"{name}-{mode}-{str(dtype).removeprefix('torch.')}"
-                    # There is no kernel of the CPU under the name that other devices are asked for.
-                    cure = "nn_contracts" if name.startswith("nn.functional.conv") else "operators"
-                    yield pytest.param(entry, mode, dtype, marks=(level(asked), chapter(cure)), id=identifier)
+                    yield pytest.param(entry, mode, dtype, marks=level(asked), id=identifier)
 
 
 @pytest.mark.parametrize(("entry", "mode", "dtype"), list(units()))
