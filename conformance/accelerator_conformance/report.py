@@ -22,8 +22,6 @@ SECONDS_BETWEEN_WRITES = 1.0
 FORMAT = 1
 SHOWN_OF_A_REASON = 200
 SHOWN_ALIKE = 3  # of the failures of one check with different parameters
-
-
 # PyTorch asks them of every device but the CPU, where no fallback finds them; whatever meets one has the same cure.
 ASKED_OF_DEVICES = (
     "convolution_overrideable",
