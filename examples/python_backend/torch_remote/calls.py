@@ -22,7 +22,17 @@ from .devices import Device, devices
 ALWAYS_ASK = os.environ.get("TORCH_REMOTE_LAYOUTS") == "ask"
 REMEMBERED = 10_000  # outcomes, a few hundred bytes each
 # Their meta functions foresee other results than the CPU's kernels give.
-MISJUDGED = frozenset[str]()
+MISJUDGED = frozenset(
+    f"aten.{name}"
+    for name in (
+        "native_batch_norm.default",
+        "_native_batch_norm_legit.default",
+        "_native_batch_norm_legit.no_stats",
+        "_native_batch_norm_legit_functional.default",
+        "_embedding_bag.default",
+        "_embedding_bag_forward_only.default",
+    )
+)
 # Arguments that live on the host by design, dimensions or not: indices, and lengths of sequences.
 READS_HOST = frozenset({"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put",
                         "_pack_padded_sequence", "_ctc_loss", "_ctc_loss_backward"})  # fmt: skip
@@ -57,6 +67,11 @@ class Rules:
         listed = [self._wrap(name, value) for name, value in zip(self.names, args, strict=False)]
         return listed, {name: self._wrap(name, value) for name, value in kwargs.items()}
 
+    def given_generator(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
+        """The generator among the arguments."""
+        found: torch.Generator | None = dict(zip(self.names, args, strict=False), **kwargs).get("generator")
+        return found
+
     def _wrap(self, name: str, value: Any) -> Any:
         is_number = isinstance(value, bool | int | float | complex) and name in self.wrapped
         return torch.tensor(value) if is_number else value
@@ -73,7 +88,7 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     listed, named = rules.arguments(args, kwargs)
     written = wire.write((rules.name, listed, named))
     device = _device_of(rules, written, named)
-    drawn = random.draw(named.get("generator"), device.index) if rules.is_drawing else None
+    drawn = random.draw(rules.given_generator(args, kwargs), device.index) if rules.is_drawing else None
     known = None if rules.is_asked else foresee(written)
     if known is None:
         stream = base().current_stream(device.index)

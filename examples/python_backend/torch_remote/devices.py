@@ -41,7 +41,7 @@ class Process:
         with theirs:
             self.process = subprocess.Popen(
                 # -P: nothing in the folder where the user happens to be is imported instead of a module.
-                [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM, str(theirs.fileno()), str(memories[index].lost)],
+                [sys.executable, "-P", "-X", "faulthandler", "-W", "ignore", "-c", _PROGRAM, str(theirs.fileno()), str(memories[index].lost)],
                 env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

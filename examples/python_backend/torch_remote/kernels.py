@@ -145,6 +145,8 @@ PARTICULAR = {
     "resize_": resize_,
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
+    # A tensor that is zero by promise has no memory, and kernels of the device could not read it.
+    "_efficientzerotensor": lambda size, **options: torch.zeros(size, **options),
     # Memory is given back when every stream has come to that point, so it need not be known which of them used it.
     "record_stream": lambda tensor, stream: None,
 }

@@ -41,7 +41,7 @@ class Memory:
             *(tuple(result.size()), result.stride(), result.dtype),
             *(result.storage_offset(), result.is_conj(), result.is_neg()),
         )
-        if not plain or is_shared or result._is_zerotensor():
+        if not plain or is_shared:
             result = torch.empty_strided(*layout[:2], dtype=layout.dtype).copy_(result)
         self.storages[address] = result.untyped_storage()
 

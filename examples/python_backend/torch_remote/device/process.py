@@ -58,7 +58,10 @@ class Kernel:
         given = [self.tensors[number] for number in sorted(self.tensors)]
         before = [wire.layout(tensor) for tensor in given]
         called = wire.operator(name)
-        if self.seed is None or any(argument.name == "generator" for argument in called._schema.arguments):
+        names = [argument.name for argument in called._schema.arguments]
+        if "generator" in names[len(args) :]:
+            kwargs = {**kwargs, "generator": self.generator}
+        if self.seed is None or "generator" in names:
             return called(*args, **kwargs), given, before
         with _default_generator:  # such operators draw from the generator of the process
             torch.default_generator.manual_seed(self.seed)
@@ -246,14 +249,7 @@ class Device:
     def elapsed_time(self, ticket: int, start: int, end: int) -> None:
         """Milliseconds between two that have passed."""
 
-        def made() -> float:
-            if not (self.events[start].done() and self.events[end].done()):
-                raise RuntimeError(
-                    "remote: there is no time between events that have not both passed: synchronize them"
-                )
-            return 1000 * (self.events[end].result() - self.events[start].result())
-
-        self._answer(ticket, made)
+        self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))
 
     def destroy_event(self, event: int) -> None:
         """Nobody will ask for it again."""

@@ -7,6 +7,7 @@ each place is memory, and by the host itself, with tensors that have none, to le
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 import pickle
 import threading
@@ -63,11 +64,12 @@ class Writer(pickle.Pickler):
     """Tensors of the device by number, of the CPU by value; pickle itself sees to it that the same is the same again."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, 5, buffer_callback=self._is_small)
         self.tensors: list[torch.Tensor] = []
         self.hosts: list[torch.Tensor] = []
         self.kept: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
+        # The list and not self: in a circle of references, tensors would live until Python looks for circles.
+        super().__init__(file, 5, buffer_callback=functools.partial(_is_small, self.buffers))
 
     def reducer_override(self, value: Any) -> Any:
         """Says how an object that pickle does not know by itself is made again."""
@@ -92,12 +94,13 @@ class Writer(pickle.Pickler):
         content = (ctypes.c_char * (plain.numel() * plain.itemsize)).from_address(plain.data_ptr())
         return from_buffer, (pickle.PickleBuffer(content), plain.dtype, tuple(plain.size()))
 
-    def _is_small(self, buffer: pickle.PickleBuffer) -> bool:
-        content = buffer.raw()
-        if len(content) < LARGE:
-            return True
-        self.buffers.append(content)
-        return False
+
+def _is_small(large: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
+    """Whether a content travels within the bytes. If not, it is put aside."""
+    content = buffer.raw()
+    if len(content) >= LARGE:
+        large.append(content)
+    return len(content) < LARGE
 
 
 def write(value: object) -> Call:
