@@ -94,7 +94,7 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         stream = base().current_stream(device.index)
         known, ticket = device.ask("ask", stream, written.body, places(written), drawn, buffers=written.buffers)
         if not known.resized:
-            results, new = _made(known, written, device)
+            results = _made(known.results, written, device, new := [])
             if new:
                 device.launch_on(stream, "place", ticket, new)
             return _returned(rules, results)
@@ -105,7 +105,7 @@ def launch(written: Call, known: Outcome, device: Device, drawn: tuple[int, int]
     """Sends a call of which the outcome is known, and does not wait. Returns the results."""
     for number, layout in known.resized.items():
         resize(written.tensors[number], layout)
-    results, new = _made(known, written, device)
+    results = _made(known.results, written, device, new := [])
     stream = base().current_stream(device.index)
     device.launch_on(stream, "run", written.body, places(written), new, drawn, buffers=written.buffers)
     return results
@@ -165,20 +165,18 @@ def places(written: Call) -> list[Place]:
     return found
 
 
-def _made(known: Outcome, written: Call, device: Device) -> tuple[Any, list[tuple[int, Layout]]]:
-    """The results as tensors of the host, and where the device is to put the new ones."""
-    new: list[tuple[int, Layout]] = []
+New = list[tuple[int, Layout]]  # where the device is to put each result
 
-    def made(described: Any) -> Any:
-        if isinstance(described, Argument):
-            return written.tensors[described.number]
-        if isinstance(described, Layout):
-            tensor = base().empty(described, device.index)
-            new.append((tensor.untyped_storage().data_ptr(), described))
-            return tensor
-        return [made(one) for one in described] if isinstance(described, list) else described
 
-    return made(known.results), new
+def _made(described: Any, written: Call, device: Device, new: New) -> Any:
+    """The results as tensors of the host."""
+    if isinstance(described, Argument):
+        return written.tensors[described.number]
+    if isinstance(described, Layout):
+        tensor = base().empty(described, device.index)
+        new.append((tensor.untyped_storage().data_ptr(), described))
+        return tensor
+    return [_made(one, written, device, new) for one in described] if isinstance(described, list) else described
 
 
 def resize(tensor: torch.Tensor, layout: Layout) -> None:

@@ -138,15 +138,17 @@ class Device:
     def _answer(self, ticket: int, make: Callable[[], Any]) -> None:
         """Answers a question, or hands over the error that nobody has seen yet."""
         error, self.failure = self.failure, None
-        value, buffers = None, []
-        try:
-            value = make() if error is None else None
-            if isinstance(value, wire.Call):
-                value, buffers = value.body, value.buffers
-        except BaseException as raised:
-            error = raised
-        self.channel.send((ticket, value, error and portable(error)), buffers)
-
+        if error is None:
+            try:
+                made = make()
+                if isinstance(made, wire.Call):
+                    self.channel.send((ticket, made.body, None), made.buffers)
+                else:
+                    self.channel.send((ticket, made, None))
+                return
+            except BaseException as raised:  # also that there is no shared memory left
+                error = raised
+        self.channel.send((ticket, None, portable(error)))
     # LITERALINCLUDE END: remote-answer
 
     # LITERALINCLUDE START: remote-run

@@ -189,18 +189,18 @@ class Outcome(NamedTuple):
 
 def outcome(results: Any, arguments: list[torch.Tensor], before: list[Layout]) -> Outcome:
     """Describes the results of a call, and what it did to the tensors among its arguments."""
-
-    def described(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if value.layout is not torch.strided:
-                raise NotImplementedError(f"remote: a result has the layout {value.layout}; tensors here are strided")
-            same = (Argument(number) for number, argument in enumerate(arguments) if argument is value)
-            return next(same, None) or layout(value)
-        return [described(one) for one in value] if isinstance(value, list | tuple) else value
-
     now = map(layout, arguments)
     resized = {n: new for n, (new, old) in enumerate(zip(now, before, strict=True)) if new != old}
-    return Outcome(described(results), resized)
+    return Outcome(_described(results, arguments), resized)
+
+
+def _described(value: Any, arguments: list[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise NotImplementedError(f"remote: a result has the layout {value.layout}; tensors here are strided")
+        same = (Argument(number) for number, argument in enumerate(arguments) if argument is value)
+        return next(same, None) or layout(value)
+    return [_described(one, arguments) for one in value] if isinstance(value, list | tuple) else value
 
 
 def new_tensors(results: Any) -> list[Layout]:
