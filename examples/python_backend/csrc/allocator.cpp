@@ -43,10 +43,17 @@ REGISTER_ALLOCATOR(kRemote, &allocator)
 // LITERALINCLUDE START: remote-factories
 constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::PrivateUse1};
 
+void refuse_pinning(std::optional<bool> pin_memory) {
+  TORCH_CHECK_VALUE(!pin_memory.value_or(false),
+                    "remote: only CPU tensors can be pinned: leave pin_memory out, or device");
+}
+
 // schema: aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
 //         bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-                 std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+                 std::optional<at::Device> device, std::optional<bool> pin_memory,
+                 std::optional<at::MemoryFormat> format) {
+  refuse_pinning(pin_memory);
   const c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_generic(size, &allocator, kKeys, c10::dtype_or_default(dtype), format);
 }
@@ -54,7 +61,9 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
 // schema: aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None) -> Tensor
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                         std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
+                         std::optional<at::Layout>, std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
+  refuse_pinning(pin_memory);
   const c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_strided_generic(size, stride, &allocator, kKeys, c10::dtype_or_default(dtype));
 }

@@ -128,20 +128,29 @@ def test_pinned_memory() -> None:
     assert batch[0].is_pinned()
 
 
+@pytest.mark.compiled
 def test_two_devices() -> None:
     """Tensors of two devices copy into each other, and are not mixed."""
     first, second = torch.ones(2, device="remote:0"), torch.full((2,), 2.0, device="remote:1")
     assert (first + second.to(first.device)).tolist() == [3, 3]
     with pytest.raises(RuntimeError, match="same device, but aten.add.Tensor was given tensors on remote:0 and remote:1"):
         first + second
-    with pytest.raises(RuntimeError, match="was given tensors on cpu and remote:0: move them"):
-        first + torch.ones(2)
-    assert (first + torch.tensor(2.0)).tolist() == [3, 3]
     with torch.remote.device(1):
         assert torch.zeros(1, device="remote").device.index == torch.remote.current_device() == 1
     assert torch.remote.current_device() == 0
     with pytest.raises(ValueError, match="remote:7 does not exist, there are 2 devices"):
         torch.remote.set_device(7)
+
+
+def test_the_host_is_another_device() -> None:
+    """Tensors of the CPU are not taken for others, but for single values."""
+    x = torch.ones(2, device="remote")
+    with pytest.raises(RuntimeError, match="was given tensors on cpu and remote:0: move them"):
+        x + torch.ones(2)
+    assert (x + torch.tensor(2.0)).tolist() == [3, 3]
+    for device, pinned, said in (("remote", True, "only CPU tensors can be pinned"), ("remote:9", None, "9 does not exist")):
+        with pytest.raises((ValueError, RuntimeError), match=said):
+            torch.empty(2, device=device, pin_memory=pinned)
 
 
 def test_memory_is_given_back() -> None:

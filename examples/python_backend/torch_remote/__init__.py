@@ -14,10 +14,12 @@ def register(base: str = "") -> None:
 
     Throws: ``RuntimeError`` when a backend is registered already, ``ValueError`` for another base.
     """
+    wanted = base or os.environ.get("TORCH_REMOTE_BASE", "compiled")
+    if wanted == "uncompiled":
+        os.environ["TORCH_REMOTE_DEVICES"] = "1"  # PyTorch's guard for Python knows one
     from . import base as bases
     from . import kernels, module
 
-    wanted = base or os.environ.get("TORCH_REMOTE_BASE", "compiled")
     if wanted == "compiled":
         from .compiled import Compiled
 
