@@ -5,6 +5,7 @@ python benchmark.py
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import subprocess
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 import torch
 
-import torch_remote
+torch_remote = importlib.import_module("torch_remote")
 
 WAYS = {
     "foreseen": {},

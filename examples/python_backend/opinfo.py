@@ -14,11 +14,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 import torch
 
-import torch_remote
+torch_remote = importlib.import_module("torch_remote")
 
 DTYPE = torch.float32
 
@@ -60,7 +59,11 @@ def main(samples: int = 3) -> int:
     share = 1 - len(failed) / len(found)
     print(f"Made by `python opinfo.py {samples}` on {date.today()}, with PyTorch {torch.__version__}, layouts")
     print(f"{'asked' if torch_remote.calls.ALWAYS_ASK else 'foreseen'}.\n")
-    print(f"{len(found) - len(failed)} of {len(found)} units pass: {share:.2%}\n\n| entry | mode | why |\n| --- | --- | --- |")
+    print(
+        f"{len(found) - len(failed)} of {len(found)} units pass: {share:.2%}",
+        "\n| entry | mode | why |\n| --- | --- | --- |",
+        sep="\n",
+    )
     for name, mode, error in failed:
         print(f"| {name} | {mode} | {type(error).__name__}: {why(error)} |")
     return 0 if share >= 0.995 else 1

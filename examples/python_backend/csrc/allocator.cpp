@@ -61,8 +61,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
 // schema: aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None) -> Tensor
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-                         std::optional<at::Layout>, std::optional<at::Device> device,
-                         std::optional<bool> pin_memory) {
+                         std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   refuse_pinning(pin_memory);
   const c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_strided_generic(size, stride, &allocator, kKeys, c10::dtype_or_default(dtype));

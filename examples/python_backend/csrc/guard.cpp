@@ -22,8 +22,8 @@ int count() {
 }
 
 c10::DeviceIndex exchange(c10::DeviceIndex index) {
-  TORCH_CHECK(index < count(), "remote:", static_cast<int>(index), " does not exist: TORCH_REMOTE_DEVICES sets how many",
-              " devices there are, now ", count());
+  TORCH_CHECK(index < count(), "remote:", static_cast<int>(index),
+              " does not exist: TORCH_REMOTE_DEVICES sets how many", " devices there are, now ", count());
   return index < 0 ? device : std::exchange(device, index);
 }
 // LITERALINCLUDE END: remote-current

@@ -37,10 +37,10 @@ struct Generator final : c10::GeneratorImpl {
     return bytes.getIntrusivePtr();
   }
   void set_state(const c10::TensorImpl& bytes) override {
-    TORCH_CHECK(bytes.device().is_cpu() && bytes.dtype() == at::kByte && bytes.is_contiguous() &&
-                    bytes.numel() == sizeof state,
-                "remote: the state of a generator is 16 contiguous elements of torch.uint8 on the CPU, got ",
-                bytes.numel(), " elements of ", bytes.dtype(), " on ", bytes.device());
+    TORCH_CHECK(
+        bytes.device().is_cpu() && bytes.dtype() == at::kByte && bytes.is_contiguous() && bytes.numel() == sizeof state,
+        "remote: the state of a generator is 16 contiguous elements of torch.uint8 on the CPU, got ", bytes.numel(),
+        " elements of ", bytes.dtype(), " on ", bytes.device());
     std::memcpy(state.data(), bytes.data(), sizeof state);
   }
 

@@ -19,7 +19,7 @@ RunProcess = Callable[[str], subprocess.CompletedProcess[str]]
 
 sys.path.insert(0, str(ROOT))
 if BASE == "compiled":
-    sys.path.insert(0, str(importlib.import_module("build").compile_glue(ROOT / "build").parent))
+    sys.path.insert(0, str(importlib.import_module("glue").compile_glue(ROOT / "build").parent))
 importlib.import_module("torch_remote").register()
 
 
@@ -37,7 +37,15 @@ def run_process() -> RunProcess:
     def run(code: str) -> subprocess.CompletedProcess[str]:
         lines = "import os, signal, sys, threading, time, torch, torch_remote; torch_remote.register()\n"
         return subprocess.run(
-            [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", lines + textwrap.dedent(code)],
+            [
+                sys.executable,
+                "-W",
+                "error",
+                "-W",
+                "ignore:Failed to initialize NumPy",
+                "-c",
+                lines + textwrap.dedent(code),
+            ],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-import torch_remote.devices as host
+host = importlib.import_module("torch_remote.devices")
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 
@@ -37,6 +38,13 @@ def has_ended(process: int) -> bool:
                 continue
         return True
     return False
+
+
+def use_until_it_fails(x: torch.Tensor) -> None:
+    """A signal takes a moment to arrive."""
+    for _ in range(100):
+        (x + 1).tolist()
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -95,9 +103,7 @@ def test_a_device_that_was_killed(second: int) -> None:
     x, other = torch.ones(2, device=f"remote:{second}"), torch.ones(2, device="remote:0")
     os.kill(process_of(second), signal.SIGKILL)
     with pytest.raises(host.DeviceDied, match=rf"the process of device remote:{second} is gone \(exit status -9\)"):
-        for _ in range(100):
-            (x + 1).tolist()
-            time.sleep(0.05)
+        use_until_it_fails(x)
     with pytest.raises(host.DeviceDied, match=rf"torch.remote.reset\({second}\) lets the next use start another one"):
         x.tolist()
     if second:
@@ -132,9 +138,7 @@ def test_a_device_that_crashes(second: int) -> None:
     x = torch.ones(2, device=f"remote:{second}")
     os.kill(process_of(second), signal.SIGSEGV)
     with pytest.raises(host.DeviceDied, match="exit status -11"):
-        for _ in range(100):
-            x.tolist()
-            time.sleep(0.05)
+        use_until_it_fails(x)
 
 
 def test_errors_are_those_of_the_operator() -> None:
@@ -207,7 +211,9 @@ def test_many_threads() -> None:
         for _ in range(30):
             results = (x * 2 + 1).cpu(), x[x > 5].cpu(), torch.rand(3, device="remote").max().item() < 1
             expected = values * 2 + 1, values[values > 5], True
-            wrong.extend(r for r, e in zip(results, expected, strict=True) if not torch.equal(*map(torch.as_tensor, (r, e))))
+            wrong.extend(
+                r for r, e in zip(results, expected, strict=True) if not torch.equal(*map(torch.as_tensor, (r, e)))
+            )
 
     threads = [threading.Thread(target=work, args=[seed]) for seed in range(6)]
     for thread in threads:
@@ -227,7 +233,9 @@ def test_large_messages() -> None:
     assert torch.ones(1, device="remote").item() == 1
 
 
-def test_the_folder_of_the_user_is_not_imported_from(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, second: int) -> None:
+def test_the_folder_of_the_user_is_not_imported_from(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, second: int
+) -> None:
     """A file named queue.py beside a script does not get into the device."""
     (tmp_path / "queue.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)

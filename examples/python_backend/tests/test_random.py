@@ -45,5 +45,5 @@ def test_generators() -> None:
     clone = generator.clone_state()
     values = [torch.rand(2, device="remote:1", generator=one).tolist() for one in (generator, clone)]
     assert values[0] == values[1]
-    with pytest.raises(RuntimeError, match="Expected a .*generator.*remote"):
+    with pytest.raises(RuntimeError, match=r"Expected a .*generator.*remote"):
         torch.rand(2, device="remote:0").normal_(generator=generator)

@@ -9,7 +9,16 @@ import pickle
 import pytest
 import torch
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64)
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -44,14 +53,22 @@ def test_it_prints() -> None:
 def test_views_share_storage() -> None:
     """What is written through a view is seen by all others."""
     base = torch.zeros(3, 4, device="remote")
-    for view, value in ((base[1], 1.0), (base.t()[2], 2.0), (base.view(12)[::5], 3.0), (base.unfold(0, 2, 2)[0, 3], 4.0)):
+    for view, value in (
+        (base[1], 1.0),
+        (base.t()[2], 2.0),
+        (base.view(12)[::5], 3.0),
+        (base.unfold(0, 2, 2)[0, 3], 4.0),
+    ):
         assert view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
         view.fill_(value)
     expected = torch.zeros(3, 4)
     expected[1], expected.t()[2], expected.view(12)[::5], expected.unfold(0, 2, 2)[0, 3] = 1.0, 2.0, 3.0, 4.0
     assert torch.equal(base.cpu(), expected)
     assert base.view(torch.int32).untyped_storage().data_ptr() == base.data_ptr()
-    assert torch.view_as_real(torch.zeros(2, dtype=torch.complex64, device="remote")).add_(1).tolist() == [[1, 1], [1, 1]]
+    assert torch.view_as_real(torch.zeros(2, dtype=torch.complex64, device="remote")).add_(1).tolist() == [
+        [1, 1],
+        [1, 1],
+    ]
 
 
 def test_in_place_on_itself() -> None:
@@ -133,7 +150,9 @@ def test_two_devices() -> None:
     """Tensors of two devices copy into each other, and are not mixed."""
     first, second = torch.ones(2, device="remote:0"), torch.full((2,), 2.0, device="remote:1")
     assert (first + second.to(first.device)).tolist() == [3, 3]
-    with pytest.raises(RuntimeError, match="same device, but aten.add.Tensor was given tensors on remote:0 and remote:1"):
+    with pytest.raises(
+        RuntimeError, match=r"same device, but aten.add.Tensor was given tensors on remote:0 and remote:1"
+    ):
         first + second
     with torch.remote.device(1):
         assert torch.zeros(1, device="remote").device.index == torch.remote.current_device() == 1
@@ -148,7 +167,10 @@ def test_the_host_is_another_device() -> None:
     with pytest.raises(RuntimeError, match="was given tensors on cpu and remote:0: move them"):
         x + torch.ones(2)
     assert (x + torch.tensor(2.0)).tolist() == [3, 3]
-    for device, pinned, said in (("remote", True, "only CPU tensors can be pinned"), ("remote:9", None, "9 does not exist")):
+    for device, pinned, said in (
+        ("remote", True, "only CPU tensors can be pinned"),
+        ("remote:9", None, "9 does not exist"),
+    ):
         with pytest.raises((ValueError, RuntimeError), match=said):
             torch.empty(2, device=device, pin_memory=pinned)
 
@@ -167,5 +189,7 @@ def test_memory_is_given_back() -> None:
 
 def test_layouts_that_are_not_there() -> None:
     """What is not supported says so."""
-    with pytest.raises(NotImplementedError, match="a result has the layout torch.sparse_coo; tensors here are strided"):
+    with pytest.raises(
+        NotImplementedError, match=r"a result has the layout torch.sparse_coo; tensors here are strided"
+    ):
         torch.ones(2, device="remote").to_sparse()

@@ -67,7 +67,8 @@ class Images(nn.Module):
         x = self.norm(self.transposed(self.convolution(x.reshape(16, 1, 1, 3)))).mean(2).transpose(1, 2)
         x = self.gated(self.recurrent(x)[0])[0]
         x = self.attention(x, x, x, need_weights=False)[0]
-        return self.end(x.mean(1))
+        result: torch.Tensor = self.end(x.mean(1))
+        return result
 
 
 def test_layers_that_accelerators_have_for_themselves() -> None:

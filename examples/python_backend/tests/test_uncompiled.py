@@ -21,6 +21,13 @@ def loaded() -> None:
     torch.load(file)
 
 
+def recorded() -> None:
+    """Waits for an event."""
+    event = torch.Event("remote")
+    event.record()
+    event.synchronize()
+
+
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "storage": (lambda: torch.UntypedStorage(8, device="remote"), "without C\\+\\+ there is no allocator"),
     "deepcopy": (lambda: copy.deepcopy(torch.ones(2, device="remote")), "without C\\+\\+ there is no allocator"),
@@ -29,7 +36,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "pinned": (lambda: torch.ones(2).pin_memory(), "getPinnedMemoryAllocator"),
     "resize": (lambda: torch.ones(2, device="remote").untyped_storage().resize_(64), "resizePrivateUse1Bytes"),
     "synchronize": (torch.accelerator.synchronize, "synchronizing all streams"),
-    "event": (lambda: (event := torch.Event("remote")).record() or event.synchronize(), "synchronizing events"),
+    "event": (recorded, "synchronizing events"),
 }
 
 

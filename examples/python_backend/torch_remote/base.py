@@ -1,5 +1,6 @@
-"""What stands between PyTorch's C++ and the rest of this package. There are two that can be exchanged: ``compiled`` and
-``uncompiled``.
+"""What stands between PyTorch's C++ and the rest of this package.
+
+There are two that can be exchanged: ``compiled`` and ``uncompiled``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One function for every operator: it writes the call, learns the layout of the results, and sends it to the device.
 
-The layout is *foreseen*, by calling the operator on meta tensors, and remembered; then nobody waits. Where that cannot be
-done, because values decide or because there is no meta function, the device is *asked*. TORCH_REMOTE_LAYOUTS=ask asks
-always.
+The layout is *foreseen*, by calling the operator on meta tensors, and remembered; then nobody waits. Where that cannot
+be done, because values decide or because there is no meta function, the device is *asked*. TORCH_REMOTE_LAYOUTS=ask
+asks always.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         stream = base().current_stream(device.index)
         known, ticket = device.ask("ask", stream, written.body, places(written), drawn, buffers=written.buffers)
         if not known.resized:
-            results = _made(known.results, written, device, new := [])
+            new: New = []
+            results = _made(known.results, written, device, new)
             if new:
                 device.launch_on(stream, "place", ticket, new)
             return _returned(rules, results)
@@ -105,7 +106,8 @@ def launch(written: Call, known: Outcome, device: Device, drawn: tuple[int, int]
     """Sends a call of which the outcome is known, and does not wait. Returns the results."""
     for number, layout in known.resized.items():
         resize(written.tensors[number], layout)
-    results = _made(known.results, written, device, new := [])
+    new: New = []
+    results = _made(known.results, written, device, new)
     stream = base().current_stream(device.index)
     device.launch_on(stream, "run", written.body, places(written), new, drawn, buffers=written.buffers)
     return results
@@ -119,7 +121,7 @@ class Nowhere:
     """Reads a written call with tensors that have a layout and no memory."""
 
     device = torch.device("meta")
-    generator = None
+    generator: torch.Generator | None = None
 
     def __init__(self) -> None:
         self.tensors: list[torch.Tensor] = []
@@ -161,7 +163,7 @@ def places(written: Call) -> list[Place]:
     found = []
     for tensor in written.tensors:
         storage = tensor.untyped_storage()
-        found.append(Place(storage.data_ptr(), storage.nbytes(), tensor.storage_offset()))
+        found.append(Place(storage.data_ptr(), storage.nbytes(), int(tensor.storage_offset())))
     return found
 
 
@@ -182,7 +184,7 @@ def _made(described: Any, written: Call, device: Device, new: New) -> Any:
 def resize(tensor: torch.Tensor, layout: Layout) -> None:
     """Gives a tensor another layout, and its storage at least the bytes that it takes."""
     reach = sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride, strict=True))
-    nbytes = (tensor.storage_offset() + reach + 1) * tensor.itemsize if 0 not in layout.size else 0
+    nbytes = (int(tensor.storage_offset()) + reach + 1) * tensor.itemsize if 0 not in layout.size else 0
     if nbytes > tensor.untyped_storage().nbytes():
         base().grow(tensor, nbytes)
     base().set_layout(tensor, layout)
@@ -198,17 +200,17 @@ def _returned(rules: Rules, results: Any) -> Any:
 # LITERALINCLUDE START: remote-device-of
 def _device_of(rules: Rules, written: Call, kwargs: dict[str, Any]) -> Device:
     """The one device of a call. Throws: ``RuntimeError`` where there are several."""
-    found = {tensor.device.index for tensor in written.tensors}
+    found: set[int | str] = {tensor.device.index for tensor in written.tensors}
     if any(tensor.dim() for tensor in written.hosts) and rules.packet not in READS_HOST:
         found.add("cpu")
     if len(found) > 1:
-        places = " and ".join(sorted("cpu" if index == "cpu" else f"remote:{index}" for index in found))
+        names = " and ".join(sorted("cpu" if index == "cpu" else f"remote:{index}" for index in found))
         raise RuntimeError(
-            f"Expected all tensors to be on the same device, but {rules.name} was given tensors on {places}: move them "
+            f"Expected all tensors to be on the same device, but {rules.name} was given tensors on {names}: move them "
             "by .to(device)"
         )
     if found and found != {"cpu"}:
-        return devices[found.pop()]
+        return devices[int(found.pop())]
     told = kwargs.get("device")
     return devices[base().current_device() if told is None or told.index is None else told.index]
 

@@ -41,7 +41,18 @@ class Process:
         with theirs:
             self.process = subprocess.Popen(
                 # -P: nothing in the folder where the user happens to be is imported instead of a module.
-                [sys.executable, "-P", "-X", "faulthandler", "-W", "ignore", "-c", _PROGRAM, str(theirs.fileno()), str(memories[index].lost)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-X",
+                    "faulthandler",
+                    "-W",
+                    "ignore",
+                    "-c",
+                    _PROGRAM,
+                    str(theirs.fileno()),
+                    str(memories[index].lost),
+                ],
                 env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -123,7 +134,7 @@ class Device:
         finally:
             process.waiting.pop(ticket, None)
         if error is not None:
-            raise _restored(*error, self.index)
+            raise _restored(error[0], error[1], self.index)
         return (value, large) if command == "fetch" else (value, ticket) if command == "ask" else value
 
     def launch_on(self, stream: int, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> None:

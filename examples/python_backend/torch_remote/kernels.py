@@ -11,7 +11,7 @@ import torch
 from .base import base
 from .calls import call, launch, places, resize
 from .device import wire
-from .device.wire import Argument, Layout, Outcome
+from .device.wire import Layout, Outcome
 from .devices import devices
 
 aten = torch.ops.aten

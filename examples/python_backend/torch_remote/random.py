@@ -1,4 +1,4 @@
-"""Random numbers: the host keeps a seed and how often it was drawn from, and each operator that draws takes both along."""
+"""Random numbers: the host keeps a seed and how often it was drawn from; an operator that draws takes both along."""
 
 from __future__ import annotations
 

@@ -24,9 +24,10 @@ _libraries: list[torch.library.Library] = []
 def new_storage(nbytes: int) -> torch.UntypedStorage:
     """A storage at an address of the device. What it is to do when it dies, Python adds."""
     address = answers.malloc(nbytes, 0)
-    storage = torch._C._construct_storage_from_data_pointer(address, DEVICE, nbytes)
+    storage: Any = torch._C._construct_storage_from_data_pointer(address, DEVICE, nbytes)
     weakref.finalize(storage, answers.free, address).atexit = False
-    return storage
+    made: torch.UntypedStorage = storage
+    return made
 
 
 def new_tensor(layout: Layout) -> torch.Tensor:
@@ -37,11 +38,13 @@ def new_tensor(layout: Layout) -> torch.Tensor:
     return set_layout(tensor, storage, 0, layout.size, layout.stride)
 
 
-def set_layout(tensor: torch.Tensor, storage: Any, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
+def set_layout(tensor: torch.Tensor, storage: Any, offset: Any, size: Any, stride: Any = ()) -> torch.Tensor:
     """Lets a tensor see a storage."""
     stride = stride or torch.empty(size, device="meta").stride()
     aten.set_.source_Storage_storage_offset.redispatch(CPU, tensor, storage, offset, size, stride)
     return tensor
+
+
 # LITERALINCLUDE END: remote-uncompiled-tensor
 
 
@@ -80,6 +83,8 @@ def set_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Te
 def set_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """``set_(tensor)``: the same as another one."""
     return set_layout(tensor, source.untyped_storage(), source.storage_offset(), source.size(), source.stride())
+
+
 # LITERALINCLUDE END: remote-uncompiled-factories
 
 
@@ -115,6 +120,8 @@ class Generator:
     def set_state(self, state: torch.Tensor) -> None:
         """Takes both from a tensor."""
         self.seed, self.offset = state.view(torch.int64).tolist()
+
+
 # LITERALINCLUDE END: remote-uncompiled-generator
 
 
@@ -154,7 +161,7 @@ class Uncompiled:
         torch.utils.backend_registration._setup_privateuseone_for_python_backend("remote", module, Hooks(), Guard())
         library = torch.library.Library("aten", "IMPL")
         _libraries.append(library)
-        kernels = {"empty.memory_format": empty, "empty_strided": empty_strided, "set_": set_nothing}
+        kernels: dict[str, Any] = {"empty.memory_format": empty, "empty_strided": empty_strided, "set_": set_nothing}
         kernels |= {"set_.source_Storage_storage_offset": set_layout, "set_.source_Storage": set_storage}
         kernels |= {"set_.source_Tensor": set_tensor}
         kernels |= {name: functools.partial(getattr(aten, name).default.redispatch, CPU) for name in METADATA}
@@ -190,13 +197,15 @@ class Uncompiled:
     def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
         """Writes it down."""
         set_layout(tensor, tensor.untyped_storage(), tensor.storage_offset(), layout.size, layout.stride)
+
+
 # LITERALINCLUDE END: remote-uncompiled
 
 
 # LITERALINCLUDE START: remote-uncompiled-refused
 def refuse_storages() -> None:
     """Lets a new storage be refused. PyTorch asks the device's allocator, and calls a null pointer if there is none."""
-    make = torch.UntypedStorage.__new__
+    make: Any = torch.UntypedStorage.__new__
 
     def checked(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is not None and torch.device(device).type == "remote":
@@ -204,7 +213,9 @@ def refuse_storages() -> None:
                 "remote: without C++ there is no allocator, so there is no storage by itself, and neither deepcopy nor "
                 "torch.load makes tensors of the device: let them make tensors of the CPU, or use the compiled base"
             )
-        return make(cls, *args, **kwargs) if device is None else make(cls, *args, device=device, **kwargs)
+        return make(cls, *args, **kwargs, **({} if device is None else {"device": device}))
 
-    torch.UntypedStorage.__new__ = checked  # type: ignore[method-assign,assignment]
+    torch.UntypedStorage.__new__ = checked  # type: ignore[method-assign]
+
+
 # LITERALINCLUDE END: remote-uncompiled-refused

@@ -149,6 +149,7 @@ class Device:
             except BaseException as raised:  # also that there is no shared memory left
                 error = raised
         self.channel.send((ticket, None, portable(error)))
+
     # LITERALINCLUDE END: remote-answer
 
     # LITERALINCLUDE START: remote-run
@@ -250,7 +251,6 @@ class Device:
 
     def elapsed_time(self, ticket: int, start: int, end: int) -> None:
         """Milliseconds between two that have passed."""
-
         self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))
 
     def destroy_event(self, event: int) -> None:
