@@ -109,7 +109,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 }  // namespace
 
-// LITERALINCLUDE START: remote-resize
+// LITERALINCLUDE START: remote-storage-resize
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   const c10::DeviceGuard guard(storage.device());
   c10::DataPtr moved = allocator.allocate(bytes);
@@ -117,6 +117,6 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   storage.set_data_ptr_noswap(std::move(moved));
   storage.set_nbytes(bytes);
 }
-// LITERALINCLUDE END: remote-resize
+// LITERALINCLUDE END: remote-storage-resize
 
 }  // namespace remote

@@ -12,7 +12,7 @@ py::object& host() {
   return *module;
 }
 
-// LITERALINCLUDE START: remote-module
+// LITERALINCLUDE START: remote-glue-module
 PYBIND11_MODULE(torch_remote_glue, m) {
   m.def("register", [](py::object answers) {
     host() = std::move(answers);
@@ -26,6 +26,6 @@ PYBIND11_MODULE(torch_remote_glue, m) {
   m.def("current_device", [] { return static_cast<int>(current_device()); });
   m.def("current_stream", [](int index) { return current_stream(static_cast<c10::DeviceIndex>(index)); });
 }
-// LITERALINCLUDE END: remote-module
+// LITERALINCLUDE END: remote-glue-module
 
 }  // namespace remote

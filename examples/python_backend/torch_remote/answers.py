@@ -63,7 +63,7 @@ def new_stream() -> int:
 
 def query_stream(index: int, stream: int) -> bool:
     """Whether a stream has nothing left to do."""
-    return devices[index].process is None or bool(devices[index].ask("query_stream", stream))
+    return devices[index].process is None or bool(devices[index].ask("query_stream", stream).value)
 
 
 def synchronize_stream(index: int, stream: int) -> None:
@@ -92,7 +92,7 @@ def wait_event(event: int, index: int, stream: int) -> None:
 
 def query_event(event: int) -> bool:
     """Whether an event has passed."""
-    return bool(devices[event % memory.MAXIMUM].ask("query_event", event))
+    return bool(devices[event % memory.MAXIMUM].ask("query_event", event).value)
 
 
 def synchronize_event(event: int) -> None:
@@ -106,7 +106,7 @@ def elapsed_time(start: int, end: int) -> float:
         raise ValueError(
             "remote: a time is between two events that were recorded on one device with enable_timing=True"
         )
-    return float(devices[start % memory.MAXIMUM].ask("elapsed_time", start, end))
+    return float(devices[start % memory.MAXIMUM].ask("elapsed_time", start, end).value)
 
 
 def destroy_event(event: int) -> None:

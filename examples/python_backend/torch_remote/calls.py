@@ -92,7 +92,7 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     known = None if rules.is_asked else foresee(written)
     if known is None:
         stream = base().current_stream(device.index)
-        known, ticket = device.ask("ask", stream, written.body, places(written), drawn, buffers=written.buffers)
+        known, _, ticket = device.ask("ask", stream, written.body, places(written), drawn, buffers=written.buffers)
         if not known.resized:
             new: New = []
             results = _made(known.results, written, device, new)

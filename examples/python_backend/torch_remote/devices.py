@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .device.channel import Channel
 from .memory import COUNT, memories
@@ -94,7 +94,15 @@ class Process:
 # LITERALINCLUDE END: remote-process
 
 
-# LITERALINCLUDE START: remote-device
+class Answer(NamedTuple):
+    """What a device said: the value, large contents of it, and the number of the question."""
+
+    value: Any
+    buffers: list[memoryview]
+    ticket: int
+
+
+# LITERALINCLUDE START: remote-host-device
 class Device:
     """A device of the host: its process, started when it is first used."""
 
@@ -123,7 +131,7 @@ class Device:
             process.send(("free", addresses), ())
         process.send(message, buffers)
 
-    def ask(self, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> Any:
+    def ask(self, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> Answer:
         """Sends a command and waits for its answer. Throws: what the device raised, ``DeviceDied``."""
         process = self.started()
         ticket, answer = next(process.tickets), Future[Any]()
@@ -135,7 +143,7 @@ class Device:
             process.waiting.pop(ticket, None)
         if error is not None:
             raise _restored(error[0], error[1], self.index)
-        return (value, large) if command == "fetch" else (value, ticket) if command == "ask" else value
+        return Answer(value, large, ticket)
 
     def launch_on(self, stream: int, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> None:
         """Launches work on a stream; with TORCH_REMOTE_BLOCKING=1 waits, so that an error comes where it is made."""
@@ -152,7 +160,7 @@ class Device:
             process.close()
 
 
-# LITERALINCLUDE END: remote-device
+# LITERALINCLUDE END: remote-host-device
 
 
 def _restored(packed: bytes, text: str, index: int) -> BaseException:

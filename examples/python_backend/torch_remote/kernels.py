@@ -24,7 +24,7 @@ def fetch(tensor: torch.Tensor) -> torch.Tensor:
     index = tensor.device.index
     written = wire.write(tensor)
     stream = base().current_stream(index)
-    body, buffers = devices[index].ask("fetch", stream, written.body, places(written))
+    body, buffers, _ = devices[index].ask("fetch", stream, written.body, places(written))
     values: torch.Tensor = wire.read(body, buffers=buffers)
     return values
 
@@ -55,7 +55,7 @@ def local_scalar_dense(tensor: torch.Tensor) -> Any:
 # LITERALINCLUDE END: remote-copies
 
 
-# LITERALINCLUDE START: remote-resize
+# LITERALINCLUDE START: remote-tensor-resize
 def resize_(tensor: torch.Tensor, size: list[int], memory_format: torch.memory_format | None = None) -> torch.Tensor:
     """Another size; strides as of a new tensor."""
     if list(tensor.size()) != list(size) or memory_format is not None:
@@ -64,7 +64,7 @@ def resize_(tensor: torch.Tensor, size: list[int], memory_format: torch.memory_f
     return tensor
 
 
-# LITERALINCLUDE END: remote-resize
+# LITERALINCLUDE END: remote-tensor-resize
 
 
 # LITERALINCLUDE START: remote-convolution

@@ -125,7 +125,7 @@ class Generator:
 # LITERALINCLUDE END: remote-uncompiled-generator
 
 
-# LITERALINCLUDE START: remote-uncompiled
+# LITERALINCLUDE START: remote-uncompiled-base
 class Hooks(torch._C._acc.PrivateUse1Hooks):
     """All that Python can say for the hooks."""
 
@@ -199,7 +199,7 @@ class Uncompiled:
         set_layout(tensor, tensor.untyped_storage(), tensor.storage_offset(), layout.size, layout.stride)
 
 
-# LITERALINCLUDE END: remote-uncompiled
+# LITERALINCLUDE END: remote-uncompiled-base
 
 
 # LITERALINCLUDE START: remote-uncompiled-refused

@@ -134,7 +134,7 @@ class Device:
 
     # LITERALINCLUDE END: remote-serve
 
-    # LITERALINCLUDE START: remote-answer
+    # LITERALINCLUDE START: remote-reply
     def _answer(self, ticket: int, make: Callable[[], Any]) -> None:
         """Answers a question, or hands over the error that nobody has seen yet."""
         error, self.failure = self.failure, None
@@ -150,7 +150,7 @@ class Device:
                 error = raised
         self.channel.send((ticket, None, portable(error)))
 
-    # LITERALINCLUDE END: remote-answer
+    # LITERALINCLUDE END: remote-reply
 
     # LITERALINCLUDE START: remote-run
     def run(

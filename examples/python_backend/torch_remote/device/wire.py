@@ -61,7 +61,7 @@ def layout(tensor: torch.Tensor) -> Layout:
 
 # LITERALINCLUDE START: remote-writer
 class Writer(pickle.Pickler):
-    """Tensors of the device by number, of the CPU by value. What is the same object twice stays so: pickle does that."""
+    """Tensors of the device by number, of the CPU by value; what is one object twice stays one: pickle does that."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self.tensors: list[torch.Tensor] = []
