@@ -1,5 +1,6 @@
 // The guard: devices, streams and events, as PyTorch's C++ asks about them. Called on any thread, with or without the
 // GIL. What is current belongs to the thread and stands here; everything else is asked of Python.
+#include <c10/core/DeviceCapability.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -40,6 +41,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device to) const override { exchange(to.index()); }
   void uncheckedSetDevice(c10::Device to) const noexcept override { device = to.index(); }
   void synchronizeDevice(c10::DeviceIndex index) const override { ask("synchronize", static_cast<int>(index)); }
+  // The dtypes of this PyTorch, as the CPU has kernels for all of them: that is what a new one says.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
   // LITERALINCLUDE END: remote-guard-devices
 
   // LITERALINCLUDE START: remote-guard-streams

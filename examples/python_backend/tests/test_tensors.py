@@ -189,7 +189,5 @@ def test_memory_is_given_back() -> None:
 
 def test_layouts_that_are_not_there() -> None:
     """What is not supported says so."""
-    with pytest.raises(
-        NotImplementedError, match=r"has the layout torch.sparse_coo; tensors here are strided"
-    ):
+    with pytest.raises(NotImplementedError, match=r"has the layout torch.sparse_coo; tensors here are strided"):
         torch.ones(2, device="remote").to_sparse()

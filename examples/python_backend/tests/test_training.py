@@ -110,6 +110,16 @@ def test_backward_runs_on_a_thread_for_each_device() -> None:
     assert not names[0] & names[1]
 
 
+def test_shared_weights_stay_shared() -> None:
+    """Moving a model keeps its parameters the objects that they are."""
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    optimizer = torch.optim.SGD(first.parameters(), lr=1.0)
+    model = nn.Sequential(first, second).to("remote")
+    assert model[0].weight is model[1].weight is optimizer.param_groups[0]["params"][0]
+    assert model[0].weight.device.type == "remote"
+
+
 def test_autocast_and_scaler() -> None:
     """Matrix products are in half precision, the weights and what is left are not."""
     model = nn.Linear(3, 2).to("remote")
@@ -118,6 +128,7 @@ def test_autocast_and_scaler() -> None:
     with torch.autocast("remote", dtype=torch.bfloat16):
         output = model(torch.ones(4, 3, device="remote"))
         assert output.dtype == torch.bfloat16
+        assert output.softmax(0).dtype == torch.float32
         loss = output.float().sum()
     before = model.weight.detach().clone()
     scaler.scale(loss).backward()

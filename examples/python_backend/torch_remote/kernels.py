@@ -67,6 +67,21 @@ def resize_(tensor: torch.Tensor, size: list[int], memory_format: torch.memory_f
 # LITERALINCLUDE END: remote-tensor-resize
 
 
+# LITERALINCLUDE START: remote-may-become
+def may_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a tensor can take over memory and device of another one, and stay the same object.
+
+    ``module.to()`` asks it for each parameter. PyTorch's own answer is no, and then a weight that two modules share
+    becomes two weights.
+    """
+    return all(
+        type(one) in (torch.Tensor, torch.nn.Parameter) and one.layout is torch.strided for one in (tensor, other)
+    )
+
+
+# LITERALINCLUDE END: remote-may-become
+
+
 # LITERALINCLUDE START: remote-convolution
 def convolution(*arguments: Any) -> Any:
     """For an accelerator PyTorch calls an operator that has no kernel anywhere. The CPU's takes the same arguments."""
@@ -121,12 +136,16 @@ LOWER = (
 )
 
 
-def autocast(op: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator with its floating-point tensors in the dtype of the autocast region."""
+EXACT = ("softmax", "log_softmax", "layer_norm", "group_norm", "sum", "prod", "cumsum", "cumprod", "norm", "exp", "log")
+EXACT += ("pow", "mse_loss", "nll_loss", "cross_entropy_loss")
+
+
+def autocast(op: Callable[..., Any], dtype: torch.dtype | None) -> Callable[..., Any]:
+    """The operator with its floating-point tensors in a dtype, or for None in that of the autocast region."""
 
     def cast(value: Any) -> Any:
         is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
-        return value.to(torch.get_autocast_dtype("remote")) if is_cast else value
+        return value.to(dtype or torch.get_autocast_dtype("remote")) if is_cast else value
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
@@ -174,8 +193,13 @@ def register() -> None:
     # Else a copy of x.conj() would first be made of x.conj(), and so on without end.
     for key in ("Conjugate", "Negative"):
         library.impl("_copy_from", torch.library.fallthrough_kernel, key)
-    for name in LOWER:
-        library.impl(name, autocast(getattr(aten, name)), "AutocastPrivateUse1")
+    for name in LOWER + EXACT:
+        packet = getattr(aten, name)
+        for op in (getattr(packet, overload) for overload in packet.overloads() if "out" not in overload):
+            kernel = autocast(op, torch.float32 if name in EXACT else None)
+            library.impl(op.name().removeprefix("aten::"), kernel, "AutocastPrivateUse1")
+    for key in ("PrivateUse1", "AutogradPrivateUse1"):
+        library.impl("_has_compatible_shallow_copy_type", may_become, key)
 
 
 # LITERALINCLUDE END: remote-registration

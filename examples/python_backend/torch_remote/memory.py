@@ -30,11 +30,14 @@ class Memory:
         self.used = 0
         self.sizes: dict[int, int] = {}
         self.freed: deque[tuple[int, int]] = deque()
+        self.untold: list[int] = []
         self.lock = threading.Lock()
 
     def malloc(self, nbytes: int) -> int:
         """Returns the address of so many bytes. Throws: ``torch.OutOfMemoryError``."""
         with self.lock:
+            if self.used + nbytes > LIMIT:
+                self._settle()
             if self.used + nbytes > LIMIT:
                 raise torch.OutOfMemoryError(
                     f"remote:{self.index} has no room for {nbytes} bytes: {self.used} of {LIMIT} are in use; "
@@ -52,13 +55,16 @@ class Memory:
 
     def settle(self) -> list[int]:
         """Returns what has been freed since the last time: the device learns of it with its next command."""
-        addresses = []
         with self.lock:
-            while self.freed:
-                address, nbytes = self.freed.popleft()
-                self.used -= nbytes
-                addresses.append(address)
+            self._settle()
+            addresses, self.untold = self.untold, []
         return addresses
+
+    def _settle(self) -> None:
+        while self.freed:
+            address, nbytes = self.freed.popleft()
+            self.used -= nbytes
+            self.untold.append(address)
 
 
 memories = [Memory(index) for index in range(COUNT)]

@@ -24,6 +24,13 @@ def is_initialized() -> bool:
     return any(device.process is not None for device in devices)
 
 
+def __getattr__(name: str) -> bool:
+    """PyTorch reads ``_initialized`` where it would be too early to call a function."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"torch.remote has no {name}")
+
+
 def _is_in_bad_fork() -> bool:
     return any(device.belongs_to_parent for device in devices)
 
