@@ -18,12 +18,21 @@ from pathlib import Path
 # A process has one backend behind PrivateUse1: not the one that is installed here.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
-import torch  # noqa: E402 (it reads the variable)
+import torch
 
 FOLDER = Path(__file__).parent / "python_backend"
 FILES = {
     "the device": ["channel.py", "wire.py", "memory.py", "process.py"],
-    "the host": ["memory.py", "devices.py", "random.py", "calls.py", "kernels.py", "answers.py", "module.py", "base.py"],
+    "the host": [
+        "memory.py",
+        "devices.py",
+        "random.py",
+        "calls.py",
+        "kernels.py",
+        "answers.py",
+        "module.py",
+        "base.py",
+    ],
     "without C++": ["uncompiled.py"],
     "with C++": ["compiled.py", "glue.h", "glue.cpp", "allocator.cpp", "guard.cpp", "hooks.cpp"],
 }
@@ -34,7 +43,13 @@ def sizes() -> None:
     for part, names in FILES.items():
         print(part)
         for name in names:
-            kind = "csrc" if not name.endswith(".py") else "torch_remote/device" if part == "the device" else "torch_remote"
+            kind = (
+                "csrc"
+                if not name.endswith(".py")
+                else "torch_remote/device"
+                if part == "the device"
+                else "torch_remote"
+            )
             lines = (FOLDER / kind / name).read_text(encoding="utf-8").splitlines()
             print(f"{sum(bool(line.strip()) and 'LITERALINCLUDE' not in line for line in lines):5}  {kind}/{name}")
 

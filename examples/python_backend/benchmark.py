@@ -19,6 +19,7 @@ torch_remote = importlib.import_module("torch_remote")
 
 WAYS = {
     "foreseen": {},
+    "foreseen, and forgotten at once": {"FORGET": "1"},
     "asked": {"TORCH_REMOTE_LAYOUTS": "ask"},
     "foreseen, without C++": {"TORCH_REMOTE_BASE": "uncompiled"},
 }
@@ -39,6 +40,9 @@ def seconds(run: Callable[[], object], times: int) -> float:
 def calls() -> None:
     """Prints a row: microseconds of single calls, and milliseconds of a step of a small network."""
     torch_remote.register()
+    if "FORGET" in os.environ:
+        foresee = torch_remote.calls.foresee
+        torch_remote.calls.foresee = lambda call: torch_remote.calls._foreseen.clear() or foresee(call)
     x = torch.ones(8, 8, device="remote")
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)).to("remote")

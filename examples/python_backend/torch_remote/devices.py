@@ -37,7 +37,13 @@ class Process:
         self.tickets = itertools.count()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.channel = Channel(ours)
-        path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+        environment = {
+            **os.environ,
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
+            # Else the threads of a kernel spin for the next one, on the processors that the host needs to send it.
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
+        }
         with theirs:
             self.process = subprocess.Popen(
                 # -P: nothing in the folder where the user happens to be is imported instead of a module.
@@ -53,7 +59,7 @@ class Process:
                     str(theirs.fileno()),
                     str(memories[index].lost),
                 ],
-                env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": path},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the host
