@@ -21,37 +21,26 @@ os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 import torch
 
 FOLDER = Path(__file__).parent / "python_backend"
+HOST = "memory.py devices.py random.py calls.py kernels.py answers.py module.py base.py __init__.py"
 FILES = {
-    "the device": ["channel.py", "wire.py", "memory.py", "process.py"],
-    "the host": [
-        "memory.py",
-        "devices.py",
-        "random.py",
-        "calls.py",
-        "kernels.py",
-        "answers.py",
-        "module.py",
-        "base.py",
-    ],
-    "without C++": ["uncompiled.py"],
-    "with C++": ["compiled.py", "glue.h", "glue.cpp", "allocator.cpp", "guard.cpp", "hooks.cpp"],
+    "the device": ("torch_remote/device", ["channel.py", "wire.py", "memory.py", "process.py"]),
+    "the host": ("torch_remote", HOST.split()),
+    "the base without C++": ("torch_remote", ["uncompiled.py"]),
+    "the base with C++": ("torch_remote", ["compiled.py"]),
+    "its C++": ("csrc", ["glue.h", "glue.cpp", "allocator.cpp", "guard.cpp", "hooks.cpp"]),
+    "the compiler": (".", ["glue.py"]),
 }
 
 
 def sizes() -> None:
-    """Prints how long the files are."""
-    for part, names in FILES.items():
-        print(part)
+    """Prints how long the files are, without comments and blank lines."""
+    for part, (folder, names) in FILES.items():
+        lengths = []
         for name in names:
-            kind = (
-                "csrc"
-                if not name.endswith(".py")
-                else "torch_remote/device"
-                if part == "the device"
-                else "torch_remote"
-            )
-            lines = (FOLDER / kind / name).read_text(encoding="utf-8").splitlines()
-            print(f"{sum(bool(line.strip()) and 'LITERALINCLUDE' not in line for line in lines):5}  {kind}/{name}")
+            lines = map(str.strip, (FOLDER / folder / name).read_text(encoding="utf-8").splitlines())
+            lengths.append(sum(bool(line) and not line.startswith(("# ", "//")) for line in lines))
+        listed = ", ".join(f"{name} {length}" for name, length in zip(names, lengths, strict=True))
+        print(f"{part}, {sum(lengths)} lines: {listed}")
 
 
 def main(base: str, *statements: str) -> None:

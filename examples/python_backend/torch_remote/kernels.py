@@ -122,22 +122,10 @@ def gru_cell(gates_in: Any, gates_hidden: Any, hidden: Any, bias_in: Any = None,
 
 
 # LITERALINCLUDE START: remote-autocast
-LOWER = (
-    "mm",
-    "addmm",
-    "bmm",
-    "baddbmm",
-    "matmul",
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "scaled_dot_product_attention",
-)
-
-
-EXACT = ("softmax", "log_softmax", "layer_norm", "group_norm", "sum", "prod", "cumsum", "cumprod", "norm", "exp", "log")
-EXACT += ("pow", "mse_loss", "nll_loss", "cross_entropy_loss")
+LOWER = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "conv1d", "conv2d", "conv3d",
+         "scaled_dot_product_attention")  # fmt: skip
+EXACT = ("softmax", "log_softmax", "layer_norm", "group_norm", "sum", "prod", "cumsum", "cumprod", "norm", "exp", "log",
+         "pow", "mse_loss", "nll_loss", "cross_entropy_loss")  # fmt: skip
 
 
 def autocast(op: Callable[..., Any], dtype: torch.dtype | None) -> Callable[..., Any]:
