@@ -119,12 +119,11 @@ def test_perceptron_learns(device: str) -> None:
 
 
 @level("usable")
-@chapter("nn_contracts")
 # In the transformer two layers share their weights, which stay one tensor by grace of the backend.
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=chapter("autograd") if name == "transformer" else ())
+        pytest.param(name, marks=chapter("autograd" if name == "transformer" else "nn_contracts"))
         for name in MODELS
         if name != "perceptron"
     ],
