@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import os
 import signal
@@ -55,6 +56,7 @@ def run(name: str, item: pytest.Item) -> Outcome:
     seconds = time.monotonic() - started
     for report in reports:
         if report.failed:
+            forget_the_error()
             return Outcome(name, "failed", reason(report), report.longreprtext, seconds)
         if report.skipped:
             assert isinstance(report.longrepr, tuple)
@@ -70,6 +72,16 @@ def reason(report: pytest.TestReport) -> str:
     first, *others = filter(None, map(str.strip, message.splitlines()))
     told = takewhile(lambda line: not line.startswith(("assert ", "+", "The sample:")), others)
     return " ".join([first, *islice(told, REASON_LINES - 1)])
+
+
+def forget_the_error() -> None:
+    """Frees the tensors of a check that failed, which its traceback holds.
+
+    Freed at some later moment, they would be memory that the check of that moment did not give back.
+    """
+    for name in ("last_exc", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    gc.collect()
 
 
 def is_usable(device: str) -> bool:
