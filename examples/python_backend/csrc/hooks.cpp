@@ -1,0 +1,145 @@
+// The hooks, and the generator and the pinned memory that they give away. Called on any thread.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Generator.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/alloc_cpu.h>
+
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "glue.h"
+
+namespace remote {
+namespace {
+
+// LITERALINCLUDE START: remote-generator
+// A seed, and how many times it was drawn from: the device makes the numbers of each operator from the two.
+struct Generator final : c10::GeneratorImpl {
+  explicit Generator(c10::DeviceIndex index)
+      : c10::GeneratorImpl({kRemote, index}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  void set_current_seed(uint64_t seed) override { state = {seed, 0}; }
+  uint64_t current_seed() const override { return state[0]; }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return current_seed();
+  }
+  void set_offset(uint64_t offset) override { state[1] = offset; }
+  uint64_t get_offset() const override { return state[1]; }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const at::TensorBase bytes = at::detail::empty_cpu({sizeof state}, at::kByte);
+    std::memcpy(bytes.mutable_data_ptr(), state.data(), sizeof state);
+    return bytes.getIntrusivePtr();
+  }
+  void set_state(const c10::TensorImpl& bytes) override {
+    TORCH_CHECK(
+        bytes.device().is_cpu() && bytes.dtype() == at::kByte && bytes.is_contiguous() && bytes.numel() == sizeof state,
+        "remote: the state of a generator is 16 contiguous elements of torch.uint8 on the CPU, got ", bytes.numel(),
+        " elements of ", bytes.dtype(), " on ", bytes.device());
+    std::memcpy(state.data(), bytes.data(), sizeof state);
+  }
+
+ private:
+  Generator* clone_impl() const override {
+    auto* const copy = new Generator(device_.index());
+    copy->state = state;
+    return copy;
+  }
+
+  std::array<uint64_t, 2> state{c10::default_rng_seed_val, 0};
+};
+// LITERALINCLUDE END: remote-generator
+
+// LITERALINCLUDE START: remote-pinned
+// Memory of the host that knows it was asked for as pinned. The device cannot reach it by itself: its process has an
+// address space of its own.
+struct PinnedAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    void* const address = c10::alloc_cpu(bytes);
+    const std::lock_guard<std::mutex> lock(mutex);
+    blocks[address] = bytes;
+    return {address, address, &free, c10::kCPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  static bool contains(const void* address) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto after = blocks.upper_bound(address);
+    return after != blocks.begin() &&
+           address < static_cast<const char*>(std::prev(after)->first) + std::prev(after)->second;
+  }
+
+ private:
+  static void free(void* address) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    blocks.erase(address);
+    c10::free_cpu(address);
+  }
+
+  inline static std::mutex mutex;
+  inline static std::map<const void*, size_t> blocks;
+};
+// LITERALINCLUDE END: remote-pinned
+
+// Defined for the module, which registers it.
+struct Hooks final : at::PrivateUse1HooksInterface {
+  // LITERALINCLUDE START: remote-hooks-devices
+  void init() const override {}
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return deviceCount() > 0; }
+  bool hasPrimaryContext(c10::DeviceIndex index) const override {
+    return ask<bool>("is_started", static_cast<int>(index));
+  }
+  c10::DeviceIndex deviceCount() const override { return guard().deviceCount(); }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  void setCurrentDevice(c10::DeviceIndex index) const override { guard().setDevice({kRemote, index}); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    return guard().exchangeDevice({kRemote, index}).index();
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
+  c10::Device getDeviceFromPtr(void* address) const override {
+    const int index = ask<int>("device_of", reinterpret_cast<uintptr_t>(address));
+    return {kRemote, static_cast<c10::DeviceIndex>(index)};
+  }
+  // LITERALINCLUDE END: remote-hooks-devices
+
+  // LITERALINCLUDE START: remote-hooks-memory
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    static PinnedAllocator allocator;
+    return &allocator;
+  }
+  bool isPinnedPtr(const void* address) const override { return PinnedAllocator::contains(address); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    resize_storage(*storage.unsafeGetStorageImpl(), bytes);
+  }
+  // LITERALINCLUDE END: remote-hooks-memory
+
+  // LITERALINCLUDE START: remote-hooks-generators
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    static const std::vector<at::Generator> all = [this] {
+      std::vector<at::Generator> made;
+      for (c10::DeviceIndex device = 0; device < deviceCount(); ++device) {
+        made.push_back(getNewGenerator(device));
+      }
+      return made;
+    }();
+    return all.at(index < 0 ? current_device() : index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return at::make_generator<Generator>(index < 0 ? current_device() : index);
+  }
+  // LITERALINCLUDE END: remote-hooks-generators
+
+ private:
+  static const c10::impl::DeviceGuardImplInterface& guard() { return *c10::impl::getDeviceGuardImpl(kRemote); }
+};
+
+}  // namespace
+
+}  // namespace remote

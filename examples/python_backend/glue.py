@@ -1,0 +1,34 @@
+"""Compiles the C++ of the backend: four files, against the installed PyTorch."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import torch
+
+SOURCE = Path(__file__).parent / "csrc" / "glue.cpp"
+PRODUCT = f"torch_remote_glue{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def compile_glue(folder: Path) -> Path:
+    """Compiles into a folder, unless what lies there is newer than the sources, with the compiler that CXX names."""
+    product = folder / PRODUCT
+    newest = max(source.stat().st_mtime for source in SOURCE.parent.iterdir())
+    if product.exists() and product.stat().st_mtime > newest:
+        return product
+    folder.mkdir(parents=True, exist_ok=True)
+    installed = Path(torch.__file__).parent
+    headers = [installed / "include", installed / "include/torch/csrc/api/include", sysconfig.get_path("include")]
+    options = ["-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    command = [*shlex.split(os.environ.get("CXX", "c++")), *options, *(f"-isystem{header}" for header in headers)]
+    libraries = [f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10", "-ltorch_python"]
+    subprocess.run([*command, str(SOURCE), "-o", str(product), *libraries], check=True)
+    return product
+
+
+if __name__ == "__main__":
+    print(compile_glue(Path(__file__).parent / "build"))

@@ -1,0 +1,73 @@
+"""Runs PyTorch's operator database in float32 on the backend, against the CPU, and prints a table of what fails.
+
+    python opinfo.py [SAMPLES]
+
+Forward and backward of each entry are one unit each; the comparison is that of the conformance kit, which must be
+installed or on PYTHONPATH. SAMPLES is how many samples of an entry are compared, 3 unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+import warnings
+from collections.abc import Iterator
+from datetime import date
+
+import torch
+
+torch_remote = importlib.import_module("torch_remote")
+
+DTYPE = torch.float32
+
+
+def units(samples: int) -> Iterator[tuple[str, str, BaseException | None]]:
+    """Runs entry after entry, and says what became of each mode that it has; None stands for equal."""
+    kit = importlib.import_module("accelerator_conformance.samples")
+    entries = importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
+    for entry in entries:
+        made = entry.sample_inputs_func
+        entry.sample_inputs_func = lambda *a, made=made, **k: itertools.islice(made(*a, **k), samples)
+        for mode in ("forward", "backward"):
+            if DTYPE in kit.dtypes(entry, mode):
+                torch.manual_seed(0)
+                comparison = kit.Comparison(entry, "remote", DTYPE)
+                try:
+                    comparison.run(mode)
+                    torch.remote.synchronize()
+                    yield entry.formatted_name, mode, None
+                except Exception as error:
+                    if isinstance(error, torch.remote.DeviceDied):
+                        torch.remote.reset(0)
+                    yield entry.formatted_name, mode, error
+
+
+def why(error: BaseException) -> str:
+    """The error behind an error, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split())[:160]
+
+
+def main(samples: int = 3) -> int:
+    """Prints the table. Returns the exit status: 0 if at least 99.5 % pass."""
+    torch_remote.register()
+    warnings.simplefilter("ignore")
+    found = list(units(samples))
+    failed = [(name, mode, error) for name, mode, error in found if error is not None]
+    share = 1 - len(failed) / len(found)
+    print(f"Made by `python opinfo.py {samples}` on {date.today()}, with PyTorch {torch.__version__}, layouts")
+    print(f"{'asked' if torch_remote.calls.ALWAYS_ASK else 'foreseen'}.\n")
+    print(
+        f"{len(found) - len(failed)} of {len(found)} units pass: {share:.2%}",
+        "\n| entry | mode | why |\n| --- | --- | --- |",
+        sep="\n",
+    )
+    for name, mode, error in failed:
+        print(f"| {name} | {mode} | {type(error).__name__}: {why(error)} |")
+    return 0 if share >= 0.995 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,254 @@
+"""The process behind a device: how it starts, what it survives, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+host = importlib.import_module("torch_remote.devices")
+
+Run = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+def process_of(index: int) -> int:
+    """The id of a device's process, started."""
+    torch.zeros(1, device=f"remote:{index}").tolist()
+    return int(host.devices[index].started().process.pid)
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process comes to its end within some seconds."""
+    for _ in range(100):
+        with contextlib.suppress(FileNotFoundError):
+            with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
+                state = stat.read().rpartition(") ")[2][0]
+            if state not in "ZX":
+                time.sleep(0.1)
+                continue
+        return True
+    return False
+
+
+def use_until_it_fails(x: torch.Tensor) -> None:
+    """A signal takes a moment to arrive."""
+    for _ in range(100):
+        (x + 1).tolist()
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def second() -> Iterator[int]:
+    """The index of a device that a test may break."""
+    index = 1 if torch.remote.device_count() > 1 else 0
+    yield index
+    torch.remote.reset(index)
+
+
+ENDS = {
+    "comes to its end": "pass",
+    "raises": "raise ValueError",
+    "leaves by os._exit": "os._exit(3)",
+    "is killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "is killed with work queued": "torch.remote._sleep(30_000_000_000); x + 1; os.kill(os.getpid(), signal.SIGKILL)",
+    "ends with work queued": "torch.remote._sleep(30_000_000_000); x + 1",
+    "ends with a child that lives on": "os.fork() or os.execv('/bin/sleep', ['sleep', '5'])",
+    "ends with a forked child that lives on": "os.fork() or (time.sleep(5), os._exit(0))",
+}
+
+
+def test_a_device_ends_with_its_host(run_process: Run) -> None:
+    """However that ends. Each end is that of a child that is forked before the first use."""
+    ran = run_process(f"""
+        for name, end in {ENDS}.items():
+            if os.fork() == 0:
+                x = torch.ones(2, device="remote"); x.tolist()
+                print(name, torch_remote.devices.devices[0].process.process.pid, sep=":", flush=True)
+                os.close(1), os.close(2)
+                exec(end)
+                sys.exit()
+        for _ in {ENDS}:
+            os.wait()
+    """)
+    processes = dict(line.split(":") for line in ran.stdout.splitlines())
+    assert processes.keys() == ENDS.keys(), ran.stderr
+    assert [name for name, process in processes.items() if not has_ended(int(process))] == []
+
+
+def test_it_starts_when_it_is_first_used(run_process: Run) -> None:
+    """Import, registration and what a program asks about devices start nothing."""
+    ran = run_process("""
+        print(torch.remote.is_available(), torch.remote.is_initialized())
+        torch.manual_seed(1); torch.accelerator.current_accelerator(); torch.remote.synchronize()
+        print(all(device.process is None for device in torch_remote.devices.devices))
+        torch.ones(1, device="remote").tolist()
+        print(torch.remote.is_initialized())
+    """)
+    assert ran.stdout == "True False\nTrue\nTrue\n", ran.stderr
+    assert ran.stderr == ""
+
+
+def test_a_device_that_was_killed(second: int) -> None:
+    """The error says so, the other devices live, and a reset gives a fresh one."""
+    x, other = torch.ones(2, device=f"remote:{second}"), torch.ones(2, device="remote:0")
+    os.kill(process_of(second), signal.SIGKILL)
+    with pytest.raises(host.DeviceDied, match=rf"the process of device remote:{second} is gone \(exit status -9\)"):
+        use_until_it_fails(x)
+    with pytest.raises(host.DeviceDied, match=rf"torch.remote.reset\({second}\) lets the next use start another one"):
+        x.tolist()
+    if second:
+        assert other.tolist() == [1, 1]
+    torch.remote.reset(second)
+    with pytest.raises(RuntimeError, match="was lost when its device was reset"):
+        x.tolist()
+    assert torch.ones(2, device=f"remote:{second}").tolist() == [1, 1]
+
+
+def test_who_waits_learns_of_the_death(second: int) -> None:
+    """A thread that waits for an answer gets the error, not nothing."""
+    process, errors = process_of(second), []
+
+    def wait() -> None:
+        try:
+            host.devices[second].launch("sleep", 0, 30.0)
+            torch.remote.synchronize(second)
+        except host.DeviceDied as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    os.kill(process, signal.SIGKILL)
+    thread.join(10)
+    assert len(errors) == 1
+
+
+def test_a_device_that_crashes(second: int) -> None:
+    """A kernel that dereferences null is an exception for the host."""
+    x = torch.ones(2, device=f"remote:{second}")
+    os.kill(process_of(second), signal.SIGSEGV)
+    with pytest.raises(host.DeviceDied, match="exit status -11"):
+        use_until_it_fails(x)
+
+
+def test_errors_are_those_of_the_operator() -> None:
+    """The type and the words of the kernel, at the call where the shape is wrong, and the traceback of the device."""
+    x = torch.ones(2, 3, device="remote")
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
+        x @ x
+    assert "On remote:0:\nTraceback" in caught.value.__notes__[0]
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        x.sum(7)
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.inv(torch.zeros(2, 2, device="remote")).tolist()
+    assert (x + 1).sum().item() == 12
+
+
+def test_ctrl_c_loses_no_answer() -> None:
+    """An interrupted wait leaves the connection as it should be, at whatever moment the interrupt comes."""
+    x = torch.arange(100_000.0, device="remote")
+    main = threading.main_thread().ident
+    assert main is not None
+    seen = 0
+    for delay in range(30):
+        timer = threading.Timer(delay / 3000, signal.pthread_kill, [main, signal.SIGINT])
+        try:
+            timer.start()
+            while True:
+                (x + delay).cpu()
+        except KeyboardInterrupt:
+            seen += 1
+        timer.join()
+        assert x[:3].tolist() == [0, 1, 2]
+    assert seen == 30
+
+
+def test_forked_after_the_first_use(run_process: Run) -> None:
+    """A child has no device of its parent's, and is told what to do. The parent goes on."""
+    ran = run_process("""
+        x = torch.ones(2, device="remote"); x.tolist()
+        if os.fork() == 0:
+            try: x + 1
+            except RuntimeError as error: print(error, flush=True)
+            print(torch.remote._is_in_bad_fork(), flush=True)
+            os._exit(0)
+        os.wait()
+        print((x + 1).tolist())
+    """)
+    lines = ran.stdout.splitlines()
+    assert lines[0].startswith("remote:0 was in use when this process was forked"), ran.stderr
+    assert lines[1:] == ["True", "[2.0, 2.0]"]
+
+
+def test_forked_before_the_first_use(run_process: Run) -> None:
+    """Then each process has devices of its own."""
+    ran = run_process("""
+        child = os.fork()
+        x = torch.full((2,), 1.0 + bool(child), device="remote")
+        if child: os.waitpid(child, 0)
+        print(x.tolist(), flush=True)
+    """)
+    assert ran.stdout == "[1.0, 1.0]\n[2.0, 2.0]\n", ran.stderr
+
+
+def test_many_threads() -> None:
+    """Operators, copies and random numbers of several threads do not get in each other's way."""
+    wrong: list[Any] = []
+
+    def work(seed: int) -> None:
+        values = torch.arange(64.0) * seed
+        x = values.to("remote")
+        for _ in range(30):
+            results = (x * 2 + 1).cpu(), x[x > 5].cpu(), torch.rand(3, device="remote").max().item() < 1
+            expected = values * 2 + 1, values[values > 5], True
+            wrong.extend(
+                r for r, e in zip(results, expected, strict=True) if not torch.equal(*map(torch.as_tensor, (r, e)))
+            )
+
+    threads = [threading.Thread(target=work, args=[seed]) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_large_messages() -> None:
+    """A call with more in it than a packet holds goes through shared memory."""
+    parts = [torch.full((1,), float(number), device="remote") for number in range(3000)]
+    assert torch.cat(parts).sum().item() == sum(range(3000))
+    torch._foreach_add_(parts, 1.0)
+    assert parts[-1].item() == 3000
+    del parts
+    assert torch.ones(1, device="remote").item() == 1
+
+
+def test_the_folder_of_the_user_is_not_imported_from(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, second: int
+) -> None:
+    """A file named queue.py beside a script does not get into the device."""
+    (tmp_path / "queue.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    torch.remote.reset(second)
+    assert torch.ones(1, device=f"remote:{second}").item() == 1
+
+
+@pytest.mark.compiled
+def test_devices_from_the_environment() -> None:
+    """As many as are asked for; a number that cannot be is refused."""
+    for count, said in (("3", "3"), ("17", "TORCH_REMOTE_DEVICES is from 1 to 16, got 17")):
+        code = "import torch, torch_remote; torch_remote.register(); print(torch.remote.device_count())"
+        environment = {**os.environ, "TORCH_REMOTE_DEVICES": count, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", code]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert said in ran.stdout + ran.stderr

@@ -1,0 +1,85 @@
+"""Streams and events: the host goes on, and order is what events make it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.compiled
+LONG = 300_000_000  # nanoseconds
+
+
+def test_the_host_goes_on() -> None:
+    """A stream that is busy says so, and is waited for where a value is needed."""
+    torch.remote._sleep(LONG)
+    x = torch.ones(2, device="remote") + 1
+    stream = torch.accelerator.current_stream()
+    assert not stream.query()
+    assert x.tolist() == [2, 2]
+    torch.accelerator.synchronize()
+    assert stream.query()
+
+
+def test_events_pass_in_order() -> None:
+    """An event passes when the work before it is done, and not before."""
+    start, end = torch.Event("remote", enable_timing=True), torch.Event("remote", enable_timing=True)
+    start.record()
+    torch.remote._sleep(LONG)
+    end.record()
+    start.synchronize()
+    assert not end.query()
+    with pytest.raises(RuntimeError, match="Both events must be completed"):
+        start.elapsed_time(end)
+    end.synchronize()
+    assert end.query()
+    assert start.elapsed_time(end) >= LONG / 1e6
+
+
+def test_streams_are_independent() -> None:
+    """A busy stream holds up no other, unless an event says so."""
+    x = torch.zeros(2, device="remote")
+    torch.accelerator.synchronize()
+    side = torch.Stream("remote")
+    with side:
+        torch.remote._sleep(LONG)
+        x.fill_(1)
+    assert x.tolist() == [0, 0]
+    assert not side.query()
+    torch.accelerator.current_stream().wait_stream(side)
+    assert x.tolist() == [1, 1]
+
+
+def test_memory_lives_until_the_streams_have_passed() -> None:
+    """A tensor that dies while another stream still has work on it is read as it was."""
+    x = torch.full((1000,), 5.0, device="remote")
+    torch.accelerator.synchronize()
+    side = torch.Stream("remote")
+    with side:
+        torch.remote._sleep(LONG)
+        result = x + 1
+    del x
+    torch.full((1000,), 7.0, device="remote")
+    side.synchronize()
+    assert result.unique().tolist() == [6]
+
+
+def test_errors_come_later() -> None:
+    """An error of an operator is raised by who waits, with its type, and the device goes on."""
+    x = torch.arange(3.0, device="remote")
+    wrong = x[torch.tensor([7], device="remote")]  # the shape is right, so the host knows nothing
+    with pytest.raises(IndexError, match="index 7 is out of bounds") as caught:
+        torch.accelerator.synchronize()
+    assert wrong.shape == (1,)
+    assert any("On remote:0:" in note and "process.py" in note for note in caught.value.__notes__)
+    assert (x + 1).tolist() == [1, 2, 3]
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.cholesky(-torch.eye(2, device="remote")).tolist()
+
+
+def test_events_of_two_devices() -> None:
+    """A stream can wait for an event of another device."""
+    event = torch.Event("remote:0")
+    torch.remote._sleep(LONG)
+    event.record(torch.accelerator.current_stream("remote:0"))
+    torch.Stream("remote:1").wait_event(event)
+    assert event.query()

@@ -1,0 +1,119 @@
+"""What C++ asks: memory, streams and events. Each function stands for what a driver would have in its place."""
+
+from __future__ import annotations
+
+import itertools
+
+from . import memory
+from .base import base
+from .devices import devices
+from .memory import device_of
+
+__all__ = ["device_of"]
+
+_streams = itertools.count(1)  # 0 is the default stream of every device
+_events = itertools.count(1)
+
+
+# LITERALINCLUDE START: remote-answers-memory
+def device_count() -> int:
+    """How many devices there are."""
+    return memory.COUNT
+
+
+def is_started(index: int) -> bool:
+    """Whether a device holds anything."""
+    return 0 <= index < memory.COUNT and devices[index].process is not None
+
+
+def malloc(nbytes: int, index: int) -> int:
+    """The address of new memory."""
+    return memory.memories[index].malloc(nbytes)
+
+
+def free(address: int) -> None:
+    """Takes it back."""
+    memory.memories[device_of(address)].free(address)
+
+
+def copy_bytes(to: int, source: int, nbytes: int) -> None:
+    """Copies within a device, in the order of the default stream. Throws: ``ValueError`` between devices."""
+    if device_of(to) != device_of(source):
+        raise ValueError(
+            f"remote: {source:#x} and {to:#x} are on two devices; copy tensors, which go by way of the host"
+        )
+    devices[device_of(to)].launch_on(base().current_stream(device_of(to)), "move", to, source, nbytes)
+
+
+# LITERALINCLUDE END: remote-answers-memory
+
+
+def synchronize(index: int) -> None:
+    """Waits until a device has nothing left to do."""
+    device = devices[base().current_device() if index < 0 else index]
+    if device.process is not None:
+        device.ask("synchronize")
+
+
+# LITERALINCLUDE START: remote-answers-streams
+def new_stream() -> int:
+    """A number that no stream has. The device opens a queue for it at its first work."""
+    return next(_streams)
+
+
+def query_stream(index: int, stream: int) -> bool:
+    """Whether a stream has nothing left to do."""
+    return devices[index].process is None or bool(devices[index].ask("query_stream", stream).value)
+
+
+def synchronize_stream(index: int, stream: int) -> None:
+    """Waits until it has nothing left to do."""
+    if devices[index].process is not None:
+        devices[index].ask("synchronize_stream", stream)
+
+
+def record_event(event: int, index: int, stream: int) -> int:
+    """Lets an event pass when the stream comes here. Returns its number, which says on which device it is."""
+    if event and event % memory.MAXIMUM != index:
+        destroy_event(event)
+        event = 0
+    event = event or next(_events) * memory.MAXIMUM + index
+    devices[index].launch("record", stream, event)
+    return event
+
+
+def wait_event(event: int, index: int, stream: int) -> None:
+    """Lets a stream wait for an event; for one of another device the host waits, as devices do not know each other."""
+    if event % memory.MAXIMUM == index:
+        devices[index].launch("wait", stream, event)
+    else:
+        synchronize_event(event)
+
+
+def query_event(event: int) -> bool:
+    """Whether an event has passed."""
+    return bool(devices[event % memory.MAXIMUM].ask("query_event", event).value)
+
+
+def synchronize_event(event: int) -> None:
+    """Waits until it has."""
+    devices[event % memory.MAXIMUM].ask("synchronize_event", event)
+
+
+def elapsed_time(start: int, end: int) -> float:
+    """Milliseconds between two events of a device. Throws: ``ValueError`` for other events."""
+    if 0 in (start, end) or start % memory.MAXIMUM != end % memory.MAXIMUM:
+        raise ValueError(
+            "remote: a time is between two events that were recorded on one device with enable_timing=True"
+        )
+    return float(devices[start % memory.MAXIMUM].ask("elapsed_time", start, end).value)
+
+
+def destroy_event(event: int) -> None:
+    """Forgets an event."""
+    device = devices[event % memory.MAXIMUM]
+    if event and device.process is not None and device.process.died is None:
+        device.launch("destroy_event", event)
+
+
+# LITERALINCLUDE END: remote-answers-streams

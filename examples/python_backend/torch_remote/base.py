@@ -1,0 +1,60 @@
+"""What stands between PyTorch's C++ and the rest of this package.
+
+There are two that can be exchanged: ``compiled`` and ``uncompiled``.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from .device.wire import Layout
+
+
+# LITERALINCLUDE START: remote-base
+class Base(Protocol):
+    """What the package asks of it."""
+
+    def register(self, module: ModuleType) -> None:
+        """Names the device, registers the device module, hooks, guard and the operators that make tensors."""
+
+    def current_device(self) -> int:
+        """The index of the current device."""
+
+    def set_device(self, index: int) -> None:
+        """Makes another device the current one."""
+
+    def current_stream(self, index: int) -> int:
+        """The number of the current stream of a device."""
+
+    def default_generator(self, index: int) -> Any:
+        """The generator of a device: a ``torch.Generator``, or what has its methods."""
+
+    def empty(self, layout: Layout, index: int) -> torch.Tensor:
+        """A new tensor on a device."""
+
+    def grow(self, tensor: torch.Tensor, nbytes: int) -> None:
+        """Gives a tensor's storage more bytes."""
+
+    def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
+        """Gives a tensor another layout over the storage that it has."""
+
+
+# LITERALINCLUDE END: remote-base
+
+
+_chosen: list[Base] = []
+
+
+def choose(chosen: Base) -> None:
+    """Decides for one. Throws: ``RuntimeError`` the second time, as PyTorch knows one backend behind PrivateUse1."""
+    if _chosen:
+        raise RuntimeError("remote: the backend is registered already; a process can have one")
+    _chosen.append(chosen)
+
+
+def base() -> Base:
+    """The one that was chosen."""
+    return _chosen[0]

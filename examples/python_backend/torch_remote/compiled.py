@@ -1,0 +1,61 @@
+"""The base with C++ (``csrc``): allocator, guard, hooks and generator, which ask Python in turn."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from . import answers
+from .device.wire import Layout
+
+
+# LITERALINCLUDE START: remote-compiled
+class Compiled:
+    """The base."""
+
+    def __init__(self) -> None:
+        self.glue: Any = importlib.import_module("torch_remote_glue")
+
+    def register(self, module: ModuleType) -> None:
+        """Names the device and the device module. Guard, allocator and operators came with the library."""
+        torch.utils.rename_privateuse1_backend("remote")
+        torch._register_device_module("remote", module)
+        torch.utils.generate_methods_for_privateuse1_backend()
+        self.glue.register(answers)
+
+    def current_device(self) -> int:
+        """The index of this thread's device."""
+        return int(self.glue.current_device())
+
+    def set_device(self, index: int) -> None:
+        """Makes another device this thread's."""
+        torch.accelerator.set_device_index(index)
+
+    def current_stream(self, index: int) -> int:
+        """The number of this thread's stream."""
+        return int(self.glue.current_stream(index))
+
+    def default_generator(self, index: int) -> torch.Generator:
+        """The generator that C++ keeps."""
+        found: torch.Generator = self.glue.default_generator(index)
+        return found
+
+    def empty(self, layout: Layout, index: int) -> torch.Tensor:
+        """A tensor from the allocator."""
+        device = torch.device("remote", index)
+        return torch.empty_strided(layout.size, layout.stride, dtype=layout.dtype, device=device)
+
+    def grow(self, tensor: torch.Tensor, nbytes: int) -> None:
+        """Moves the storage, under all of its views."""
+        tensor.untyped_storage().resize_(nbytes)
+
+    def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
+        """Writes it down."""
+        storage, offset = tensor.untyped_storage(), tensor.storage_offset()
+        torch.ops.aten.set_.source_Storage_storage_offset(tensor, storage, offset, layout.size, layout.stride)
+
+
+# LITERALINCLUDE END: remote-compiled

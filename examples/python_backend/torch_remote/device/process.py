@@ -1,0 +1,301 @@
+"""The process that is a device: streams, each a queue and a thread; events; and what comes over the wire.
+
+It ends when the other end of the socket is closed, however that came about.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import queue
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import torch
+
+from . import wire
+from .channel import Channel
+from .memory import Memory
+from .wire import Layout, Place
+
+# An operator that draws uses up one step of the seed's sequence; the distance keeps seeds that are neighbours apart.
+STEP = 0x9E3779B97F4A7C15
+_default_generator = threading.Lock()
+Random = tuple[int, int] | None
+
+
+# LITERALINCLUDE START: remote-kernel
+class Kernel:
+    """One call of an operator, read where the memory is."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, memory: Memory, places: list[Place], random: Random) -> None:
+        self.memory = memory
+        self.places = places
+        self.generator: torch.Generator | None = None
+        self.seed: int | None = None
+        self.tensors: dict[int, torch.Tensor] = {}
+        if random is not None:
+            self.seed = (random[0] + STEP * random[1]) % (1 << 63)
+            self.generator = torch.Generator().manual_seed(self.seed)
+
+    def tensor(self, number: int, layout: Layout) -> torch.Tensor:
+        """The argument of a number."""
+        self.tensors[number] = found = self.memory.tensor(self.places[number], layout)
+        return found
+
+    def run(self, body: bytes, buffers: list[memoryview]) -> tuple[Any, list[torch.Tensor], list[Layout]]:
+        """Calls the operator. Returns what it gives, the tensors that it was given, and their layouts before."""
+        name, args, kwargs = wire.read(body, self, buffers)
+        given = [self.tensors[number] for number in sorted(self.tensors)]
+        before = [wire.layout(tensor) for tensor in given]
+        called = wire.operator(name)
+        names = [argument.name for argument in called._schema.arguments]
+        if "generator" in names[len(args) :]:
+            kwargs = {**kwargs, "generator": self.generator}
+        if self.seed is None or "generator" in names:
+            return called(*args, **kwargs), given, before
+        with _default_generator:  # such operators draw from the generator of the process
+            torch.default_generator.manual_seed(self.seed)
+            return called(*args, **kwargs), given, before
+
+
+# LITERALINCLUDE END: remote-kernel
+
+
+class Stream:
+    """A queue, and the thread that does what is in it, in order."""
+
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
+        self.tasks: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self.queued = self.done = 0  # the first is counted by who queues, the second by the thread
+        self.fail = fail
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def put(self, task: Callable[[], object]) -> None:
+        """Queues a task."""
+        self.queued += 1
+        self.tasks.put(task)
+
+    def _work(self) -> None:
+        torch.set_grad_enabled(False)  # of this thread
+        while True:
+            try:
+                self.tasks.get()()
+            except BaseException as error:  # an operator may raise anything
+                self.fail(error)
+            self.done += 1
+
+
+class Device:
+    """Everything the process knows."""
+
+    def __init__(self, channel: Channel, lost: int) -> None:
+        self.channel = channel
+        self.memory = Memory(lost)
+        self.streams: dict[int, Stream] = {}
+        self.events: dict[int, Future[float]] = {}
+        self.asked: dict[int, tuple[Any, list[torch.Tensor]]] = {}
+        self.failure: BaseException | None = None
+
+    # LITERALINCLUDE START: remote-serve
+    def serve(self) -> None:
+        """Reads what comes, until nobody is there any more. What a stream is to do goes into its queue."""
+        while True:
+            try:
+                (name, *arguments), buffers = self.channel.receive()
+            except (EOFError, ConnectionError):
+                return
+            getattr(self, name)(*arguments, *([buffers] if buffers else []))
+
+    def _queue(self, stream: int, task: Callable[[], object]) -> None:
+        if stream not in self.streams:
+            self.streams[stream] = Stream(self._fail)
+        self.streams[stream].put(task)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error  # the first one is kept until somebody waits
+
+    def _when_all_have_passed(self, action: Callable[[], object]) -> None:
+        """Acts when each stream has come to where its queue ends now."""
+        if not self.streams:
+            action()
+        left = itertools.count(len(self.streams) - 1, -1)
+        for stream in self.streams.values():
+            stream.put(lambda: None if next(left) else action())
+
+    # LITERALINCLUDE END: remote-serve
+
+    # LITERALINCLUDE START: remote-reply
+    def _answer(self, ticket: int, make: Callable[[], Any]) -> None:
+        """Answers a question, or hands over the error that nobody has seen yet."""
+        error, self.failure = self.failure, None
+        if error is None:
+            try:
+                made = make()
+                if isinstance(made, wire.Call):
+                    self.channel.send((ticket, made.body, None), made.buffers)
+                else:
+                    self.channel.send((ticket, made, None))
+                return
+            except BaseException as raised:  # also that there is no shared memory left
+                error = raised
+        self.channel.send((ticket, None, portable(error)))
+
+    # LITERALINCLUDE END: remote-reply
+
+    # LITERALINCLUDE START: remote-run
+    def run(
+        self,
+        stream: int,
+        body: bytes,
+        places: list[Place],
+        new: list[tuple[int, Layout]],
+        random: Random,
+        buffers: list[memoryview] | None = None,
+    ) -> None:
+        """An operator, whose results are as the host has foreseen: it has the addresses already."""
+
+        def task() -> None:
+            results, given, _ = Kernel(self.memory, places, random).run(body, buffers or [])
+            self._put(new, results, given)
+
+        self._queue(stream, task)
+
+    def ask(
+        self,
+        ticket: int,
+        stream: int,
+        body: bytes,
+        places: list[Place],
+        random: Random,
+        buffers: list[memoryview] | None = None,
+    ) -> None:
+        """An operator about whose results the host asks. They wait here until it has told their addresses."""
+
+        def made() -> wire.Outcome:
+            results, given, before = Kernel(self.memory, places, random).run(body, buffers or [])
+            found = wire.outcome(results, given, before)
+            if wire.new_tensors(found.results) and not found.resized:
+                self.asked[ticket] = results, given
+            return found
+
+        self._queue(stream, lambda: self._answer(ticket, made))
+
+    def place(self, stream: int, ticket: int, new: list[tuple[int, Layout]]) -> None:
+        """The addresses of what was asked for."""
+        self._queue(stream, lambda: self._put(new, *self.asked.pop(ticket)))
+
+    def _put(self, new: list[tuple[int, Layout]], results: Any, given: list[torch.Tensor]) -> None:
+        taken = {tensor.untyped_storage().data_ptr() for tensor in given}
+        fresh = (one for one in leaves(results) if not any(one is argument for argument in given))
+        for (address, layout), result in zip(new, fresh, strict=True):
+            storage = result.untyped_storage().data_ptr()
+            self.memory.put(address, layout, result, is_shared=storage in taken)
+            taken.add(storage)
+
+    # LITERALINCLUDE END: remote-run
+
+    def fetch(self, ticket: int, stream: int, body: bytes, places: list[Place]) -> None:
+        """The values of a tensor."""
+
+        def made() -> wire.Call:
+            tensor = wire.read(body, Kernel(self.memory, places, None))
+            return wire.write(tensor.clone(memory_format=torch.contiguous_format))
+
+        self._queue(stream, lambda: self._answer(ticket, made))
+
+    def move(self, stream: int, to: int, source: int, nbytes: int) -> None:
+        """Bytes from one address to another."""
+        self._queue(stream, lambda: self.memory.move(to, source, nbytes))
+
+    def free(self, addresses: list[int]) -> None:
+        """Memory that no tensor of the host has any more, though a queue may."""
+        self._when_all_have_passed(lambda: self.memory.free(addresses))
+
+    def sleep(self, stream: int, seconds: float) -> None:
+        """A kernel that takes its time."""
+        self._queue(stream, lambda: time.sleep(seconds))
+
+    # LITERALINCLUDE START: remote-events
+    def record(self, stream: int, event: int) -> None:
+        """The event passes when the stream comes here."""
+        passed = self.events[event] = Future()
+        self._queue(stream, lambda: passed.set_result(time.perf_counter()))
+
+    def wait(self, stream: int, event: int) -> None:
+        """The stream waits for the event as it is recorded now."""
+        if passed := self.events.get(event):  # after a reset there may be none, and nothing to wait for
+            self._queue(stream, passed.result)
+
+    def query_event(self, ticket: int, event: int) -> None:
+        """Whether it has passed."""
+        is_passed = event not in self.events or self.events[event].done()
+        self.channel.send((ticket, is_passed, None))
+
+    def synchronize_event(self, ticket: int, event: int) -> None:
+        """Answers when it has passed."""
+        passed = self.events.get(event)
+        if passed is None:
+            self._answer(ticket, lambda: None)
+        else:
+            passed.add_done_callback(lambda _: self._answer(ticket, lambda: None))
+
+    def elapsed_time(self, ticket: int, start: int, end: int) -> None:
+        """Milliseconds between two that have passed."""
+        self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))
+
+    def destroy_event(self, event: int) -> None:
+        """Nobody will ask for it again."""
+        self.events.pop(event, None)
+
+    # LITERALINCLUDE END: remote-events
+
+    def query_stream(self, ticket: int, stream: int) -> None:
+        """Whether it has nothing left to do."""
+        is_idle = stream not in self.streams or self.streams[stream].queued == self.streams[stream].done
+        self.channel.send((ticket, is_idle, None))
+
+    def synchronize_stream(self, ticket: int, stream: int) -> None:
+        """Answers when a stream has done what is in its queue."""
+        self._queue(stream, lambda: self._answer(ticket, lambda: None))
+
+    def synchronize(self, ticket: int) -> None:
+        """Answers when all have."""
+        self._when_all_have_passed(lambda: self._answer(ticket, lambda: None))
+
+
+def leaves(results: Any) -> list[torch.Tensor]:
+    """The tensors among results."""
+    if isinstance(results, list | tuple):
+        return [leaf for one in results for leaf in leaves(one)]
+    return [results] if isinstance(results, torch.Tensor) else []
+
+
+# LITERALINCLUDE START: remote-portable
+def portable(error: BaseException) -> tuple[bytes, str]:
+    """An exception as it can travel: its type and arguments, and the traceback as text."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        packed = pickle.dumps((type(error), error.args))
+        pickle.loads(packed)
+    except Exception:  # a class of which pickle knows nothing: the message is what matters
+        packed = pickle.dumps((RuntimeError, (f"{type(error).__name__}: {error}",)))
+    return packed, text
+
+
+# LITERALINCLUDE END: remote-portable
+
+
+def main() -> None:
+    """Serves the host until it is gone. Arguments: the socket, and the first address that was not lost."""
+    Device(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2])).serve()
+    os._exit(0)  # whatever the streams are at

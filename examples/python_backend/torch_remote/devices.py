@@ -1,0 +1,203 @@
+"""The host's end of the devices: starting a process, talking to it, and what becomes of everybody when it dies."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .device.channel import Channel
+from .memory import COUNT, memories
+
+BLOCKING = os.environ.get("TORCH_REMOTE_BLOCKING") == "1"
+_PROGRAM = "from torch_remote.device import process; process.main()"
+
+
+class DeviceDied(RuntimeError):
+    """The process of a device has ended, and with it all of its memory."""
+
+
+# LITERALINCLUDE START: remote-process
+class Process:
+    """A running device: the process, the connection, and who waits for an answer."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.died: DeviceDied | None = None
+        self.waiting: dict[int, Future[Any]] = {}
+        self.tickets = itertools.count()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel = Channel(ours)
+        environment = {
+            **os.environ,
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
+            # Else the threads of a kernel spin for the next one, on the processors that the host needs to send it.
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
+        }
+        with theirs:
+            self.process = subprocess.Popen(
+                # -P: nothing in the folder where the user happens to be is imported instead of a module.
+                [
+                    sys.executable,
+                    "-P",
+                    "-X",
+                    "faulthandler",
+                    "-W",
+                    "ignore",
+                    "-c",
+                    _PROGRAM,
+                    str(theirs.fileno()),
+                    str(memories[index].lost),
+                ],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the host
+            )
+        threading.Thread(target=self._read, name=f"remote:{index}", daemon=True).start()
+
+    def _read(self) -> None:
+        """Hands out answers, on a thread of its own: it is never interrupted, so it never loses one."""
+        while True:
+            try:
+                (ticket, *answer), buffers = self.channel.receive()
+            except (EOFError, OSError):
+                break
+            if asker := self.waiting.pop(ticket, None):  # who was interrupted waits no more
+                asker.set_result((*answer, buffers))
+        self.died = DeviceDied(
+            f"the process of device remote:{self.index} is gone (exit status {self.process.wait()}), and its memory "
+            f"with it: torch.remote.reset({self.index}) lets the next use start another one"
+        )
+        while self.waiting:
+            self.waiting.popitem()[1].set_exception(self.died)
+
+    def send(self, message: tuple[Any, ...], buffers: Sequence[memoryview]) -> None:
+        """Sends one command. Throws: ``DeviceDied``."""
+        try:
+            self.channel.send(message, buffers)
+        except OSError:
+            self.process.wait()
+            raise self.died or DeviceDied(f"the process of device remote:{self.index} is gone") from None
+
+    def close(self) -> None:
+        """Ends it. Requires: nobody uses it any more."""
+        self.process.kill()
+        self.process.wait()
+        self.channel.socket.close()
+
+
+# LITERALINCLUDE END: remote-process
+
+
+class Answer(NamedTuple):
+    """What a device said: the value, large contents of it, and the number of the question."""
+
+    value: Any
+    buffers: list[memoryview]
+    ticket: int
+
+
+# LITERALINCLUDE START: remote-host-device
+class Device:
+    """A device of the host: its process, started when it is first used."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.process: Process | None = None
+        self.belongs_to_parent = False
+        self.lock = threading.Lock()
+
+    def started(self) -> Process:
+        """The process. Throws: ``RuntimeError`` in a forked child."""
+        if self.process is None:
+            with self.lock:
+                if self.belongs_to_parent:
+                    raise RuntimeError(
+                        f"remote:{self.index} was in use when this process was forked, and its connection belongs to "
+                        "the parent: start processes by multiprocessing's 'spawn', or fork before the first use"
+                    )
+                self.process = self.process or Process(self.index)
+        return self.process
+
+    def launch(self, *message: Any, buffers: Sequence[memoryview] = ()) -> None:
+        """Sends a command, and does not wait."""
+        process = self.started()
+        if addresses := memories[self.index].settle():
+            process.send(("free", addresses), ())
+        process.send(message, buffers)
+
+    def ask(self, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> Answer:
+        """Sends a command and waits for its answer. Throws: what the device raised, ``DeviceDied``."""
+        process = self.started()
+        ticket, answer = next(process.tickets), Future[Any]()
+        process.waiting[ticket] = answer
+        try:
+            self.launch(command, ticket, *arguments, buffers=buffers)
+            value, error, large = answer.result()
+        finally:
+            process.waiting.pop(ticket, None)
+        if error is not None:
+            raise _restored(error[0], error[1], self.index)
+        return Answer(value, large, ticket)
+
+    def launch_on(self, stream: int, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> None:
+        """Launches work on a stream; with TORCH_REMOTE_BLOCKING=1 waits, so that an error comes where it is made."""
+        self.launch(command, stream, *arguments, buffers=buffers)
+        if BLOCKING:
+            self.ask("synchronize_stream", stream)
+
+    def reset(self) -> None:
+        """Ends the process, with its memory. The next use starts another one."""
+        with self.lock:
+            process, self.process = self.process, None
+            memories[self.index].lost = memories[self.index].next
+        if process is not None:
+            process.close()
+
+
+# LITERALINCLUDE END: remote-host-device
+
+
+def _restored(packed: bytes, text: str, index: int) -> BaseException:
+    """The exception of a device, as far as it can be made again."""
+    kind, arguments = pickle.loads(packed)
+    error: BaseException = kind(*arguments)
+    error.add_note(f"On remote:{index}:\n{text}")
+    return error
+
+
+devices = [Device(index) for index in range(COUNT)]
+
+
+# LITERALINCLUDE START: remote-fork
+def _after_fork() -> None:
+    """In a forked child: lets go of the parent's connections, without which the devices would outlive the parent."""
+    for index, device in enumerate(devices):
+        devices[index] = Device(index)
+        if device.process is not None:
+            device.process.channel.socket.close()
+            device.process.process.returncode = 0  # no child of this process, so nothing to wait for
+            devices[index].belongs_to_parent = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _shut_down() -> None:
+    for device in devices:
+        device.reset()
+
+
+# LITERALINCLUDE END: remote-fork

@@ -1,0 +1,136 @@
+"""The device module, ``torch.remote``: what PyTorch looks up there, and what users call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import answers, memory
+from .base import base
+from .devices import DeviceDied, devices
+
+__all__ = ["DeviceDied"]
+
+
+# LITERALINCLUDE START: remote-module-devices
+def is_available() -> bool:
+    """Whether there is a device: always."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether a device has been started."""
+    return any(device.process is not None for device in devices)
+
+
+def __getattr__(name: str) -> bool:
+    """PyTorch reads ``_initialized`` where it would be too early to call a function."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"torch.remote has no {name}")
+
+
+def _is_in_bad_fork() -> bool:
+    return any(device.belongs_to_parent for device in devices)
+
+
+def device_count() -> int:
+    """How many devices there are: TORCH_REMOTE_DEVICES, or 2."""
+    return memory.COUNT
+
+
+def current_device() -> int:
+    """The index of the current device."""
+    return base().current_device()
+
+
+def index_of(device: Any = None) -> int:
+    """The index that a device stands for: an index, a ``torch.device``, its name, or None for the current one."""
+    if isinstance(device, int):
+        index: int | None = device
+    else:
+        index = None if device is None else torch.device(device).index
+    index = current_device() if index is None or index < 0 else index
+    if index >= memory.COUNT:
+        raise ValueError(f"remote:{index} does not exist, there are {memory.COUNT} devices (TORCH_REMOTE_DEVICES)")
+    return index
+
+
+def set_device(device: Any) -> None:
+    """Makes another device the current one."""
+    base().set_device(index_of(device))
+
+
+class device:  # noqa: N801 (PyTorch calls it so)
+    """A context in which another device is the current one."""
+
+    def __init__(self, device: Any) -> None:
+        self.inside = index_of(device)
+
+    def __enter__(self) -> None:
+        self.outside = current_device()
+        set_device(self.inside)
+
+    def __exit__(self, *_: object) -> None:
+        set_device(self.outside)
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits until a device has nothing left to do."""
+    answers.synchronize(index_of(device))
+
+
+def reset(device: Any = None) -> None:
+    """Ends the process of a device. Its tensors are lost; the next use starts another one."""
+    devices[index_of(device)].reset()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of a device that tensors have."""
+    return sum(list(memory.memories[index_of(device)].sizes.values()))
+
+
+def _sleep(cycles: int) -> None:
+    """Keeps the current stream busy, for so many nanoseconds. PyTorch's tests know it by this name."""
+    index = current_device()
+    devices[index].launch_on(base().current_stream(index), "sleep", cycles / 1e9)
+
+
+# LITERALINCLUDE END: remote-module-devices
+
+
+# LITERALINCLUDE START: remote-module-random
+def manual_seed(seed: int) -> None:
+    """Seeds the generator of the current device."""
+    base().default_generator(current_device()).manual_seed(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seeds those of all devices; ``torch.manual_seed`` calls it."""
+    for index in range(memory.COUNT):
+        base().default_generator(index).manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """The seed of the current device."""
+    return int(base().default_generator(current_device()).initial_seed())
+
+
+def get_rng_state(device: Any = None) -> torch.Tensor:
+    """The state of a device's generator."""
+    state: torch.Tensor = base().default_generator(index_of(device)).get_state()
+    return state
+
+
+def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
+    """Sets it."""
+    base().default_generator(index_of(device)).set_state(state)
+
+
+# LITERALINCLUDE END: remote-module-random
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """What autocast can cast to."""
+    return [torch.float16, torch.bfloat16]

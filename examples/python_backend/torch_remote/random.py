@@ -1,0 +1,29 @@
+"""Random numbers: the host keeps a seed and how often it was drawn from; an operator that draws takes both along."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from .base import base
+
+_lock = threading.Lock()
+
+
+# LITERALINCLUDE START: remote-draw
+def draw(given: torch.Generator | None, index: int) -> tuple[int, int]:
+    """Takes the next step of a generator, that of the device if none is given. Throws: ``RuntimeError``."""
+    generator = base().default_generator(index) if given is None else given
+    if generator.device != torch.device("remote", index):
+        raise RuntimeError(
+            f"Expected a generator of remote:{index} and got one of {generator.device}: "
+            f"torch.Generator('remote:{index}') makes one"
+        )
+    with _lock:
+        seed, offset = generator.initial_seed(), generator.get_offset()
+        generator.set_offset(offset + 1)
+    return seed, offset
+
+
+# LITERALINCLUDE END: remote-draw

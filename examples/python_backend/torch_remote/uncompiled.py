@@ -1,0 +1,221 @@
+"""The base without C++: what PyTorch lets Python register by itself. It has one device, no streams and no allocator."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._C import DispatchKey, DispatchKeySet
+
+from . import answers
+from .device.wire import Layout
+
+DEVICE = torch.device("privateuseone", 0)
+CPU = DispatchKeySet(DispatchKey.CPU)
+METADATA = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
+aten = torch.ops.aten
+_libraries: list[torch.library.Library] = []
+
+
+# LITERALINCLUDE START: remote-uncompiled-tensor
+def new_storage(nbytes: int) -> torch.UntypedStorage:
+    """A storage at an address of the device. What it is to do when it dies, Python adds."""
+    address = answers.malloc(nbytes, 0)
+    storage: Any = torch._C._construct_storage_from_data_pointer(address, DEVICE, nbytes)
+    weakref.finalize(storage, answers.free, address).atexit = False
+    made: torch.UntypedStorage = storage
+    return made
+
+
+def new_tensor(layout: Layout) -> torch.Tensor:
+    """A tensor over a storage of its own. To write down a size, the CPU's kernel will do for any device."""
+    reach = sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride, strict=True)) + 1
+    storage = new_storage(reach * layout.dtype.itemsize if 0 not in layout.size else 0)
+    tensor = torch._C._acc.create_empty_tensor((0,), layout.dtype)
+    return set_layout(tensor, storage, 0, layout.size, layout.stride)
+
+
+def set_layout(tensor: torch.Tensor, storage: Any, offset: Any, size: Any, stride: Any = ()) -> torch.Tensor:
+    """Lets a tensor see a storage."""
+    stride = stride or torch.empty(size, device="meta").stride()
+    aten.set_.source_Storage_storage_offset.redispatch(CPU, tensor, storage, offset, size, stride)
+    return tensor
+
+
+# LITERALINCLUDE END: remote-uncompiled-tensor
+
+
+# LITERALINCLUDE START: remote-uncompiled-factories
+def empty(size: Any, *, dtype: Any = None, memory_format: Any = None, **options: Any) -> torch.Tensor:
+    """The operator behind most new tensors."""
+    check(**options)
+    like = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
+    return new_tensor(Layout(tuple(size), like.stride(), like.dtype))
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, **options: Any) -> torch.Tensor:
+    """The operator behind the others."""
+    check(**options)
+    return new_tensor(Layout(tuple(size), tuple(stride), dtype or torch.get_default_dtype()))
+
+
+def check(*, device: Any = None, pin_memory: Any = None, layout: Any = None) -> None:
+    """Refuses what there is not. Throws: ``ValueError``."""
+    if pin_memory:
+        raise ValueError("remote: only CPU tensors can be pinned: leave pin_memory out, or device")
+    if device is not None and device.index not in (None, 0):
+        raise ValueError(f"{device} does not exist: without C++ there is one device")
+
+
+def set_nothing(tensor: torch.Tensor) -> torch.Tensor:
+    """``set_()``: an empty tensor."""
+    return set_layout(tensor, new_storage(0), 0, (0,))
+
+
+def set_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
+    """``set_(storage)``: all of it."""
+    return set_layout(tensor, storage, 0, (storage.nbytes() // tensor.itemsize,))
+
+
+def set_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """``set_(tensor)``: the same as another one."""
+    return set_layout(tensor, source.untyped_storage(), source.storage_offset(), source.size(), source.stride())
+
+
+# LITERALINCLUDE END: remote-uncompiled-factories
+
+
+# LITERALINCLUDE START: remote-uncompiled-generator
+class Generator:
+    """Seed and offset. PyTorch has no generator that Python could derive from, so this one is not for users."""
+
+    device = torch.device(DEVICE)
+
+    def __init__(self) -> None:
+        self.manual_seed(torch.default_generator.initial_seed())
+
+    def manual_seed(self, seed: int) -> None:
+        """Begins anew."""
+        self.seed, self.offset = seed, 0
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return self.seed
+
+    def get_offset(self) -> int:
+        """How often it was drawn from."""
+        return self.offset
+
+    def set_offset(self, offset: int) -> None:
+        """Says how often it was drawn from."""
+        self.offset = offset
+
+    def get_state(self) -> torch.Tensor:
+        """Both, in a tensor."""
+        return torch.tensor([self.seed, self.offset]).view(torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> None:
+        """Takes both from a tensor."""
+        self.seed, self.offset = state.view(torch.int64).tolist()
+
+
+# LITERALINCLUDE END: remote-uncompiled-generator
+
+
+# LITERALINCLUDE START: remote-uncompiled-base
+class Hooks(torch._C._acc.PrivateUse1Hooks):
+    """All that Python can say for the hooks."""
+
+    def is_available(self) -> bool:
+        """There is a device."""
+        return True
+
+    def has_primary_context(self, index: int) -> bool:
+        """Whether it holds anything."""
+        return answers.is_started(index)
+
+    def is_built(self) -> bool:
+        """There is nothing to build."""
+        return True
+
+
+class Guard(torch._C._acc.DeviceGuard):
+    """All that Python can say for the guard."""
+
+    def type_(self) -> Any:
+        """Whose guard it is."""
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+class Uncompiled:
+    """The base."""
+
+    def __init__(self) -> None:
+        self.generator = Generator()
+
+    def register(self, module: ModuleType) -> None:
+        """Registers everything."""
+        torch.utils.backend_registration._setup_privateuseone_for_python_backend("remote", module, Hooks(), Guard())
+        library = torch.library.Library("aten", "IMPL")
+        _libraries.append(library)
+        kernels: dict[str, Any] = {"empty.memory_format": empty, "empty_strided": empty_strided, "set_": set_nothing}
+        kernels |= {"set_.source_Storage_storage_offset": set_layout, "set_.source_Storage": set_storage}
+        kernels |= {"set_.source_Tensor": set_tensor}
+        kernels |= {name: functools.partial(getattr(aten, name).default.redispatch, CPU) for name in METADATA}
+        for name, kernel in kernels.items():
+            library.impl(name, kernel, "PrivateUse1")
+        refuse_storages()
+
+    def current_device(self) -> int:
+        """There is one."""
+        return 0
+
+    def set_device(self, index: int) -> None:
+        """There is no other."""
+
+    def current_stream(self, index: int) -> int:
+        """There is one."""
+        return 0
+
+    def default_generator(self, index: int) -> Generator:
+        """The one."""
+        return self.generator
+
+    def empty(self, layout: Layout, index: int) -> torch.Tensor:
+        """A tensor of its own."""
+        return new_tensor(layout)
+
+    def grow(self, tensor: torch.Tensor, nbytes: int) -> None:
+        """Gives this tensor another storage; other views keep the old one."""
+        old, new = tensor.untyped_storage(), new_storage(nbytes)
+        answers.copy_bytes(new.data_ptr(), old.data_ptr(), old.nbytes())
+        set_layout(tensor, new, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
+        """Writes it down."""
+        set_layout(tensor, tensor.untyped_storage(), tensor.storage_offset(), layout.size, layout.stride)
+
+
+# LITERALINCLUDE END: remote-uncompiled-base
+
+
+# LITERALINCLUDE START: remote-uncompiled-refused
+def refuse_storages() -> None:
+    """Lets a new storage be refused. PyTorch asks the device's allocator, and calls a null pointer if there is none."""
+    make: Any = torch.UntypedStorage.__new__
+
+    def checked(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is not None and torch.device(device).type == "remote":
+            raise NotImplementedError(
+                "remote: without C++ there is no allocator, so there is no storage by itself, and neither deepcopy nor "
+                "torch.load makes tensors of the device: let them make tensors of the CPU, or use the compiled base"
+            )
+        return make(cls, *args, **kwargs, **({} if device is None else {"device": device}))
+
+    torch.UntypedStorage.__new__ = checked  # type: ignore[method-assign]
+
+
+# LITERALINCLUDE END: remote-uncompiled-refused
