@@ -2,17 +2,21 @@
 
     python examples/python_first.py uncompiled 'torch.ones(2, device="remote") + 1'
 
-The first argument is the base: `uncompiled`, which is Python alone, or `compiled`, of which the C++ is compiled first.
-Each further argument is one statement; in them `torch` is imported and the device `remote` exists. `sizes` instead of a
-base lists the files and their lines.
+The first argument is the base: `uncompiled`, which is Python alone, `compiled`, of which the C++ is compiled first, or
+`both`, which shows where they differ. Each further argument is one statement; in them `torch` and `torch_remote` are
+imported, the device `remote` exists, and there are the functions of this file. `sizes` instead of a base lists the
+files and their lines.
 """
 
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 # A process has one backend behind PrivateUse1: not the one that is installed here.
@@ -43,18 +47,59 @@ def sizes() -> None:
         print(f"{part}, {sum(lengths)} lines: {listed}")
 
 
-def main(base: str, *statements: str) -> None:
-    """Registers the backend and runs the statements."""
+def gradients_agree(module: torch.nn.Module, x: torch.Tensor) -> bool:
+    """Whether the gradients of a module's parameters are the same on the CPU and on the device, to five digits."""
+
+    def gradients(device: str) -> Iterator[torch.Tensor]:
+        results = module.to(device)(x.to(device))
+        first = results[0] if isinstance(results, tuple) else results
+        return (one.cpu() for one in torch.autograd.grad(first.square().sum(), list(module.parameters())))
+
+    return all(torch.allclose(*pair, rtol=1e-5) for pair in zip(gradients("cpu"), gradients("remote"), strict=True))
+
+
+def trained(optimizer: str, device: str) -> torch.Tensor:
+    """The parameters of a perceptron after twenty steps, in a row, on the CPU."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+    x, wanted = torch.rand(32, 8).to(device), torch.randint(2, (32,)).to(device)
+    steps = getattr(torch.optim, optimizer)(model.to(device).parameters(), lr=0.01)
+    for _ in range(20):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), wanted).backward()
+        steps.step()
+    return torch.cat([parameter.detach().cpu().flatten() for parameter in model.parameters()])
+
+
+def outcomes(base: str, statements: Sequence[str]) -> list[str]:
+    """Registers the backend in this process, and says how each statement ends."""
     sys.path.insert(0, str(FOLDER))
     with tempfile.TemporaryDirectory() as folder:
         if base == "compiled":
             sys.path.insert(0, str(importlib.import_module("glue").compile_glue(Path(folder)).parent))
         importlib.import_module("torch_remote").register(base)
     outcome = importlib.import_module("fresh_process").outcome
-    names: dict[str, object] = {"torch": torch, "os": os}
-    for statement in statements:
-        shown = outcome(statement, names)
-        print(statement if shown == "no error" else f"{statement}\n   {shown.replace(chr(10), chr(10) + '   ')}")
+    names: dict[str, object] = {"torch": torch, "torch_remote": sys.modules["torch_remote"]}
+    names |= {"gradients_agree": gradients_agree, "trained": trained}
+    return [outcome(statement, names) for statement in statements]
+
+
+def compare(statements: Sequence[str]) -> Iterator[list[str]]:
+    """Runs the statements on each base, in a process of its own, and yields for each how it ends there."""
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
+        without, with_ = processes.map(outcomes, ("uncompiled", "compiled"), (statements, statements))
+    for one, other in zip(without, with_, strict=True):
+        yield [one] if one == other else [f"without C++: {one}", f"with C++: {other}"]
+
+
+def main(base: str, *statements: str) -> None:
+    """Runs the statements on a base, or on both, and prints how they end."""
+    found = compare(statements) if base == "both" else ([shown] for shown in outcomes(base, statements))
+    for statement, ends in zip(statements, found, strict=True):
+        print(statement)
+        for shown in ends:
+            if shown != "no error":
+                print("   " + shown.replace("\n", "\n   "))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ struct Allocator final : c10::Allocator {
     void* const address = reinterpret_cast<void*>(ask<uintptr_t>("malloc", bytes, static_cast<int>(index)));
     return {address, address, &free, {kRemote, index}};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &free; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     ask("copy_bytes", reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes);
   }

@@ -24,7 +24,7 @@ int count() {
 
 c10::DeviceIndex exchange(c10::DeviceIndex index) {
   TORCH_CHECK(index < count(), "remote:", static_cast<int>(index),
-              " does not exist: TORCH_REMOTE_DEVICES sets how many", " devices there are, now ", count());
+              " does not exist: TORCH_REMOTE_DEVICES sets how many devices there are, now ", count());
   return index < 0 ? device : std::exchange(device, index);
 }
 // LITERALINCLUDE END: remote-current
@@ -39,7 +39,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return {kRemote, device}; }
   c10::Device exchangeDevice(c10::Device to) const override { return {kRemote, exchange(to.index())}; }
   void setDevice(c10::Device to) const override { exchange(to.index()); }
-  void uncheckedSetDevice(c10::Device to) const noexcept override { device = to.index(); }
+  void uncheckedSetDevice(c10::Device to) const noexcept override { device = to.has_index() ? to.index() : device; }
   void synchronizeDevice(c10::DeviceIndex index) const override { ask("synchronize", static_cast<int>(index)); }
   // The dtypes of this PyTorch, as the CPU has kernels for all of them: that is what a new one says.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
@@ -47,7 +47,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   // LITERALINCLUDE START: remote-guard-streams
   c10::Stream getStream(c10::Device of) const override { return stream(of, streams.at(resolved(of))); }
-  c10::Stream getDefaultStream(c10::Device of) const override { return stream(of, 0); }
+  c10::Stream getDefaultStream(c10::Device of) const override { return stream(of, 0); }  // NOT PROVEN: libraries ask it
   c10::Stream getNewStream(c10::Device of, int) const override { return stream(of, ask<int64_t>("new_stream")); }
   c10::Stream getStreamFromGlobalPool(c10::Device of, bool) const override { return getNewStream(of, 0); }
   c10::Stream exchangeStream(c10::Stream to) const override {

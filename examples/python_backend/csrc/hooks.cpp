@@ -65,7 +65,6 @@ struct PinnedAllocator final : c10::Allocator {
     blocks[address] = bytes;
     return {address, address, &free, c10::kCPU};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &free; }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 
   static bool contains(const void* address) {
@@ -91,7 +90,7 @@ struct PinnedAllocator final : c10::Allocator {
 struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE START: remote-hooks-devices
   void init() const override {}
-  bool isBuilt() const override { return true; }
+  bool isBuilt() const override { return true; }  // NOT PROVEN: libraries ask it
   bool isAvailable() const override { return deviceCount() > 0; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return ask<bool>("is_started", static_cast<int>(index));
@@ -103,9 +102,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return guard().exchangeDevice({kRemote, index}).index();
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
-  c10::Device getDeviceFromPtr(void* address) const override {
-    const int index = ask<int>("device_of", reinterpret_cast<uintptr_t>(address));
-    return {kRemote, static_cast<c10::DeviceIndex>(index)};
+  c10::Device getDeviceFromPtr(void* address) const override {  // NOT PROVEN: libraries ask it, by at::from_blob
+    const int index = ask<int>("device_of", reinterpret_cast<uintptr_t>(address));  // NOT PROVEN: as above
+    return {kRemote, static_cast<c10::DeviceIndex>(index)};                         // NOT PROVEN: as above
   }
   // LITERALINCLUDE END: remote-hooks-devices
 

@@ -83,3 +83,11 @@ def test_events_of_two_devices() -> None:
     event.record(torch.accelerator.current_stream("remote:0"))
     torch.Stream("remote:1").wait_event(event)
     assert event.query()
+
+
+def test_an_index_below_zero_is_the_current_device() -> None:
+    """So PyTorch says "as it is"; it must not become the index of a device."""
+    for exchange in (torch._C._accelerator_exchangeDevice, torch._C._accelerator_maybeExchangeDevice):
+        before = torch.accelerator.current_device_index()
+        assert exchange(-1) == before
+        assert torch.accelerator.current_device_index() == before

@@ -287,8 +287,9 @@ def portable(error: BaseException) -> tuple[bytes, str]:
     try:
         packed = pickle.dumps((type(error), error.args))
         pickle.loads(packed)
-    except Exception:  # a class of which pickle knows nothing: the message is what matters
-        packed = pickle.dumps((RuntimeError, (f"{type(error).__name__}: {error}",)))
+    # A class of which pickle knows nothing: the message is what matters.
+    except Exception:  # NOT PROVEN: no operator of PyTorch raises such a class
+        packed = pickle.dumps((RuntimeError, (f"{type(error).__name__}: {error}",)))  # NOT PROVEN: as above
     return packed, text
 
 
