@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -44,7 +45,7 @@ def sizes() -> None:
             lines = map(str.strip, (FOLDER / folder / name).read_text(encoding="utf-8").splitlines())
             lengths.append(sum(bool(line) and not line.startswith(("# ", "//")) for line in lines))
         listed = ", ".join(f"{name} {length}" for name, length in zip(names, lengths, strict=True))
-        print(f"{part}, {sum(lengths)} lines: {listed}")
+        print(textwrap.fill(f"{part}, {sum(lengths)} lines: {listed}", 96, subsequent_indent="   "))
 
 
 def gradients_agree(module: torch.nn.Module, x: torch.Tensor) -> bool:

@@ -34,7 +34,7 @@ Result ask(const char* name, Arguments... arguments) {
 template <class... Arguments>
 void tell(const char* name, Arguments... arguments) noexcept {
   if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) {
-    return;
+    return;  // NOT PROVEN: takes a tensor that C++ keeps to the end
   }
   const py::gil_scoped_acquire gil;
   const py::error_scope kept;

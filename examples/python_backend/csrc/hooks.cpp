@@ -1,5 +1,6 @@
 // The hooks, and the generator and the pinned memory that they give away. Called on any thread.
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
@@ -58,7 +59,7 @@ struct Generator final : c10::GeneratorImpl {
 // LITERALINCLUDE START: remote-pinned
 // Memory of the host that knows it was asked for as pinned. The device cannot reach it by itself: its process has an
 // address space of its own.
-struct PinnedAllocator final : c10::Allocator {
+struct PinnedAllocator final : at::HostAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* const address = c10::alloc_cpu(bytes);
     const std::lock_guard<std::mutex> lock(mutex);
@@ -66,6 +67,15 @@ struct PinnedAllocator final : c10::Allocator {
     return {address, address, &free, c10::kCPU};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  // Nothing is kept for later. A copy takes the values along, so memory is free as soon as it is given back.
+  void empty_cache() override {}
+  bool record_event(void*, void*, c10::Stream) override { return true; }  // NOT PROVEN: for copies on a stream
+  at::HostStats get_stats() override {  // NOT PROVEN: libraries ask it
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "remote: nobody counts the pinned memory");  // NOT PROVEN: as above
+  }
+  void reset_accumulated_stats() override { get_stats(); }  // NOT PROVEN: as above
+  void reset_peak_stats() override { get_stats(); }  // NOT PROVEN: as above
 
   static bool contains(const void* address) {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -84,6 +94,8 @@ struct PinnedAllocator final : c10::Allocator {
   inline static std::mutex mutex;
   inline static std::map<const void*, size_t> blocks;
 };
+PinnedAllocator pinned_allocator;
+REGISTER_HOST_ALLOCATOR(kRemote, &pinned_allocator)
 // LITERALINCLUDE END: remote-pinned
 
 // Defined for the module, which registers it.
@@ -91,7 +103,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE START: remote-hooks-devices
   void init() const override {}
   bool isBuilt() const override { return true; }  // NOT PROVEN: libraries ask it
-  bool isAvailable() const override { return deviceCount() > 0; }
+  bool isAvailable() const override { return deviceCount() > 0; }  // NOT PROVEN: as above
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return ask<bool>("is_started", static_cast<int>(index));
   }
@@ -104,15 +116,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
   c10::Device getDeviceFromPtr(void* address) const override {  // NOT PROVEN: libraries ask it, by at::from_blob
     const int index = ask<int>("device_of", reinterpret_cast<uintptr_t>(address));  // NOT PROVEN: as above
-    return {kRemote, static_cast<c10::DeviceIndex>(index)};                         // NOT PROVEN: as above
+    return {kRemote, static_cast<c10::DeviceIndex>(index)};  // NOT PROVEN: as above
   }
   // LITERALINCLUDE END: remote-hooks-devices
 
   // LITERALINCLUDE START: remote-hooks-memory
-  at::Allocator* getPinnedMemoryAllocator() const override {
-    static PinnedAllocator allocator;
-    return &allocator;
-  }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator; }
   bool isPinnedPtr(const void* address) const override { return PinnedAllocator::contains(address); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize_storage(*storage.unsafeGetStorageImpl(), bytes);

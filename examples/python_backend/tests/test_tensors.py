@@ -191,3 +191,10 @@ def test_layouts_that_are_not_there() -> None:
     """What is not supported says so."""
     with pytest.raises(NotImplementedError, match=r"has the layout torch.sparse_coo; tensors here are strided"):
         torch.ones(2, device="remote").to_sparse()
+
+
+@pytest.mark.compiled
+def test_pinned_memory_is_not_kept() -> None:
+    """There is no cache, so to empty it is no error."""
+    torch.ones(1000).pin_memory()
+    torch.accelerator.empty_host_cache()

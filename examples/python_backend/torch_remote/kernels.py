@@ -90,8 +90,8 @@ def convolution(*arguments: Any) -> Any:
 
 def convolution_backward(grad: Any, image: Any, weight: Any, *rest: Any) -> Any:
     """The same for its derivative. There is a bias for each channel of the output."""
-    channels = [grad.size(image.dim() - weight.dim() + 1)]
-    return call(aten.convolution_backward.default, grad, image, weight, channels, *rest)
+    channels = [grad.size(image.dim() - weight.dim() + 1)]  # NOT PROVEN: runs on a thread of autograd, not traced
+    return call(aten.convolution_backward.default, grad, image, weight, channels, *rest)  # NOT PROVEN: as above
 
 
 # LITERALINCLUDE END: remote-convolution
