@@ -94,6 +94,13 @@ def test_out_is_resized_and_kept() -> None:
     values, indices = torch.empty(0, device="remote"), torch.empty(0, dtype=torch.int64, device="remote")
     torch.sort(x, descending=True, out=(values, indices))
     assert (values.tolist(), indices.tolist()) == ([5, 4, 3, 2, 1, 0], [5, 4, 3, 2, 1, 0])
+    # A meta function of PyTorch returns another tensor than out= here.
+    half = torch.tensor([0.5, 2.0], dtype=torch.float16)
+    into = torch.empty(2, dtype=torch.float16, device="remote")
+    remote = half.to("remote")
+    backward = torch.ops.aten.smooth_l1_loss_backward
+    assert backward(remote, remote, 0 * remote, 1, 1.0, grad_input=into) is into
+    assert torch.equal(into.cpu(), backward(half, half, 0 * half, 1, 1.0))
 
 
 def test_resize_keeps_what_was_there() -> None:

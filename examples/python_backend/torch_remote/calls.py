@@ -145,13 +145,24 @@ def foresee(written: Call) -> Outcome | None:
         try:
             name, args, kwargs = wire.read(written.body, here, written.buffers)
             before = [wire.layout(tensor) for tensor in here.tensors]
-            found = wire.outcome(wire.operator(name)(*args, **kwargs), here.tensors, before)
+            op = wire.operator(name)
+            found = wire.outcome(op(*args, **kwargs), here.tensors, before)
+            found = found if _returns_what_it_writes(op, found) else None
         except Exception:  # whatever it is, the device says it better
             found = None
         if len(_foreseen) >= REMEMBERED:
             _foreseen.clear()
         _foreseen[written.body] = found
     return _foreseen[written.body]
+
+
+def _returns_what_it_writes(op: torch._ops.OpOverload, found: Outcome) -> bool:
+    """Whether each result that the schema calls a written argument is one. Some meta functions make a new tensor."""
+    returns = op._schema.returns
+    results = found.results if len(returns) > 1 else [found.results]
+    return not any(
+        one.alias_info is not None and isinstance(result, Layout) for one, result in zip(returns, results, strict=False)
+    )
 
 
 # LITERALINCLUDE END: remote-foresee
