@@ -91,3 +91,19 @@ def test_an_index_below_zero_is_the_current_device() -> None:
         before = torch.accelerator.current_device_index()
         assert exchange(-1) == before
         assert torch.accelerator.current_device_index() == before
+
+
+def test_who_hears_of_the_end_finds_the_stream_idle() -> None:
+    """Whatever was waited for: an event, the stream, a value."""
+    stream, event = torch.accelerator.current_stream(), torch.Event("remote")
+    x = torch.ones(2, device="remote")
+
+    def recorded() -> None:
+        event.record()
+        event.synchronize()
+
+    for wait in (recorded, stream.synchronize, torch.accelerator.synchronize, x.tolist):
+        for _ in range(200):
+            x.add_(1)
+            wait()
+            assert stream.query(), wait

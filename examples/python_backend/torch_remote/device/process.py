@@ -5,6 +5,7 @@ It ends when the other end of the socket is closed, however that came about.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import pickle
@@ -29,6 +30,8 @@ from .wire import Layout, Place
 STEP = 0x9E3779B97F4A7C15
 _default_generator = threading.Lock()
 Random = tuple[int, int] | None
+Reply = Callable[[], object] | None
+Task = Callable[[], Reply]
 
 
 # LITERALINCLUDE START: remote-kernel
@@ -71,16 +74,20 @@ class Kernel:
 # LITERALINCLUDE END: remote-kernel
 
 
+# LITERALINCLUDE START: remote-stream
 class Stream:
-    """A queue, and the thread that does what is in it, in order."""
+    """A queue, and the thread that does what is in it, in order.
+
+    A task returns its reply. It is made when the task has been counted: who hears of the end finds the stream idle.
+    """
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
-        self.tasks: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self.tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self.queued = self.done = 0  # the first is counted by who queues, the second by the thread
         self.fail = fail
         threading.Thread(target=self._work, daemon=True).start()
 
-    def put(self, task: Callable[[], object]) -> None:
+    def put(self, task: Task) -> None:
         """Queues a task."""
         self.queued += 1
         self.tasks.put(task)
@@ -88,11 +95,17 @@ class Stream:
     def _work(self) -> None:
         torch.set_grad_enabled(False)  # of this thread
         while True:
+            reply = None
             try:
-                self.tasks.get()()
+                reply = self.tasks.get()()
             except BaseException as error:  # an operator may raise anything
                 self.fail(error)
             self.done += 1
+            if reply is not None:
+                reply()
+
+
+# LITERALINCLUDE END: remote-stream
 
 
 class Device:
@@ -116,7 +129,7 @@ class Device:
                 return
             getattr(self, name)(*arguments, *([buffers] if buffers else []))
 
-    def _queue(self, stream: int, task: Callable[[], object]) -> None:
+    def _queue(self, stream: int, task: Task) -> None:
         if stream not in self.streams:
             self.streams[stream] = Stream(self._fail)
         self.streams[stream].put(task)
@@ -124,10 +137,11 @@ class Device:
     def _fail(self, error: BaseException) -> None:
         self.failure = self.failure or error  # the first one is kept until somebody waits
 
-    def _when_all_have_passed(self, action: Callable[[], object]) -> None:
+    def _when_all_have_passed(self, action: Task) -> None:
         """Acts when each stream has come to where its queue ends now."""
         if not self.streams:
-            action()
+            self._queue(0, action)
+            return
         left = itertools.count(len(self.streams) - 1, -1)
         for stream in self.streams.values():
             stream.put(lambda: None if next(left) else action())
@@ -135,19 +149,26 @@ class Device:
     # LITERALINCLUDE END: remote-serve
 
     # LITERALINCLUDE START: remote-reply
-    def _answer(self, ticket: int, make: Callable[[], Any]) -> None:
-        """Answers a question, or hands over the error that nobody has seen yet."""
+    def _answer(self, ticket: int, make: Callable[[], Any]) -> Callable[[], None]:
+        """Makes the answer to a question, or takes the error that nobody has seen yet. Returns what sends it."""
+        made: Any = None
         error, self.failure = self.failure, None
         if error is None:
             try:
                 made = make()
-                if isinstance(made, wire.Call):
-                    self.channel.send((ticket, made.body, None), made.buffers)
-                else:
-                    self.channel.send((ticket, made, None))
-                return
-            except BaseException as raised:  # also that there is no shared memory left
+            except BaseException as raised:
                 error = raised
+        return functools.partial(self._tell, ticket, made, error)
+
+    def _tell(self, ticket: int, made: Any, error: BaseException | None) -> None:
+        """Sends an answer."""
+        try:
+            if error is None:
+                value, buffers = (made.body, made.buffers) if isinstance(made, wire.Call) else (made, ())
+                self.channel.send((ticket, value, None), buffers)
+                return
+        except BaseException as raised:  # there is no shared memory left
+            error = raised
         self.channel.send((ticket, None, portable(error)))
 
     # LITERALINCLUDE END: remote-reply
@@ -229,12 +250,23 @@ class Device:
     def record(self, stream: int, event: int) -> None:
         """The event passes when the stream comes here."""
         passed = self.events[event] = Future()
-        self._queue(stream, lambda: passed.set_result(time.perf_counter()))
+
+        def task() -> Reply:
+            now = time.perf_counter()
+            return lambda: passed.set_result(now)
+
+        self._queue(stream, task)
 
     def wait(self, stream: int, event: int) -> None:
         """The stream waits for the event as it is recorded now."""
-        if passed := self.events.get(event):  # after a reset there may be none, and nothing to wait for
-            self._queue(stream, passed.result)
+        passed = self.events.get(event)
+        if passed is None:
+            return  # lost in a reset: nothing to wait for
+
+        def task() -> None:
+            passed.result()
+
+        self._queue(stream, task)
 
     def query_event(self, ticket: int, event: int) -> None:
         """Whether it has passed."""
@@ -245,13 +277,13 @@ class Device:
         """Answers when it has passed."""
         passed = self.events.get(event)
         if passed is None:
-            self._answer(ticket, lambda: None)
+            self._answer(ticket, lambda: None)()
         else:
-            passed.add_done_callback(lambda _: self._answer(ticket, lambda: None))
+            passed.add_done_callback(lambda _: self._answer(ticket, lambda: None)())
 
     def elapsed_time(self, ticket: int, start: int, end: int) -> None:
         """Milliseconds between two that have passed."""
-        self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))
+        self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))()
 
     def destroy_event(self, event: int) -> None:
         """Nobody will ask for it again."""
