@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -231,6 +232,21 @@ def test_large_messages() -> None:
     assert parts[-1].item() == 3000
     del parts
     assert torch.ones(1, device="remote").item() == 1
+
+
+def test_an_answer_that_finds_no_memory(second: int) -> None:
+    """Where a device can open no more files, large answers are errors; it lives on, and the next one arrives."""
+    x = torch.arange(1 << 16, device=f"remote:{second}")
+    device = process_of(second)
+    before = resource.prlimit(device, resource.RLIMIT_NOFILE)
+    resource.prlimit(device, resource.RLIMIT_NOFILE, (1, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            x.cpu()
+        assert x[7].item() == 7
+    finally:
+        resource.prlimit(device, resource.RLIMIT_NOFILE, before)
+    assert torch.equal(x.cpu(), torch.arange(1 << 16))
 
 
 def test_the_folder_of_the_user_is_not_imported_from(
