@@ -32,7 +32,7 @@ _CODE = (
     "cmake",
     "pyproject.toml",
 )
-_BUILT_FOLDERS = {"__pycache__", "lib"}
+_OTHER_FOLDERS = {"__pycache__", "lib", "tests"}
 _BUILT_FILES = {"_build_info.py"}
 _BUILT_SUFFIXES = {".so", ".pyc"}
 
@@ -51,13 +51,13 @@ def code_digest(root: Path) -> str:
 def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
     """Yield the files of ``entries``, files and folders below ``root``, in a stable order.
 
-    What a build or an editor leaves among them is not part of it.
+    What a build or an editor leaves among them is not part of it, and neither are their tests.
     """
     for entry in entries:
         if (root / entry).is_file():
             yield root / entry
         for folder, subfolders, names in os.walk(root / entry):
-            subfolders[:] = sorted(name for name in subfolders if name not in _BUILT_FOLDERS and name[0] != ".")
+            subfolders[:] = sorted(name for name in subfolders if name not in _OTHER_FOLDERS and name[0] != ".")
             for name in sorted(names):
                 left_over = name[0] == "." or name[-1] == "~"
                 built = name in _BUILT_FILES or Path(name).suffix in _BUILT_SUFFIXES

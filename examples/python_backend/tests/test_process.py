@@ -235,7 +235,7 @@ def test_large_messages() -> None:
 
 
 def test_an_answer_that_finds_no_memory(second: int) -> None:
-    """Where a device can open no more files, large answers are errors; it lives on, and the next one arrives."""
+    """Where a device can open no more files, large answers are errors. It lives on, and the next one arrives."""
     x = torch.arange(1 << 16, device=f"remote:{second}")
     device = process_of(second)
     before = resource.prlimit(device, resource.RLIMIT_NOFILE)
@@ -247,6 +247,36 @@ def test_an_answer_that_finds_no_memory(second: int) -> None:
     finally:
         resource.prlimit(device, resource.RLIMIT_NOFILE, before)
     assert torch.equal(x.cpu(), torch.arange(1 << 16))
+
+
+def test_a_host_that_can_open_no_more_files(second: int) -> None:
+    """It neither sends nor receives what is large, and says so. Nothing is lost, and nobody waits for ever."""
+    numbers = torch.arange(1 << 16)
+    x = numbers.to(f"remote:{second}")
+    device = process_of(second)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"a message is lost, as this process can open no more files"):
+            x.cpu()
+        with pytest.raises(OSError, match="Too many open files"):
+            x.copy_(numbers + 1)
+        assert x[7].item() == 7
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert torch.equal(x.cpu(), numbers)
+    assert process_of(second) == device
+
+
+def test_a_device_that_loses_a_command(second: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """It cannot know what it was, so it ends, and says why."""
+    device = process_of(second)
+    resource.prlimit(device, resource.RLIMIT_NOFILE, (1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    x = torch.arange(1 << 16).to(f"remote:{second}")
+    with pytest.raises(host.DeviceDied, match=r"exit status 1"):
+        x.cpu()
+    assert "a message is lost, as this process can open no more files" in capfd.readouterr().err
+    torch.remote.reset(second)
 
 
 def test_the_folder_of_the_user_is_not_imported_from(

@@ -200,8 +200,7 @@ def test_layouts_that_are_not_there() -> None:
         torch.ones(2, device="remote").to_sparse()
 
 
-@pytest.mark.compiled
 def test_pinned_memory_is_not_kept() -> None:
-    """There is no cache, so to empty it is no error."""
-    torch.ones(1000).pin_memory()
+    """There is no cache, so to empty it is no error, whether memory can be pinned or not."""
+    assert torch.ones(1, device="remote").item() == 1  # PyTorch asks nobody before the device is used
     torch.accelerator.empty_host_cache()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import itertools
 import os
 import pickle
@@ -64,29 +65,41 @@ class Process:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the host
             )
-        threading.Thread(target=self._read, name=f"remote:{index}", daemon=True).start()
+        self.reader = threading.Thread(target=self._read, name=f"remote:{index}", daemon=True)
+        self.reader.start()
 
     def _read(self) -> None:
         """Hands out answers, on a thread of its own: it is never interrupted, so it never loses one."""
         while True:
             try:
                 (ticket, *answer), buffers = self.channel.receive()
-            except (EOFError, OSError):
+            except (EOFError, ConnectionError):
                 break
+            except OSError as lost:  # whose answer it was is lost as well
+                self._refuse(lost)
+                continue
             if asker := self.waiting.pop(ticket, None):  # who was interrupted waits no more
                 asker.set_result((*answer, buffers))
         self.died = DeviceDied(
             f"the process of device remote:{self.index} is gone (exit status {self.process.wait()}), and its memory "
             f"with it: torch.remote.reset({self.index}) lets the next use start another one"
         )
-        while self.waiting:
-            self.waiting.popitem()[1].set_exception(self.died)
+        self._refuse(self.died)
+        self.channel.socket.close()
+
+    def _refuse(self, error: Exception) -> None:
+        """Gives an error to everybody who waits."""
+        for ticket in list(self.waiting):
+            if asker := self.waiting.pop(ticket, None):
+                asker.set_exception(error)
 
     def send(self, message: tuple[Any, ...], buffers: Sequence[memoryview]) -> None:
-        """Sends one command. Throws: ``DeviceDied``."""
+        """Sends one command. Throws: ``DeviceDied``, and ``OSError`` when the host has no memory to send it in."""
         try:
             self.channel.send(message, buffers)
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
+                raise
             self.process.wait()
             raise self.died or DeviceDied(f"the process of device remote:{self.index} is gone") from None
 
@@ -94,7 +107,7 @@ class Process:
         """Ends it. Requires: nobody uses it any more."""
         self.process.kill()
         self.process.wait()
-        self.channel.socket.close()
+        self.reader.join()
 
 
 # LITERALINCLUDE END: remote-process

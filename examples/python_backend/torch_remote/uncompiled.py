@@ -167,7 +167,7 @@ class Uncompiled:
         kernels |= {name: functools.partial(getattr(aten, name).default.redispatch, CPU) for name in METADATA}
         for name, kernel in kernels.items():
             library.impl(name, kernel, "PrivateUse1")
-        refuse_storages()
+        close_the_gaps()
 
     def current_device(self) -> int:
         """There is one."""
@@ -203,8 +203,8 @@ class Uncompiled:
 
 
 # LITERALINCLUDE START: remote-uncompiled-refused
-def refuse_storages() -> None:
-    """Lets a new storage be refused. PyTorch asks the device's allocator, and calls a null pointer if there is none."""
+def close_the_gaps() -> None:
+    """Goes before what would end the process: PyTorch asks the allocators, and does not look if there are any."""
     make: Any = torch.UntypedStorage.__new__
 
     def checked(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
@@ -216,6 +216,7 @@ def refuse_storages() -> None:
         return make(cls, *args, **kwargs, **({} if device is None else {"device": device}))
 
     torch.UntypedStorage.__new__ = checked  # type: ignore[method-assign]
+    torch._C._accelerator_emptyHostCache = lambda: None  # no memory is pinned, so none is kept
 
 
 # LITERALINCLUDE END: remote-uncompiled-refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import pickle
@@ -24,7 +25,10 @@ class Channel:
         self.socket = connection
 
     def send(self, message: object, buffers: Sequence[Buffer] = ()) -> None:
-        """Sends a message, and the buffers that belong to it. Throws: ``OSError`` when nobody is there any more."""
+        """Sends a message, and the buffers that belong to it.
+
+        Throws: ``OSError`` when nobody is there any more, or no memory for both can be had; nothing is sent then.
+        """
         data: Buffer = pickle.dumps((message, [len(buffer) for buffer in buffers]), 5)
         if len(data) <= PACKET and not buffers:
             self.socket.send(data)
@@ -38,8 +42,14 @@ class Channel:
             os.close(memory)
 
     def receive(self) -> tuple[Any, list[memoryview]]:
-        """Waits for a message. Throws: ``EOFError`` when the other end is closed."""
-        data, memories, _, _ = socket.recv_fds(self.socket, PACKET, 1)
+        """Waits for a message.
+
+        Throws: ``EOFError`` or ``ConnectionError`` when nobody is there any more, and ``OSError`` when its memory could
+        not be had: then the message is lost.
+        """
+        data, memories, flags, _ = socket.recv_fds(self.socket, PACKET, 1)
+        if flags & socket.MSG_CTRUNC:
+            raise OSError(errno.EMFILE, "a message is lost, as this process can open no more files (RLIMIT_NOFILE)")
         if not memories:
             if not data:
                 raise EOFError
