@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Brings the options and the loop of the kit."""
+    """Brings the options and the loop of the kit, and leaves out what the project's conftest files would change."""
     if any("accelerator_conformance" in argument for argument in args):
+        early_config.known_args_namespace.noconftest = True
         early_config.pluginmanager.import_plugin("accelerator_conformance.session")

@@ -97,10 +97,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("filled_from"):
         raise pytest.UsageError("--from fills in a poster: name the file for it, --poster poster.html")
-    # What pytest would tell of failures is in the report, and beside it would be told twice.
-    if config.option.tbstyle == "auto":
-        config.option.tbstyle = "no"
-    config.option.reportchars = ""
     config.stash[_report] = report = Report(_folder(config), _run(config))
     config.stash[_earlier] = {}
     if config.getoption("resume"):
@@ -202,6 +198,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if _filled in config.stash:
         _write_poster(session)
         return True
+    # What pytest would tell of failures is in the report, and beside it would be told twice. What kept a file from being
+    # collected is not there, and has been told by now.
+    if config.option.tbstyle == "auto":
+        config.option.tbstyle = "no"
+    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
+        reporter.reportchars = ""
     options = [f"--device={config.getoption('device')}", f"--level={config.getoption('level')}"]
     options += [f"--setup={module}" for module in config.getoption("setup")]
     workers = Workers(options, config.getoption("timeout"), config.stash[_environment])

@@ -38,25 +38,60 @@ def test_wheel_is_pure_and_whole(wheel: Path) -> None:
     assert "Requires-Dist: torch" not in metadata
 
 
-def test_pytest_finds_it_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel: Path) -> Path:
+    """A folder in which the kit is installed."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "test_it.py").write_text("def test_it(request): assert request.config.getoption('--device') == 3\n")
-    (project / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--device', default=3)\n")
+        archive.extractall(wheel.parent / "site")
+    return wheel.parent / "site"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose settings are not those of the kit."""
+    (tmp_path / "test_it.py").write_text("def test_it(request): assert request.config.getoption('--device') == 3\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.pytest.ini_options]\naddopts = ['--strict-config', '-p', 'no:cacheprovider']\nfilterwarnings = ['error']\n"
+    )
+    conftest = tmp_path / "tests" / "conftest.py"
+    conftest.parent.mkdir()
+    conftest.write_text("import os\nos.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\n")
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--device', default=3)\n")
+    return tmp_path
+
+
+def run(module: str, *arguments: str, folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(site)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
 
-    def pytest_run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", *arguments]
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
 
-    kit = pytest_run("--pyargs", "accelerator_conformance", "--device", "openreg", "--area", "module", folder=site)
+KIT_BY = {
+    "pytest": ["pytest", "--pyargs", "accelerator_conformance"],
+    "its name": ["accelerator_conformance"],
+}
+
+
+@pytest.mark.parametrize("by", KIT_BY)
+def test_it_runs_in_the_folder_of_a_project(by: str, project: Path, site: Path) -> None:
+    kit = run(*KIT_BY[by], "--device", "openreg", "--area", "module", folder=project, site=site)
     assert kit.returncode == 0, kit.stdout + kit.stderr
-    assert (site / "conformance-openreg" / "report.html").is_file()
-    # A project beside it keeps its options.
-    neighbour = pytest_run("-p", "no:cacheprovider", folder=project)
+    assert "warning" not in kit.stdout
+    assert (project / "conformance-openreg" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("by", KIT_BY)
+def test_it_says_what_it_cannot_import(by: str, project: Path, site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    broken = tmp_path_factory.mktemp("broken")
+    (broken / "expecttest.py").write_text("raise ModuleNotFoundError('there is no expecttest')\n")
+    paths = Path(f"{broken}{os.pathsep}{site}")
+    kit = run(*KIT_BY[by], "--device", "openreg", "--area", "operators", folder=project, site=paths)
+    assert kit.returncode == pytest.ExitCode.INTERRUPTED
+    assert "ModuleNotFoundError: there is no expecttest" in kit.stdout, kit.stdout
+
+
+def test_a_project_beside_it_keeps_its_options(project: Path, site: Path) -> None:
+    neighbour = run("pytest", folder=project, site=site)
     assert "1 passed" in neighbour.stdout, neighbour.stdout + neighbour.stderr

@@ -1,10 +1,14 @@
-"""The package examples/python_backend by its own tests, on both of its bases: a process has one backend."""
+"""The package examples/python_backend: its own tests, on both of its bases, and what its README says, installed."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "python_backend"
 TESTS = {
     "compiled": ["tests"],
     # What does not concern the base is not run again.
-    "uncompiled": ["tests/test_uncompiled.py", "tests/test_tensors.py", "tests/test_random.py"],
+    "uncompiled": [f"tests/test_{what}.py" for what in ("uncompiled", "register", "tensors", "random")],
 }
 
 
@@ -24,3 +28,59 @@ def test_its_own_tests_pass(base: str) -> None:
     environment.pop("PYTEST_ADDOPTS", None)
     ran = subprocess.run(command, cwd=PACKAGE, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+INSTALL = "pip install --no-build-isolation ."
+# A command of the README, what is added to keep it short, and what it says.
+COMMANDS = {
+    "use": ("python -c 'import torch; print(torch.ones(2, device=\"remote\") + 1)'", "", "tensor([2., 2.], device="),
+    "opinfo": ("python opinfo.py", "1", " units pass: 99.51%"),
+    "benchmark": ("python benchmark.py", "", "| foreseen, without C++ |"),
+    "kit": (
+        "python -m accelerator_conformance --device remote --setup torch_remote.registered",
+        "--area module --level minimal",
+        "module            100 %",
+    ),
+}
+
+
+def run(python: Path, command: str, folder: Path) -> str:
+    """Runs a command in the environment of an interpreter. Returns what it said."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TORCH_"))}
+    environment["PATH"] = f"{python.parent}{os.pathsep}{environment['PATH']}"
+    ran = subprocess.run(
+        shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the packages of this one, but for its backend: a process has one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "torch_openreg" not in entry.name:
+            (site / entry.name).symlink_to(entry)
+    (site / "accelerator_conformance").symlink_to(PACKAGE.parents[1] / "conformance/accelerator_conformance")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def clone(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package, from which it was installed."""
+    folder = tmp_path_factory.mktemp("clone") / "python_backend"
+    shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
+    assert f"    {INSTALL}\n" in README
+    run(python, f"python -m {INSTALL} --no-deps --no-index --quiet", folder)
+    return folder
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_commands_of_the_readme(what: str, python: Path, clone: Path) -> None:
+    command, added, said = COMMANDS[what]
+    assert command in README
+    assert said in run(python, f"{command} {added}", clone)

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import os
 
+_registered: list[str] = []  # the name of the base, once there is one
+
 
 def register(base: str = "") -> None:
     """Registers the backend on a base: "compiled", or "uncompiled" without any C++; TORCH_REMOTE_BASE says which else.
 
-    Throws: ``RuntimeError`` when a backend is registered already, ``ValueError`` for another base.
+    Nothing is left to do where ``import torch`` has done it. Throws: ``RuntimeError`` when it did so on another base,
+    ``ImportError`` when the C++ is not compiled, ``ValueError`` for another base than these two.
     """
     wanted = base or os.environ.get("TORCH_REMOTE_BASE", "compiled")
+    if wanted not in ("compiled", "uncompiled"):
+        raise ValueError(f"remote: a base is 'compiled' or 'uncompiled', got {wanted!r}")
+    if _registered == [wanted]:
+        return
+    if _registered:
+        raise RuntimeError(
+            f"remote: the base is {_registered[0]!r} already, and cannot become {wanted!r}: a process has one; "
+            f"set TORCH_REMOTE_BASE={wanted} before `import torch`"
+        )
     if wanted == "uncompiled":
         os.environ["TORCH_REMOTE_DEVICES"] = "1"  # PyTorch's guard for Python knows one
     from . import base as bases
@@ -24,12 +36,11 @@ def register(base: str = "") -> None:
         from .compiled import Compiled
 
         chosen: bases.Base = Compiled()
-    elif wanted == "uncompiled":
+    else:
         from .uncompiled import Uncompiled
 
         chosen = Uncompiled()
-    else:
-        raise ValueError(f"remote: a base is 'compiled' or 'uncompiled', got {wanted!r}")
     bases.choose(chosen)
     chosen.register(module)
     kernels.register()
+    _registered.append(wanted)

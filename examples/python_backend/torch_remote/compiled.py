@@ -11,24 +11,29 @@ import torch
 from . import answers
 from .device.wire import Layout
 
+try:
+    glue: Any = importlib.import_module("torch_remote_glue")
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "remote: torch_remote_glue, the C++ of the backend, is not compiled: install the package, or run "
+        "`python glue.py` in its folder and add build/ to PYTHONPATH; TORCH_REMOTE_BASE=uncompiled does without"
+    ) from error
+
 
 # LITERALINCLUDE START: remote-compiled
 class Compiled:
     """The base."""
-
-    def __init__(self) -> None:
-        self.glue: Any = importlib.import_module("torch_remote_glue")
 
     def register(self, module: ModuleType) -> None:
         """Names the device and the device module. Guard, allocator and operators came with the library."""
         torch.utils.rename_privateuse1_backend("remote")
         torch._register_device_module("remote", module)
         torch.utils.generate_methods_for_privateuse1_backend()
-        self.glue.register(answers)
+        glue.register(answers)
 
     def current_device(self) -> int:
         """The index of this thread's device."""
-        return int(self.glue.current_device())
+        return int(glue.current_device())
 
     def set_device(self, index: int) -> None:
         """Makes another device this thread's."""
@@ -36,11 +41,11 @@ class Compiled:
 
     def current_stream(self, index: int) -> int:
         """The number of this thread's stream."""
-        return int(self.glue.current_stream(index))
+        return int(glue.current_stream(index))
 
     def default_generator(self, index: int) -> torch.Generator:
         """The generator that C++ keeps."""
-        found: torch.Generator = self.glue.default_generator(index)
+        found: torch.Generator = glue.default_generator(index)
         return found
 
     def empty(self, layout: Layout, index: int) -> torch.Tensor:
