@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if not (options.name and options.dest):
         raise Fault("say how the device is called, and where to write: make vendor NAME=acme DEST=../torch_acme")
-    destination = Path(options.dest).absolute()
+    destination = Path(options.dest).resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
     if before is None:
