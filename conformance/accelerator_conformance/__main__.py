@@ -8,7 +8,7 @@ import sys
 import pytest
 
 if __name__ == "__main__":
-    # A project in whose folder this runs may have a --device of its own, and settings that would make errors of warnings.
+    # A project in whose folder this runs may have a --device of its own, and may make errors of warnings.
     without = ["-c", os.devnull, "--rootdir=.", "--noconftest", "-p", "no:cacheprovider"]
     # Where the kit is installed, pytest finds it imported already, by this file.
     kit = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "accelerator_conformance.session"]

@@ -51,7 +51,7 @@ def project(tmp_path: Path) -> Path:
     """A project whose settings are not those of the kit."""
     (tmp_path / "test_it.py").write_text("def test_it(request): assert request.config.getoption('--device') == 3\n")
     (tmp_path / "pyproject.toml").write_text(
-        "[tool.pytest.ini_options]\naddopts = ['--strict-config', '-p', 'no:cacheprovider']\nfilterwarnings = ['error']\n"
+        "[tool.pytest.ini_options]\naddopts = ['-p', 'no:cacheprovider']\nfilterwarnings = ['error']\n"
     )
     conftest = tmp_path / "tests" / "conftest.py"
     conftest.parent.mkdir()
@@ -83,7 +83,9 @@ def test_it_runs_in_the_folder_of_a_project(by: str, project: Path, site: Path) 
 
 
 @pytest.mark.parametrize("by", KIT_BY)
-def test_it_says_what_it_cannot_import(by: str, project: Path, site: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_it_says_what_it_cannot_import(
+    by: str, project: Path, site: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     broken = tmp_path_factory.mktemp("broken")
     (broken / "expecttest.py").write_text("raise ModuleNotFoundError('there is no expecttest')\n")
     paths = Path(f"{broken}{os.pathsep}{site}")

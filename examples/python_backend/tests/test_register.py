@@ -23,12 +23,14 @@ def test_a_second_time_nothing_is_left_to_do() -> None:
 
 
 def test_the_base_stays() -> None:
+    """What the first registration has done cannot be undone."""
     with pytest.raises(RuntimeError, match=f"^remote: the base is '{BASE}' already, and cannot become '{OTHER}'"):
         torch_remote.register(OTHER)
 
 
 def test_there_are_two_bases() -> None:
-    with pytest.raises(ValueError, match="^remote: a base is 'compiled' or 'uncompiled', got 'cuda'$"):
+    """And no third one."""
+    with pytest.raises(ValueError, match=r"^remote: a base is 'compiled' or 'uncompiled', got 'cuda'$"):
         torch_remote.register("cuda")
 
 
@@ -48,8 +50,9 @@ def test_another_backend_is_there(run_process: Callable[[str], subprocess.Comple
     """PyTorch has one place for all of them."""
     code = """
         import subprocess
-        lines = "import torch; torch.utils.rename_privateuse1_backend('acme'); import torch_remote; torch_remote.register()"
-        ran = subprocess.run([sys.executable, "-c", lines], stderr=subprocess.PIPE, text=True)
+        lines = "import torch; torch.utils.rename_privateuse1_backend('acme'); import torch_remote"
+        command = [sys.executable, "-c", lines + "; torch_remote.register()"]
+        ran = subprocess.run(command, stderr=subprocess.PIPE, text=True)
         print(ran.stderr)
     """
     assert "Current backend: acme" in run_process(code).stdout
