@@ -198,8 +198,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if _filled in config.stash:
         _write_poster(session)
         return True
-    # What pytest would tell of failures is in the report, and beside it would be told twice. What keeps a file from being
-    # collected is not: pytest has ended before this.
+    # What pytest would tell of failures is in the report, and beside it would be told twice. What keeps a file from
+    # being collected is not in it: pytest has told that, and ended, before this.
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "no"
     if reporter := config.pluginmanager.get_plugin("terminalreporter"):
