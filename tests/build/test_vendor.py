@@ -31,6 +31,8 @@ def files() -> dict[str, str]:
         ("openreg", "that is the name that is replaced"),
         ("my_openreg", "that is the name that is replaced"),
         ("class", "it is a keyword of Python"),
+        ("union", "it is to be a namespace"),
+        ("at", "it is to be a namespace"),
         ("cuda", "it is a device of PyTorch's own: cpu, cuda,"),
         ("mkldnn", "it is a device of PyTorch's own"),
         ("nn", r"torch\.nn exists already"),
@@ -48,6 +50,14 @@ def test_names_that_are_refused(name: str, why: str) -> None:
 def test_prefixes_that_are_refused(prefix: str, why: str) -> None:
     with pytest.raises(Fault, match=why):
         names.chosen("acme", prefix)
+
+
+@pytest.mark.parametrize("name", ["stream", "event", "error"])
+def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -> None:
+    why = f"a backend cannot be called {name!r}: it would have two files csrc/driver/{name}.h"
+    with pytest.raises(Fault, match=why):
+        cli.main(["--name", name, "--dest", str(tmp_path / "new")])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_prefix_is_the_initials() -> None:

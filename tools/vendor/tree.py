@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
 
-from environment import ROOT
+from environment import ROOT, Fault
 from vendor.chapters import Choice
 from vendor.names import Names
 
@@ -31,14 +31,16 @@ def files(names: Names, chapters: Collection[str] | None = None, root: Path = RO
     """Text by path: the whole repository, or what the chapters need. ``root`` is this one, or another state of it.
 
     Raises:
-        Fault: names a chapter that there is not.
+        Fault: names a chapter that there is not, or a file whose new name is that of another.
     """
     choice = Choice(root, chapters)
-    result = {
-        names.put_into(path): names.put_into(_without_marks(path, choice.cut(path, text)))
-        for path, text in _sources(root)
-        if choice.has(path)
-    }
+    result: dict[str, str] = {}
+    for path, text in _sources(root):
+        if choice.has(path):
+            theirs = names.put_into(path)
+            if theirs in result:
+                raise Fault(f"a backend cannot be called {names.device!r}: it would have two files {theirs}")
+            result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)))
     templates = root / _TEMPLATES
     for template in sorted(templates.rglob("*")):
         if template.is_file():

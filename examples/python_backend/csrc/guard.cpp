@@ -59,7 +59,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   // LITERALINCLUDE END: remote-guard-streams
 
   // LITERALINCLUDE START: remote-guard-events
-  // The pointer that PyTorch keeps for an event holds its number; null is one that was never recorded.
+  // The pointer that PyTorch keeps for an event holds its address; null is one that was never recorded.
   void record(void** event, const c10::Stream& on, c10::DeviceIndex, c10::EventFlag) const override {
     *event = reinterpret_cast<void*>(ask<uintptr_t>("record_event", name(*event), index(on), on.id()));
   }
@@ -77,7 +77,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* start, void* end, c10::DeviceIndex) const override {
     return ask<double>("elapsed_time", name(start), name(end));
   }
-  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { tell("destroy_event", name(event)); }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { tell("free", name(event)); }
   // LITERALINCLUDE END: remote-guard-events
 
  private:

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 host = importlib.import_module("torch_remote.devices")
+memory = importlib.import_module("torch_remote.memory")
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 
@@ -155,6 +156,17 @@ def test_errors_are_those_of_the_operator() -> None:
     assert (x + 1).sum().item() == 12
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT and SIGALRM raise KeyboardInterrupt. A shell's background jobs have SIGINT ignored."""
+    kinds = signal.SIGINT, signal.SIGALRM
+    before = [signal.signal(kind, signal.default_int_handler) for kind in kinds]
+    yield
+    for kind, handler in zip(kinds, before, strict=True):
+        signal.signal(kind, handler)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_loses_no_answer() -> None:
     """An interrupted wait leaves the connection as it should be, at whatever moment the interrupt comes."""
     x = torch.arange(100_000.0, device="remote")
@@ -172,6 +184,58 @@ def test_ctrl_c_loses_no_answer() -> None:
         timer.join()
         assert x[:3].tolist() == [0, 1, 2]
     assert seen == 30
+
+
+def recorded_event() -> torch.Event:
+    """An event that the device knows."""
+    event = torch.Event("remote")
+    event.record()
+    return event
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("kind", ["tensor", pytest.param("event", marks=pytest.mark.compiled)])
+def test_ctrl_c_in_destructors(kind: str) -> None:
+    """They cannot raise it, so it comes after them; and all that they free is free."""
+    known = set(memory.memories[0].sizes)
+    made = [torch.empty(1, device="remote") if kind == "tensor" else recorded_event() for _ in range(10_000)]
+    addresses = set(memory.memories[0].sizes) - known
+    assert len(addresses) == len(made)
+
+    def die() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        made.clear()
+        for _ in range(100):
+            time.sleep(0.1)
+
+    with pytest.raises(KeyboardInterrupt):
+        die()
+    torch.remote.memory_allocated()  # counts what was freed
+    assert addresses.isdisjoint(memory.memories[0].sizes)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_before_the_device_has_learnt_what_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It learns it with the next command that comes through."""
+    process, told = host.devices[0].started(), []
+    send = process.send
+
+    def interrupted(message: tuple[Any, ...], buffers: Any) -> None:
+        if message[0] == "free":
+            told.append(message[1])
+            if len(told) == 1:
+                signal.raise_signal(signal.SIGINT)
+        send(message, buffers)
+
+    x = torch.ones(2, device="remote")
+    address = x.data_ptr()
+    monkeypatch.setattr(process, "send", interrupted)
+    del x
+    with pytest.raises(KeyboardInterrupt):
+        torch.ones(1, device="remote")
+    assert torch.ones(1, device="remote").item() == 1
+    assert all(address in addresses for addresses in told[:2])
+    assert not any(address in addresses for addresses in told[2:])
 
 
 def test_forked_after_the_first_use(run_process: Run) -> None:

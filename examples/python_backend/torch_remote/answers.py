@@ -7,12 +7,11 @@ import itertools
 from . import memory
 from .base import base
 from .devices import devices
-from .memory import device_of
+from .memory import device_of, free
 
-__all__ = ["device_of"]
+__all__ = ["device_of", "free"]
 
 _streams = itertools.count(1)  # 0 is the default stream of every device
-_events = itertools.count(1)
 
 
 # LITERALINCLUDE START: remote-answers-memory
@@ -29,11 +28,6 @@ def is_started(index: int) -> bool:
 def malloc(nbytes: int, index: int) -> int:
     """The address of new memory."""
     return memory.memories[index].malloc(nbytes)
-
-
-def free(address: int) -> None:
-    """Takes it back."""
-    memory.memories[device_of(address)].free(address)
 
 
 def copy_bytes(to: int, source: int, nbytes: int) -> None:
@@ -73,18 +67,18 @@ def synchronize_stream(index: int, stream: int) -> None:
 
 
 def record_event(event: int, index: int, stream: int) -> int:
-    """Lets an event pass when the stream comes here. Returns its number, which says on which device it is."""
-    if event and event % memory.MAXIMUM != index:
-        destroy_event(event)
+    """Lets an event pass when the stream comes here. Returns what it is called by: an address, of no bytes."""
+    if event and device_of(event) != index:
+        free(event)
         event = 0
-    event = event or next(_events) * memory.MAXIMUM + index
+    event = event or malloc(0, index)
     devices[index].launch("record", stream, event)
     return event
 
 
 def wait_event(event: int, index: int, stream: int) -> None:
     """Lets a stream wait for an event; for one of another device the host waits, as devices do not know each other."""
-    if event % memory.MAXIMUM == index:
+    if device_of(event) == index:
         devices[index].launch("wait", stream, event)
     else:
         synchronize_event(event)
@@ -92,28 +86,21 @@ def wait_event(event: int, index: int, stream: int) -> None:
 
 def query_event(event: int) -> bool:
     """Whether an event has passed."""
-    return bool(devices[event % memory.MAXIMUM].ask("query_event", event).value)
+    return bool(devices[device_of(event)].ask("query_event", event).value)
 
 
 def synchronize_event(event: int) -> None:
     """Waits until it has."""
-    devices[event % memory.MAXIMUM].ask("synchronize_event", event)
+    devices[device_of(event)].ask("synchronize_event", event)
 
 
 def elapsed_time(start: int, end: int) -> float:
     """Milliseconds between two events of a device. Throws: ``ValueError`` for other events."""
-    if 0 in (start, end) or start % memory.MAXIMUM != end % memory.MAXIMUM:
+    if 0 in (start, end) or device_of(start) != device_of(end):
         raise ValueError(
             "remote: a time is between two events that were recorded on one device with enable_timing=True"
         )
-    return float(devices[start % memory.MAXIMUM].ask("elapsed_time", start, end).value)
-
-
-def destroy_event(event: int) -> None:
-    """Forgets an event."""
-    device = devices[event % memory.MAXIMUM]
-    if event and device.process is not None and device.process.died is None:
-        device.launch("destroy_event", event)
+    return float(devices[device_of(start)].ask("elapsed_time", start, end).value)
 
 
 # LITERALINCLUDE END: remote-answers-streams

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .device.channel import Channel
-from .memory import COUNT, memories
+from .memory import COUNT, memories, settle
 
 BLOCKING = os.environ.get("TORCH_REMOTE_BLOCKING") == "1"
 _PROGRAM = "from torch_remote.device import process; process.main()"
@@ -146,8 +146,11 @@ class Device:
     def launch(self, *message: Any, buffers: Sequence[memoryview] = ()) -> None:
         """Sends a command, and does not wait."""
         process = self.started()
-        if addresses := memories[self.index].settle():
+        settle()
+        untold = memories[self.index].untold
+        if addresses := list(untold):
             process.send(("free", addresses), ())
+            untold.difference_update(addresses)  # an interrupt before it: they are told twice, which does no harm
         process.send(message, buffers)
 
     def ask(self, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> Answer:

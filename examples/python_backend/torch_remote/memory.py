@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import deque
 
 import torch
@@ -16,6 +17,33 @@ LIMIT = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of a d
 
 
 # LITERALINCLUDE START: remote-addresses
+_Watch = weakref.KeyedRef[int, torch.UntypedStorage]
+_freed: deque[int | _Watch] = deque()
+_watches: dict[int, _Watch] = {}
+_lock = threading.Lock()
+# Takes memory back. Called while the last tensor dies, wherever that is, so it waits for no lock. And it is C: Ctrl-C
+# comes between two lines of Python; in a destructor it would be lost, and the memory with it.
+free = _freed.append
+
+
+def free_with(storage: torch.UntypedStorage, address: int) -> None:
+    """Takes memory back when an object dies. ``weakref.finalize`` would go through lines of Python."""
+    _watches[address] = weakref.KeyedRef(storage, free, address)
+
+
+def settle() -> None:
+    """Counts what has been freed. An address leaves the list last, so whoever is interrupted loses none."""
+    with _lock:
+        while _freed:
+            first = _freed[0]
+            address = first.key if isinstance(first, weakref.KeyedRef) else first
+            memory = memories[device_of(address)]
+            memory.untold.add(address)
+            memory.used -= memory.sizes.pop(address, 0)
+            _watches.pop(address, None)
+            _freed.popleft()
+
+
 class Memory:
     """The addresses of one device.
 
@@ -29,15 +57,13 @@ class Memory:
         self.lost = 0  # what lies below was lost in a reset
         self.used = 0
         self.sizes: dict[int, int] = {}
-        self.freed: deque[tuple[int, int]] = deque()
-        self.untold: list[int] = []
-        self.lock = threading.Lock()
+        self.untold: set[int] = set()  # freed, and the device does not know
 
     def malloc(self, nbytes: int) -> int:
         """Returns the address of so many bytes. Throws: ``torch.OutOfMemoryError``."""
-        with self.lock:
-            if self.used + nbytes > LIMIT:
-                self._settle()
+        if self.used + nbytes > LIMIT:
+            settle()
+        with _lock:
             if self.used + nbytes > LIMIT:
                 raise torch.OutOfMemoryError(
                     f"remote:{self.index} has no room for {nbytes} bytes: {self.used} of {LIMIT} are in use; "
@@ -48,23 +74,6 @@ class Memory:
             self.sizes[address] = nbytes
             self.used += nbytes
             return address
-
-    def free(self, address: int) -> None:
-        """Takes memory back. Called while the last tensor dies, wherever that is, so it waits for no lock."""
-        self.freed.append((address, self.sizes.pop(address)))
-
-    def settle(self) -> list[int]:
-        """Returns what has been freed since the last time: the device learns of it with its next command."""
-        with self.lock:
-            self._settle()
-            addresses, self.untold = self.untold, []
-        return addresses
-
-    def _settle(self) -> None:
-        while self.freed:
-            address, nbytes = self.freed.popleft()
-            self.used -= nbytes
-            self.untold.append(address)
 
 
 memories = [Memory(index) for index in range(COUNT)]

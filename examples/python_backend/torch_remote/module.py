@@ -88,7 +88,8 @@ def reset(device: Any = None) -> None:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes of a device that tensors have."""
-    return sum(list(memory.memories[index_of(device)].sizes.values()))
+    memory.settle()
+    return memory.memories[index_of(device)].used
 
 
 def _sleep(cycles: int) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
-from . import answers
+from . import answers, memory
 from .device.wire import Layout
 
 DEVICE = torch.device("privateuseone", 0)
@@ -25,7 +24,7 @@ def new_storage(nbytes: int) -> torch.UntypedStorage:
     """A storage at an address of the device. What it is to do when it dies, Python adds."""
     address = answers.malloc(nbytes, 0)
     storage: Any = torch._C._construct_storage_from_data_pointer(address, DEVICE, nbytes)
-    weakref.finalize(storage, answers.free, address).atexit = False
+    memory.free_with(storage, address)
     made: torch.UntypedStorage = storage
     return made
 

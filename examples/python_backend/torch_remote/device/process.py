@@ -239,7 +239,9 @@ class Device:
         self._queue(stream, lambda: self.memory.move(to, source, nbytes))
 
     def free(self, addresses: list[int]) -> None:
-        """Memory that no tensor of the host has any more, though a queue may."""
+        """Events and memory that the host has no more, though a queue may."""
+        for address in addresses:
+            self.events.pop(address, None)
         self._when_all_have_passed(lambda: self.memory.free(addresses))
 
     def sleep(self, stream: int, seconds: float) -> None:
@@ -284,10 +286,6 @@ class Device:
     def elapsed_time(self, ticket: int, start: int, end: int) -> None:
         """Milliseconds between two that have passed."""
         self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))()
-
-    def destroy_event(self, event: int) -> None:
-        """Nobody will ask for it again."""
-        self.events.pop(event, None)
 
     # LITERALINCLUDE END: remote-events
 
