@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 
 #include "aten/attention.h"
 
@@ -64,9 +65,9 @@ const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, co
     return "with three dimensions, value has the columns of query";
   }
   if (bias.has_value() && bias->defined()) {
-    const c10::SymInt batch = query.dim() == 4 ? query.sym_size(0) : c10::SymInt(1);
-    if (!at::is_expandable_to(bias->sym_sizes(), {batch, query.sym_size(-3), query.sym_size(-2), key.sym_size(-2)}) ||
-        bias->dim() > query.dim()) {
+    // The first of them counts for a mask of four dimensions alone.
+    const std::array sizes{query.sym_size(0), query.sym_size(-3), query.sym_size(-2), key.sym_size(-2)};
+    if (bias->dim() > query.dim() || !at::is_expandable_to(bias->sym_sizes(), sizes)) {
       return "the mask expands to batch, heads, positions of query, positions of key";
     }
     if (bias->scalar_type() != at::kBool && bias->scalar_type() != query.scalar_type()) {

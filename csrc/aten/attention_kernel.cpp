@@ -60,7 +60,7 @@ struct AttentionForward {
   static Math softmax(Math* row, int64_t count) {
     Math largest = -std::numeric_limits<Math>::infinity();
     for (int64_t i = 0; i < count; ++i) {
-      largest = row[i] <= largest ? largest : row[i];  // so a NaN is not lost
+      largest = std::isnan(largest) || row[i] <= largest ? largest : row[i];  // a NaN stays
     }
     if (largest == -std::numeric_limits<Math>::infinity()) {
       std::fill_n(row, count, Math(0));

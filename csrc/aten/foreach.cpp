@@ -77,15 +77,14 @@ class Lists {
            at::native::can_use_fast_route(std::vector<at::TensorList>(lists_.begin(), lists_.end()));
   }
 
-  // What the library might refuse, where the lists fit: the operator, dtypes, and numbers that no dtype of 16 bits has.
+  // What the library might refuse, where the lists fit: the operator, the dtype, and numbers that no dtype of 16 bits
+  // has. A number in a tensor has the dtype of the lists.
   uint64_t kind() const {
     uint64_t kind = KnownKinds::kind_of(std::string_view(op_.schema().name()),
                                         std::string_view(op_.schema().overload_name()), lists_[0][0].scalar_type());
     const auto add = [&kind](const auto& value) { kind = c10::hash_combine(kind, KnownKinds::kind_of(value)); };
     for (const c10::IValue& argument : arguments_) {
-      if (argument.isTensor()) {
-        add(argument.toTensor());
-      } else if (argument.isScalar()) {
+      if (argument.isScalar()) {
         add(argument.toScalar());
       } else if (argument.isList() && !argument.isTensorList()) {
         for (const c10::IValue& scalar : argument.toListRef()) add(scalar.toScalar());

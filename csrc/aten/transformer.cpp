@@ -32,9 +32,8 @@ at::Tensor additive_mask(const at::Tensor& mask, std::optional<int64_t> mask_typ
 
 // LITERALINCLUDE START: transformer-attention
 // schema: aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head,
-// Tensor
-//         qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True,
-//         bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)
+//         Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None,
+//         bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)
 std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
     const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,

@@ -150,6 +150,19 @@ def test_a_nan_stays_in_its_row() -> None:
     close(output[0, 0, ::2], expected[0, 0, ::2])
 
 
+def test_a_nan_stays_before_what_a_mask_hides() -> None:
+    query, key, value = random((1, 1, 3, 4)), random((1, 1, 5, 4)), random((1, 1, 5, 4))
+    key[0, 0, 0] = math.nan
+    for columns in ([True] + [False] * 4, [False] * 5, [True] * 5):
+        both = [
+            scaled_dot_product_attention(
+                *(tensor.to(device) for tensor in (query, key, value, torch.tensor([columns])))
+            )
+            for device in ("cpu", "openreg")
+        ]
+        assert all(output.isnan().all() for output in both)
+
+
 def test_large_scores_do_not_overflow() -> None:
     tensors = [100 * random((1, 1, 4, 8)) for _ in range(3)]
     expected = results(tensors, None, {}, "cpu")

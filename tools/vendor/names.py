@@ -17,14 +17,14 @@ from environment import Fault
 _NAME = re.compile(r"[a-z][a-z_]*")
 _PREFIX = re.compile(r"[a-z]{2,8}")
 # The name becomes a namespace: the keywords of C++20 cannot, and `at` is PyTorch's.
-_TAKEN_BY_CPP = frozenset(
-    """alignas alignof and and_eq asm at auto bitand bitor bool break case catch char class co_await co_return co_yield
-    compl concept const const_cast consteval constexpr constinit continue decltype default delete do double
-    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new
-    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return
-    short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef
-    typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq""".split()
-)
+_TAKEN_BY_CPP = """
+alignas alignof and and_eq asm at auto bitand bitor bool break case catch char class co_await co_return co_yield compl
+concept const const_cast consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum
+explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
+operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static
+static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned
+using virtual void volatile wchar_t while xor xor_eq
+"""
 # Of drivers whose headers a program may include beside the vendor's.
 _TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
 # The second is the pattern of the linker for all of them, in exports.map.
@@ -102,7 +102,7 @@ def _fault(device: str) -> str | None:
         return "that is the name that is replaced"
     if keyword.iskeyword(device):
         return "it is a keyword of Python, and torch.<name> is to be its module"
-    if device in _TAKEN_BY_CPP:
+    if device in _TAKEN_BY_CPP.split():
         return "C++ or PyTorch uses the word, and it is to be a namespace"
     asked = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _ASK_PYTORCH, device],
