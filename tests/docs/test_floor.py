@@ -9,6 +9,7 @@ from proof.pages import Page
 
 from docs._ext.proof_files import LINES, MUTANTS
 from docs._ext.records import Listing
+from tests.docs.conftest import HOOKS, SHOW
 from tests.docs.measurement import EXAMPLE, measure, mutate, plan
 
 if TYPE_CHECKING:
@@ -152,6 +153,22 @@ def test_the_floor_rises_and_never_falls(proven: Repository) -> None:
     floor.raise_floor(pages(proven), proven.root)
     kept = json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8"))["index"]
     assert kept == {"examples": 1, "executed": 1.0, "killed": 0.95}
+
+
+def test_a_page_with_untried_mutants_does_not_raise_the_floor_of_the_killed(proven: Repository) -> None:
+    (proven.root / floor.FLOOR).unlink()
+    proven.write("CMakeLists.txt", "add_library(backend csrc/hooks.cpp csrc/other.cpp)\n")
+    proven.write("csrc/other.cpp", HOOKS.replace("hooks-", "other-"))
+    proven.add(SHOW.replace("hooks", "other"))
+    measure(proven, executed=[6, 7], example=0)
+    mutate(proven, killed=9, survived=1)
+    both = json.loads((proven.root / MUTANTS).read_text(encoding="utf-8"))
+    one = {**both, "regions": both["regions"][:1]}
+    untried = {"examples": 1, "executed": 1.0}
+    for tried, expected in ((one, untried), (both, {**untried, "killed": 0.9})):
+        proven.write(str(MUTANTS), json.dumps(tried))
+        floor.raise_floor(pages(proven), proven.root)
+        assert floor.read_floor(proven.root)["index"] == expected
 
 
 def test_a_stale_measurement_raises_nothing(proven: Repository) -> None:

@@ -165,11 +165,15 @@ def read_floor(root: Path) -> Figures:
 def raise_floor(pages: list[Page] | None = None, root: Path = ROOT) -> None:
     """Raises the floor to the current figures where they are better; lowers nothing, forgets nothing.
 
+    The share of killed mutants counts once those of the whole page have been tried: what is left could lower it again.
     ``pages`` are the pages as they are now, if the caller has read them already.
     """
     floor = read_floor(root)
-    for name, of_page in current_figures(read_state(root, pages)).items():
+    state = read_state(root, pages)
+    for name, of_page in current_figures(state).items():
         kept = floor.setdefault(name, {})
+        if name != _WHOLE and any(map(state.measured.wants_mutants, state.measured.pages[name].listings)):
+            of_page.pop("killed", None)
         kept.update({figure: max(value, kept.get(figure, 0)) for figure, value in sorted(of_page.items())})
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(of_page)}" for name, of_page in sorted(floor.items()))
     (root / FLOOR).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
