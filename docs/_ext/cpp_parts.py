@@ -52,6 +52,7 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
         elif node.type in {"preproc_def", "preproc_function_def"}:
             _, name, *words = _WORD.findall(text[begin:end])
             yield Part(start, begin, end, frozenset([name]), frozenset(words), scopes)
+        # A field of what is around it is the condition of a branch.
         elif node.is_named and not node.type.startswith("preproc_") and not around.field_name_for_child(index):
             names, uses = frozenset(_names(node, text)), frozenset(_uses(node, text))
             everywhere = text.startswith("using namespace ", begin)
@@ -62,7 +63,7 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
 def _end(node: Node, text: str) -> int:
     """Return where a part ends: at the end of its line, where nothing but a comment follows."""
     last = node.children[0] if node.children and node.children[-1].is_missing else node
-    end = len(text[: last.end_byte].rstrip())
+    end = last.end_byte - text.endswith("\n", 0, last.end_byte)
     rest = _REST.match(text, end)
     return rest.end() if rest else end
 
