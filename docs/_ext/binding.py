@@ -1,4 +1,4 @@
-"""What a measurement is bound to: the sources that ran, the examples that ran them, and the release of torch underneath.
+"""What a measurement is bound to: the sources that ran, the examples that ran them, and the release of torch.
 
 A measurement of other code, of other examples or of another torch says nothing about what a page shows now. What the
 measurement did not run is no part of the binding, and neither are prose, comments and layout: a corrected sentence
@@ -29,8 +29,8 @@ __all__ = [
     "code_digest",
     "code_files",
     "included",
-    "registered_operators",
     "region_digest",
+    "registered_operators",
     "run_digest",
     "text_digest",
     "torch_version",

@@ -81,15 +81,16 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
     proof = site.measured.proof
     why = site.measured.stale()
-    current = [lines.date for name in site.measured.pages if (lines := site.measured.lines(name))]
+    pages = site.measured.pages
+    current = [lines.date for name in pages if (lines := site.measured.lines(name))]
     if not proof.torch:
         first = _note("Nothing is measured yet: ", nodes.literal("", str(LINES)), " is not there.")
     elif why:
         first = _note(f"No line figure holds: {why}.")
     else:
         first = _note(
-            f"Lines: measured {_when(current)} with PyTorch {proof.torch}; {len(current)} of {len(site.measured.pages)} "
-            "pages run the sources and examples that they were measured with."
+            f"Lines: measured {_when(current)} with PyTorch {proof.torch}; {len(current)} of {len(pages)} pages "
+            "run the sources and examples that they were measured with."
         )
     if proof.mutants_date:
         second = _note(f"Mutants: tried on {proof.mutants_date}.")
