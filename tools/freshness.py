@@ -1,4 +1,8 @@
-"""A committed result carries a digest of what it was made from, so that `make check` can say when it is stale."""
+"""A committed result carries a digest of what it was made from, so that `make check` can say when it is stale.
+
+Comments are found by a regular expression: a syntax tree would be one line longer, and make each command that measures
+install a parser.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from pathlib import Path
 
 from prerequisites import installed_torch
 
-_COMMENT = re.compile(r"\s*//.*")
+# Or a string, which may contain what begins a comment.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|\s*//.*')
 
 
 def digest(patterns: Iterable[str], root: Path = Path()) -> str:
@@ -18,9 +23,13 @@ def digest(patterns: Iterable[str], root: Path = Path()) -> str:
     for path in sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file()):
         text = path.read_text(encoding="utf-8")
         # Of C++ without comments and layout: what is compiled does not depend on them.
-        code = " ".join(_COMMENT.sub("", text).split()) if path.suffix in {".cpp", ".h"} else text
+        code = " ".join(_COMMENT.sub(_string, text).split()) if path.suffix in {".cpp", ".h"} else text
         result.update(f"{path.relative_to(root)}\0{code}".encode())
     return result.hexdigest()
+
+
+def _string(match: re.Match[str]) -> str:
+    return match[1] or ""
 
 
 def stale(result: Path, digest_now: str, command: str) -> Iterator[str]:
