@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import build_table
 import compile_alone
 import layers
 import model_table
@@ -111,6 +112,11 @@ def models_current() -> bool:
     return _report(model_table.stale())
 
 
+def build_time_current() -> bool:
+    """Compares what the build was timed with, and what is there now."""
+    return _report(build_table.stale())
+
+
 def stubs_current() -> bool:
     """Compares what the stubs were read with, and the PyTorch that read them, with what is there now."""
     return _report(stubs.stale())
@@ -162,6 +168,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     proof_current,
     opinfo_current,
     models_current,
+    build_time_current,
     stubs_current,
     surface_current,
     chapters_current,

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import build_table
 import compile_alone
 import layers
 import model_table
@@ -59,6 +60,45 @@ def test_source_and_header_that_rely_on_their_neighbours_are_found(
     assert [line.split()[0] for line in again] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
 
 
+def test_a_source_is_compiled_alone_without_the_precompiled_headers(tmp_path: Path) -> None:
+    precompiled = "csrc/CMakeFiles/torch_openreg.dir/cmake_pch.hxx"
+    commands = [
+        f"c++ -DA -Winvalid-pch -x c++-header -include {precompiled} -o {precompiled}.gch -c {precompiled}.cxx",
+        f"c++ -DA -Winvalid-pch -include {precompiled} -o csrc/CMakeFiles/torch_openreg.dir/one.o -c one.cpp",
+        "c++ -DB -include mutant.h -o csrc/CMakeFiles/_C.dir/module.o -c module.cpp",
+    ]
+    database = tmp_path / "compile_commands.json"
+    for order in (commands, commands[::-1]):
+        database.write_text(json.dumps([{"command": command} for command in order]))
+        flags = compile_alone.target_flags(database)
+        assert flags == {"torch_openreg": ["c++", "-DA"], "_C": ["c++", "-DB", "-include", "mutant.h"]}
+
+
+def test_a_table_of_build_times_for_other_batches_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def changed(path: str, text: str) -> bool:
+        before = build_table.digest()
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+        return build_table.digest() != before
+
+    assert changed("csrc/CMakeLists.txt", "add_library(backend abs.cpp)")
+    assert changed("cmake/Torch.cmake", "add_library(torch::c10 SHARED IMPORTED)")
+    assert changed("csrc/aten/rows.h", "int x;")
+    assert not changed("csrc/aten/rows.h", "int  x;  // why")
+    assert changed("csrc/aten/structured.toml", "[[stubs]]")
+    assert not changed("csrc/aten/abs.cpp", "int y;")
+    assert list(build_table.stale()) == [
+        "benchmarks/results/build_time.md is missing: run `python benchmarks/build_time.py`"
+    ]
+    build_table.RESULT.parent.mkdir(parents=True)
+    build_table.RESULT.write_text(f"% {build_table.digest()}\n", encoding="utf-8")
+    assert list(build_table.stale()) == []
+    assert changed("csrc/aten/rows.h", "int z;")
+    assert "have changed since it was made: run `python benchmarks/build_time.py`" in "".join(build_table.stale())
+
+
 def test_a_table_of_models_for_another_backend_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -84,6 +124,7 @@ def test_a_table_of_models_for_another_backend_is_stale(tmp_path: Path, monkeypa
     assert "have changed since it was made: run `make models`" in "".join(model_table.stale())
 
 
-def test_what_the_table_is_made_from_is_there() -> None:
+def test_what_the_tables_are_made_from_is_there() -> None:
     root = Path(__file__).parents[2]
-    assert [pattern for pattern in model_table.MEASURED if not any(root.glob(pattern))] == []
+    patterns = (*model_table.MEASURED, *build_table.MEASURED)
+    assert [pattern for pattern in patterns if not any(root.glob(pattern))] == []
