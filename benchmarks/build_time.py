@@ -1,6 +1,6 @@
 """Times a cold build and the rebuild after one changed source, and counts what is built.
 
-Writes benchmarks/results/build_time.md, with a digest of what decides over the times (tools/build_table.py). The builds
+Writes benchmarks/results/build_time.md, and notes what decides over the times (tools/results.py). The builds
 go to a temporary folder and do not touch the environment; run it on an idle machine.
 Usage: python benchmarks/build_time.py [--repeat N]
 """
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 
-import build_table
+import results
 from environment import ROOT
 
 # One source of each batch and one that is compiled alone, the bindings, and what the generated sources come from.
@@ -107,7 +107,6 @@ def report(repeat: int) -> str:
         f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores, {platform.machine()}, {compiler()}, "
         f"PyTorch {metadata.version('torch')}, best of {repeat}. Renew with `python benchmarks/build_time.py`.",
         "",
-        f"% {build_table.digest(ROOT)}",
         "",
         "| what | seconds | processor seconds |",
         "| --- | --- | --- |",
@@ -126,7 +125,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2, help="runs of each build; the best counts")
     text = report(parser.parse_args().repeat)
     print(text)
-    (ROOT / build_table.RESULT).write_text(text, encoding="utf-8")
+    (ROOT / results.BUILD_TIME.path).write_text(text, encoding="utf-8")
+    results.BUILD_TIME.note(ROOT)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import build_table
 import compile_alone
 import layers
-import model_table
-import opinfo
+import results
 import stubs
 import surface
 from environment import Fault, say
@@ -102,19 +100,9 @@ def proof_current() -> bool:
     return _report(floor.faults())
 
 
-def opinfo_current() -> bool:
-    """Compares what the operator database was run on with what is there now."""
-    return _report(opinfo.stale())
-
-
-def models_current() -> bool:
-    """Compares what the models were trained on with what is there now."""
-    return _report(model_table.stale())
-
-
-def build_time_current() -> bool:
-    """Compares what the build was timed with, and what is there now."""
-    return _report(build_table.stale())
+def results_current() -> bool:
+    """Compares what the operator database, the models and the build times were made from with what is there now."""
+    return _report(fault for result in results.ALL for fault in result.stale())
 
 
 def stubs_current() -> bool:
@@ -166,9 +154,7 @@ CHECKS: tuple[Callable[[], bool], ...] = (
     no_registry_host,
     pages,
     proof_current,
-    opinfo_current,
-    models_current,
-    build_time_current,
+    results_current,
     stubs_current,
     surface_current,
     chapters_current,

@@ -6,11 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import build_table
 import compile_alone
 import layers
-import model_table
 import pytest
+import results
 
 
 @pytest.mark.parametrize(
@@ -74,57 +73,56 @@ def test_a_source_is_compiled_alone_without_the_precompiled_headers(tmp_path: Pa
         assert flags == {"torch_openreg": ["c++", "-DA"], "_C": ["c++", "-DB", "-include", "mutant.h"]}
 
 
-def test_a_table_of_build_times_for_other_batches_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def changed(path: str, text: str) -> bool:
-        before = build_table.digest()
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-        return build_table.digest() != before
-
-    assert changed("csrc/CMakeLists.txt", "add_library(backend abs.cpp)")
-    assert changed("cmake/Torch.cmake", "add_library(torch::c10 SHARED IMPORTED)")
-    assert changed("csrc/aten/rows.h", "int x;")
-    assert not changed("csrc/aten/rows.h", "int  x;  // why")
-    assert changed("csrc/aten/structured.toml", "[[stubs]]")
-    assert not changed("csrc/aten/abs.cpp", "int y;")
-    assert list(build_table.stale()) == [
-        "benchmarks/results/build_time.md is missing: run `python benchmarks/build_time.py`"
-    ]
-    build_table.RESULT.parent.mkdir(parents=True)
-    build_table.RESULT.write_text(f"% {build_table.digest()}\n", encoding="utf-8")
-    assert list(build_table.stale()) == []
-    assert changed("csrc/aten/rows.h", "int z;")
-    assert "have changed since it was made: run `python benchmarks/build_time.py`" in "".join(build_table.stale())
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
-def test_a_table_of_models_for_another_backend_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(
+    ("result", "counts", "does_not"),
+    [
+        (
+            results.MODELS,
+            ["csrc/aten/kernels/abs.h", "csrc/CMakeLists.txt", "torch_openreg/memory.py", "benchmarks/models.py"],
+            ["tests/models/test_training.py", "docs/source/index.md"],
+        ),
+        (results.OPINFO, ["csrc/aten/abs.cpp", "tests/opinfo/compare.py"], ["tests/opinfo/exceptions.toml"]),
+        (
+            results.BUILD_TIME,
+            ["csrc/CMakeLists.txt", "cmake/Torch.cmake", "csrc/aten/rows.h", "csrc/aten/structured.toml"],
+            ["csrc/aten/abs.cpp"],
+        ),
+    ],
+    ids=lambda value: value.path.stem if isinstance(value, results.Result) else "",
+)
+def test_a_result_of_other_sources_is_stale(
+    tmp_path: Path, result: results.Result, counts: list[str], does_not: list[str]
+) -> None:
+    assert list(result.stale(tmp_path)) == [f"{result.path} is missing: run `{result.command}`"]
+    write(tmp_path / result.path, "a table")
+    for path in counts:
+        write(tmp_path / path, "x = 1")
+        result.note(tmp_path)
+        assert list(result.stale(tmp_path)) == []
+        write(tmp_path / path, "x = 2")
+        found = list(result.stale(tmp_path))
+        assert found == [f"{result.path}: {path} changed since it was made: run `{result.command}`"]
+    result.note(tmp_path)
+    for path in does_not:
+        write(tmp_path / path, "x = 1")
+    assert list(result.stale(tmp_path)) == []
+    (tmp_path / counts[0]).unlink()
+    assert f"{result.path}: {counts[0]} changed" in "".join(result.stale(tmp_path))
 
-    def changed(path: str, text: str) -> bool:
-        before = model_table.digest()
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-        return model_table.digest() != before
 
-    assert changed("csrc/aten/kernels/abs.h", "int x;")
-    assert not changed("csrc/aten/kernels/abs.h", "int  x;  // why")
-    assert changed("csrc/CMakeLists.txt", "add_library(backend abs.cpp)")
-    assert changed("torch_openreg/memory.py", "SIZE = 1")
-    assert changed("tests/models/networks.py", "WIDTH = 1")
-    assert changed("benchmarks/models.py", "STEPS = 1")
-    assert not changed("tests/models/test_training.py", "def test_it(): pass")
-    assert not changed("docs/source/index.md", "A page")
-    assert list(model_table.stale()) == ["benchmarks/results/models.md is missing: run `make models`"]
-    model_table.RESULT.parent.mkdir()
-    model_table.RESULT.write_text(f"% {model_table.digest()}\n", encoding="utf-8")
-    assert list(model_table.stale()) == []
-    assert changed("torch_openreg/memory.py", "SIZE = 2")
-    assert "have changed since it was made: run `make models`" in "".join(model_table.stale())
+def test_another_pytorch_makes_a_result_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / results.MODELS.path, "a table")
+    results.MODELS.note(tmp_path)
+    monkeypatch.setattr(results, "installed_torch", lambda: "9.9.9+cpu")
+    assert "PyTorch changed since it was made" in "".join(results.MODELS.stale(tmp_path))
 
 
 def test_what_the_tables_are_made_from_is_there() -> None:
     root = Path(__file__).parents[2]
-    patterns = (*model_table.MEASURED, *build_table.MEASURED)
+    patterns = [pattern for result in results.ALL for pattern in result.patterns]
     assert [pattern for pattern in patterns if not any(root.glob(pattern))] == []
