@@ -80,8 +80,10 @@ class Schemata(Sandbox):
         self.compiler = cached_compiler.wrapper(self.folder / "compiled", ["c++", *shlex.split(options)])
         while True:
             try:
-                # Without optimisation: to compile takes longer than all that the examples compute.
-                self.build(f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE=", build_options=["-k", "0"])
+                # Without optimisation: to compile takes longer than all that the examples compute. GCC takes
+                # precompiled headers as the first include alone, and that is the header of the mutants.
+                definitions = [f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE="]
+                self.build(*definitions, "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON", build_options=["-k", "0"])
                 self._compile_what_is_not_built()
                 break
             except Fault as fault:
