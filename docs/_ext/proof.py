@@ -48,6 +48,7 @@ class ProofBuilder(Builder):
         """Withdraw the proof of an earlier run."""
         self.proof = Path(self.outdir, PROOF)
         self.proof.unlink(missing_ok=True)
+        self.took: dict[str, dict[str, float | None]] = {}
         self.ran: dict[str, int] = {}
         self.open = ExitStack()  # what ends with the build, however far it came
         self.events.connect("env-before-read-docs", self._begin, 500)
@@ -94,6 +95,7 @@ class ProofBuilder(Builder):
         for docname, result in self.running.items():
             outcome, seconds = result.get()
             self.ran[docname] = outcome.ran
+            self.took[docname] = {"seconds": round(seconds, 2), "processor_seconds": outcome.processor_seconds}
             for failure in outcome.failures:
                 report(docname, failure.line, failure.text, "doctest")
             state = f"{len(outcome.failures)} failures" if outcome.failures else "ok"
@@ -121,7 +123,12 @@ class ProofBuilder(Builder):
             return
         records = pages(self.env)
         proven = {
-            docname: {"examples": record.examples, "ran": self.ran.get(docname, 0), "listings": record.listings}
+            docname: {
+                "examples": record.examples,
+                "ran": self.ran.get(docname, 0),
+                "listings": record.listings,
+                **self.took.get(docname, {"seconds": 0.0, "processor_seconds": 0.0}),
+            }
             for docname, record in sorted(records.items())
             if record.examples or record.listings
         }
