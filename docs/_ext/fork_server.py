@@ -221,10 +221,11 @@ def _end(status: int) -> None:
 
 
 def _import_torch() -> None:
-    """Import torch without backends, and hide it."""
+    """Import torch without backends, with what it imports late, and hide it."""
     given = os.environ.get(_AUTOLOAD)
     os.environ[_AUTOLOAD] = "0"
-    import torch  # noqa: F401
+    import torch
+    import torch._dynamo  # what the first meta tensor, optimizer or profile imports: a second in a third of the scripts
 
     del os.environ[_AUTOLOAD]
     if given is not None:
