@@ -21,6 +21,7 @@ request names before anything else happens in them.
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -101,12 +102,14 @@ class Client:
         return status
 
 
-def main(descriptor: int, page: Callable[[Client | None, list[str]], None]) -> None:
+def main(descriptor: int, late: Sequence[str], page: Callable[[Client | None, list[str]], None]) -> None:
     """Serve every connection that comes over the one given: run ``page`` with each command that is asked for.
+
+    ``late`` names modules that torch imports when they are first needed, and that are imported here beforehand.
 
     Returns in every process that was forked.
     """
-    _import_torch()
+    _import_torch(late)
     # What is frozen the collector leaves alone, at the end of each fork, too: to go through it takes half a second.
     gc.collect()
     gc.freeze()
@@ -220,13 +223,14 @@ def _end(status: int) -> None:
     os._exit(status)
 
 
-def _import_torch() -> None:
-    """Import torch without backends, with what it imports late, and hide it."""
+def _import_torch(late: Sequence[str]) -> None:
+    """Import torch without backends, and modules that it imports late, and hide it."""
     given = os.environ.get(_AUTOLOAD)
     os.environ[_AUTOLOAD] = "0"
-    import torch
-    import torch._dynamo  # what the first meta tensor, optimizer or profile imports: a second in a third of the scripts
+    import torch  # noqa: F401
 
+    for name in late:
+        importlib.import_module(name)
     del os.environ[_AUTOLOAD]
     if given is not None:
         os.environ[_AUTOLOAD] = given

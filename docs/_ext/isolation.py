@@ -19,7 +19,7 @@ from docs._ext.run_example import WARNINGS
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # The process ends itself first, with a traceback of what hangs; the margin, in seconds, is for one that cannot.
 MARGIN = 5.0
@@ -30,7 +30,7 @@ _SERVER = """
 import sys
 sys.path.append(sys.argv[1])
 from docs._ext import fork_server, runner
-fork_server.main(int(sys.argv[2]), runner.main)
+fork_server.main(int(sys.argv[2]), sys.argv[3:], runner.main)
 """
 _PAGE = """
 import sys
@@ -65,14 +65,21 @@ class Pages:
     """Runs pages, each in a process of its own that starts in the folder ``root``.
 
     ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
-    until ``close``; all of these are forked from a first one, which has imported torch.
+    until ``close``; all of these are forked from a first one, which has imported torch, and of what torch imports late
+    the modules ``late``.
     """
 
     def __init__(
-        self, root: Path, *, python: Path = Path(sys.executable), environment: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        *,
+        python: Path = Path(sys.executable),
+        environment: Mapping[str, str] | None = None,
+        late: Sequence[str] = (),
     ) -> None:
         self._root = root
         self._python = python
+        self._late = late
         self._environment = {**os.environ, **(environment or {})}
         self._first: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._lock = threading.Lock()  # of the first
@@ -189,7 +196,7 @@ class Pages:
         ours, theirs = fork_server.connect()
         with theirs:
             process = subprocess.Popen(
-                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno())],
+                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno()), *self._late],
                 cwd=self._root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

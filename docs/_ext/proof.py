@@ -62,7 +62,8 @@ class ProofBuilder(Builder):
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
         environment = {"CXX": str(cached), **keep_bytecode}
-        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment))
+        late = self.config.weaver_late_modules
+        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment, late=late))
         self.pages.start()
         # More than processors: some pages wait for a device. These threads hold up nobody who interrupts the build.
         self.pool = self.open.enter_context(ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6)))
@@ -139,5 +140,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Put this builder in the place of the stock one, whose directives stay."""
     app.setup_extension("sphinx.ext.doctest")
     app.add_config_value("weaver_page_seconds", 300.0, "", types=frozenset({float, int}))
+    app.add_config_value("weaver_late_modules", [], "", types=frozenset({list}))
     app.add_builder(ProofBuilder, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -170,6 +170,23 @@ def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, cod
     assert done.stdout.splitlines()[-1].startswith(last)
 
 
+def test_proof_says_how_long_each_page_took(repository: Repository) -> None:
+    from docs._ext.prove import slowest
+
+    repository.page(f"# Page\n\n{doctest('>>> 1 + 1' + chr(10) + '2')}", "short.md")
+    repository.add("```{toctree}\nshort\n```\n" + doctest(">>> import time\n>>> time.sleep(0.3)"))
+    result = repository.build("doctest")
+    pages = json.loads((result.output / "proof.json").read_text())["pages"]
+    assert pages["index"]["seconds"] >= 0.3
+    assert 0 < pages["short"]["processor_seconds"]
+    (result.output / "proof.json").write_text(
+        json.dumps({"pages": {**pages, "short": {**pages["short"], "seconds": 0}}})
+    )
+    assert slowest(result.output / "proof.json", 1).startswith(
+        "doctest: slowest pages, in seconds (of processors): index"
+    )
+
+
 def test_proof_that_is_short_is_none(repository: Repository) -> None:
     from docs._ext.prove import judge
 
