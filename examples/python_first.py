@@ -17,7 +17,6 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 # A process has one backend behind PrivateUse1: not the one that is installed here.
@@ -86,9 +85,13 @@ def outcomes(base: str, statements: Sequence[str]) -> list[str]:
 
 
 def compare(statements: Sequence[str]) -> Iterator[list[str]]:
-    """Runs the statements on each base, in a process of its own, and yields for each how it ends there."""
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
-        without, with_ = processes.map(outcomes, ("uncompiled", "compiled"), (statements, statements))
+    """Runs the statements on each base, in a process of its own, and yields for each how it ends there.
+
+    Requires: no backend is registered in this process, and no thread runs in it: the others are forked.
+    """
+    bases = [("uncompiled", statements), ("compiled", statements)]
+    with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as processes:
+        without, with_ = processes.starmap(outcomes, bases, chunksize=1)
     for one, other in zip(without, with_, strict=True):
         yield [one] if one == other else [f"without C++: {one}", f"with C++: {other}"]
 

@@ -11,13 +11,17 @@ import for itself when it says ``import torch``: then the backend is loaded, if 
         └ script ... as ``python script`` would
 
 A request is a folder, a command and an environment, and with them come the file descriptors for stdout and stderr.
+
+Pages and scripts end as every program does: Python is taken down, then come the destructors of PyTorch's libraries and
+of the backend's. `multiprocessing` has a fork server with preloaded modules, too, but its processes end by `os._exit`,
+so that nothing of this would run. Nor could they have the folder, the environment, the streams and the session that a
+request names before anything else happens in them.
 """
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -29,7 +33,7 @@ import sys
 import types
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,30 +42,6 @@ _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
 _READ_LATE = ("OPENREG_", _AUTOLOAD, "CXX", "TORCHINDUCTOR_")
 _BYTES = 1 << 17
-
-
-class _Imported:
-    """The modules that were imported before the fork, more than a thousand, and whether they outlast Python."""
-
-    kept = False
-
-    def __init__(self) -> None:
-        self._modules: dict[str, types.ModuleType] = {}
-        atexit.register(self._leave)  # before PyTorch registers anything, so that it comes later
-
-    def note(self) -> None:
-        """Note what has been imported until now."""
-        own = {"sys", "builtins", "__main__"}
-        self._modules = {name: module for name, module in sys.modules.items() if name not in own}
-
-    def _leave(self) -> None:
-        """Hide the modules from what takes down modules, and hold them for ever."""
-        if self.kept:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._modules))
-            sys.modules.update(dict.fromkeys(self._modules))  # type: ignore[arg-type]
-
-
-_imported = _Imported()
 
 
 def connect() -> tuple[socket.socket, socket.socket]:
@@ -84,11 +64,11 @@ def ask(
         socket.send_fds(connection, [request], streams)
 
 
-def answer(connection: socket.socket) -> int:
-    """Wait for a number: a process, or how it has ended, as ``Popen.returncode`` says it."""
+def answer(connection: socket.socket) -> list[Any]:
+    """Wait for numbers: a process, or how it has ended, as ``Popen.returncode`` says it, and its processor seconds."""
     with _while_it_serves():
-        if number := connection.recv(_BYTES):
-            return int(number)
+        if numbers := connection.recv(_BYTES):
+            return cast("list[Any]", json.loads(numbers))
         raise BrokenPipeError
 
 
@@ -118,17 +98,19 @@ class Client:
     def run(self, command: Sequence[str], environment: Mapping[str, str], streams: list[int]) -> int:
         """Run a script with its arguments. Returns how it has ended."""
         ask(self._connection, command, os.getcwd(), environment, streams)
-        return answer(self._connection)
+        status: int = answer(self._connection)[0]
+        return status
 
 
-def main(descriptor: int, page: Callable[[Client | None, list[str]], None]) -> None:
+def main(descriptor: int, late: Sequence[str], page: Callable[[Client | None, list[str]], None]) -> None:
     """Serve every connection that comes over the one given: run ``page`` with each command that is asked for.
+
+    ``late`` names modules that torch imports when they are first needed, and that are imported here beforehand.
 
     Returns in every process that was forked.
     """
-    _import_torch()
-    _imported.note()
-    # What is frozen the collector leaves alone, at the end of each fork, too: its memory stays shared.
+    _import_torch(late)
+    # What is frozen the collector leaves alone, at the end of each fork, too: to go through it takes half a second.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=descriptor) as first:
@@ -151,8 +133,8 @@ def _serve(connection: socket.socket, page: Callable[[Client | None, list[str]],
             _lead(page, command)
             return
         _close(streams)
-        connection.send(str(leader).encode())
-        connection.send(str(_status(leader)).encode())
+        connection.send(json.dumps([leader]).encode())
+        connection.send(json.dumps(_ending(leader)).encode())
 
 
 def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) -> None:
@@ -161,7 +143,6 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
     if child == 0:
         ours.close()
         with theirs:
-            _end_early()
             page(Client(theirs), command)
         return
     theirs.close()
@@ -184,8 +165,8 @@ def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) 
         if _first(done, ended) == ended:
             break  # who ends the page ends the session
         _close([done])
-        ours.send(str(_status(process)).encode())
-    _end(_status(child))
+        ours.send(json.dumps(_ending(process)).encode())
+    _end(_ending(child)[0])
 
 
 def _first(*descriptors: int) -> int:
@@ -219,27 +200,7 @@ def _run(command: list[str]) -> None:
     sys.modules["__main__"] = main
     sys.argv[:] = command
     sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[:-1]]  # without the root, which came last
-    source = Path(file).read_bytes()
-    if b"import atexit" not in source:  # else the script is about the end of a process
-        _end_early()
-    exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
-
-
-def _end_early() -> None:
-    """Let this process end without what takes longer than most scripts: to take down PyTorch.
-
-    What was registered last comes first at the end of a process, so Python is taken down first: the names of the script
-    and the modules of the backend as always, while what was imported before the fork stays as it is. Then come the
-    destructors of whatever is loaded from now on, the backend among it, and not those of PyTorch's libraries.
-    """
-    _imported.kept = True
-    libc = ctypes.CDLL(None)
-    libc.on_exit(_address(libc._exit), None)  # it gets the exit status
-    libc.__cxa_atexit(_address(libc.fcloseall), None, None)
-
-
-def _address(function: Any) -> ctypes.c_void_p:
-    return ctypes.cast(function, ctypes.c_void_p)
+    exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
 
 
 def _close(streams: list[int]) -> None:
@@ -247,8 +208,10 @@ def _close(streams: list[int]) -> None:
         os.close(stream)
 
 
-def _status(process: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+def _ending(process: int) -> tuple[int, float]:
+    """Wait for the end of a process. Returns its status and its processor seconds, with those it has waited for."""
+    _, status, used = os.wait4(process, 0)
+    return os.waitstatus_to_exitcode(status), round(used.ru_utime + used.ru_stime, 2)
 
 
 def _end(status: int) -> None:
@@ -260,12 +223,14 @@ def _end(status: int) -> None:
     os._exit(status)
 
 
-def _import_torch() -> None:
-    """Import torch without backends, and hide it."""
+def _import_torch(late: Sequence[str]) -> None:
+    """Import torch without backends, and modules that it imports late, and hide it."""
     given = os.environ.get(_AUTOLOAD)
     os.environ[_AUTOLOAD] = "0"
     import torch  # noqa: F401
 
+    for name in late:
+        importlib.import_module(name)
     del os.environ[_AUTOLOAD]
     if given is not None:
         os.environ[_AUTOLOAD] = given

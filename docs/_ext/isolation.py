@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -19,7 +19,7 @@ from docs._ext.run_example import WARNINGS
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # The process ends itself first, with a traceback of what hangs; the margin, in seconds, is for one that cannot.
 MARGIN = 5.0
@@ -30,7 +30,7 @@ _SERVER = """
 import sys
 sys.path.append(sys.argv[1])
 from docs._ext import fork_server, runner
-fork_server.main(int(sys.argv[2]), runner.main)
+fork_server.main(int(sys.argv[2]), sys.argv[3:], runner.main)
 """
 _PAGE = """
 import sys
@@ -50,25 +50,36 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a page gave: the number of examples that ran, what failed, and what it wrote to stderr."""
+    """What running a page gave: the number of examples that ran, what failed, and what it wrote to stderr.
+
+    ``processor_seconds`` are those of a page that was forked and ended in time, and of all that it waited for.
+    """
 
     ran: int
     failures: list[Failure]
     stderr: str
+    processor_seconds: float | None = None
 
 
 class Pages:
     """Runs pages, each in a process of its own that starts in the folder ``root``.
 
     ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
-    until ``close``; all of these are forked from a first one, which has imported torch.
+    until ``close``; all of these are forked from a first one, which has imported torch, and of what torch imports late
+    the modules ``late``.
     """
 
     def __init__(
-        self, root: Path, *, python: Path = Path(sys.executable), environment: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        *,
+        python: Path = Path(sys.executable),
+        environment: Mapping[str, str] | None = None,
+        late: Sequence[str] = (),
     ) -> None:
         self._root = root
         self._python = python
+        self._late = late
         self._environment = {**os.environ, **(environment or {})}
         self._first: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._lock = threading.Lock()  # of the first
@@ -124,14 +135,14 @@ class Pages:
             full = {**self._environment, **(environment or {})}
             with Path(folder, "stdout").open("w+b") as stdout, Path(folder, "stderr").open("w+b") as stderr:
                 start = self._fork if measure is None else self._start
-                status = start(command, full, stdout, stderr, seconds + MARGIN)
+                status, used = start(command, full, stdout, stderr, seconds + MARGIN)
                 texts = [_read(stdout), _read(stderr)]
             events = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
-        return _outcome(events, status, seconds, *texts)
+        return replace(_outcome(events, status, seconds, *texts), processor_seconds=used)
 
     def _start(
         self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
-    ) -> int | None:
+    ) -> tuple[int | None, None]:
         """Start an interpreter. Returns its exit status, or None when the process had to be ended."""
         process = subprocess.Popen(
             [str(self._python), *WARNINGS, "-P", "-c", _PAGE, str(_ROOT), *command],
@@ -143,30 +154,31 @@ class Pages:
             start_new_session=True,
         )
         try:
-            return process.wait(seconds)
+            return process.wait(seconds), None
         except subprocess.TimeoutExpired:
-            return None
+            return None, None
         finally:
             _end_group(process.pid)
             process.wait()
 
     def _fork(
         self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
-    ) -> int | None:
-        """Let the thread's server fork. Returns the same."""
+    ) -> tuple[int | None, float | None]:
+        """Let the thread's server fork. Returns the same, and the processor seconds."""
         if not hasattr(self._of_thread, "server"):
             self._of_thread.server = self._new_server()
         server = self._of_thread.server
         fork_server.ask(server, command, str(self._root), environment, [stdout.fileno(), stderr.fileno()])
-        leader = fork_server.answer(server)
+        (leader,) = fork_server.answer(server)
         server.settimeout(seconds)
         try:
-            return fork_server.answer(server)
+            status, used = fork_server.answer(server)
+            return status, used
         except TimeoutError:
             _end_group(leader)
             server.settimeout(None)
             fork_server.answer(server)
-            return None
+            return None, None
         finally:
             server.settimeout(None)
             _end_group(leader)
@@ -184,7 +196,7 @@ class Pages:
         ours, theirs = fork_server.connect()
         with theirs:
             process = subprocess.Popen(
-                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno())],
+                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno()), *self._late],
                 cwd=self._root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -48,6 +48,7 @@ class ProofBuilder(Builder):
         """Withdraw the proof of an earlier run."""
         self.proof = Path(self.outdir, PROOF)
         self.proof.unlink(missing_ok=True)
+        self.took: dict[str, dict[str, float | None]] = {}
         self.ran: dict[str, int] = {}
         self.open = ExitStack()  # what ends with the build, however far it came
         self.events.connect("env-before-read-docs", self._begin, 500)
@@ -61,7 +62,8 @@ class ProofBuilder(Builder):
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
         environment = {"CXX": str(cached), **keep_bytecode}
-        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment))
+        late = self.config.weaver_late_modules
+        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment, late=late))
         self.pages.start()
         # More than processors: some pages wait for a device. These threads hold up nobody who interrupts the build.
         self.pool = self.open.enter_context(ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6)))
@@ -94,6 +96,7 @@ class ProofBuilder(Builder):
         for docname, result in self.running.items():
             outcome, seconds = result.get()
             self.ran[docname] = outcome.ran
+            self.took[docname] = {"seconds": round(seconds, 2), "processor_seconds": outcome.processor_seconds}
             for failure in outcome.failures:
                 report(docname, failure.line, failure.text, "doctest")
             state = f"{len(outcome.failures)} failures" if outcome.failures else "ok"
@@ -121,7 +124,12 @@ class ProofBuilder(Builder):
             return
         records = pages(self.env)
         proven = {
-            docname: {"examples": record.examples, "ran": self.ran.get(docname, 0), "listings": record.listings}
+            docname: {
+                "examples": record.examples,
+                "ran": self.ran.get(docname, 0),
+                "listings": record.listings,
+                **self.took.get(docname, {"seconds": 0.0, "processor_seconds": 0.0}),
+            }
             for docname, record in sorted(records.items())
             if record.examples or record.listings
         }
@@ -132,5 +140,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Put this builder in the place of the stock one, whose directives stay."""
     app.setup_extension("sphinx.ext.doctest")
     app.add_config_value("weaver_page_seconds", 300.0, "", types=frozenset({float, int}))
+    app.add_config_value("weaver_late_modules", [], "", types=frozenset({list}))
     app.add_builder(ProofBuilder, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

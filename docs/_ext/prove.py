@@ -33,6 +33,14 @@ def judge(proof: Path) -> tuple[bool, str]:
     )
 
 
+def slowest(proof: Path, count: int = 5) -> str:
+    """Return the pages of a proof file that took longest, as a line: seconds, and those of processors, for each."""
+    pages = json.loads(proof.read_text(encoding="utf-8"))["pages"].items()
+    longest = sorted(pages, key=lambda page: -page[1]["seconds"])[:count]
+    took = [f"{name} {page['seconds']:.1f} ({page['processor_seconds']:.1f})" for name, page in longest]
+    return f"doctest: slowest pages, in seconds (of processors): {', '.join(took)}"
+
+
 def _is_short(page: dict[str, int]) -> bool:
     return page["ran"] != page["examples"]
 
@@ -50,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     proven, line = judge(proof)
     if proven and status:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
+    if proven:
+        print(slowest(proof))
     print(line)
     return 0 if proven else 1
 

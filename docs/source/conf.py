@@ -61,6 +61,9 @@ weaver_sources = [
 weaver_executed = ["examples"]
 # What the chapters are to explain: each file of it is folded at the end of one.
 weaver_narrated = ["csrc", "torch_openreg", "torch_openreg_autoload.py"]
+# What the first meta tensor, optimizer or profile of a process imports. A third of the examples would spend a second on
+# it: the doctest builder forks them from a process that has it.
+weaver_late_modules = ["torch._dynamo"]
 
 nitpicky = True
 exclude_patterns = ["_build"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +34,18 @@ libc = ctypes.CDLL(None)
 libc.__cxa_atexit(ctypes.cast(libc.putchar, ctypes.c_void_p), ord("C"), None)
 """
 
+# A static object is destroyed after Python; what a library runs as it is unloaded comes after PyTorch's own, too.
+ENDS = {
+    "static object": "#include <cstdlib>\nstruct Last { ~Last() { std::abort(); } } last;",
+    "unloaded library": "#include <cstdlib>\n__attribute__((destructor)) static void last() { std::abort(); }",
+}
+
 
 @pytest.fixture(scope="module")
 def pages() -> Iterator[isolation.Pages]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONUNBUFFERED", raising=False)  # what C has buffered is written at the end of a process
-        pages = isolation.Pages(Path(__file__).parents[2])
+        pages = isolation.Pages(Path(__file__).parents[2], late=["fractions"])
     with pages:
         yield pages
 
@@ -103,6 +112,11 @@ def test_a_script_begins_before_import_torch_has_ended(
     assert printed_by(pages, tmp_path / "script.py", code, f"run_example(SCRIPT{call})") == printed
 
 
+def test_what_is_needed_late_has_been_imported(pages: isolation.Pages, tmp_path: Path) -> None:
+    code = "import sys; print('fractions' in sys.modules); import torch"
+    assert printed_by(pages, tmp_path / "script.py", code) == "True"
+
+
 def test_a_script_that_a_signal_kills_is_told_of(pages: isolation.Pages, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import torch, os, signal; os.kill(os.getpid(), signal.SIGKILL)", encoding="utf-8")
@@ -151,3 +165,35 @@ def test_a_server_that_has_ended_is_an_error(tmp_path: Path) -> None:
         pytest.raises(RuntimeError, match="the fork server has ended"),
     ):
         run(pages, "import sys")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_script_that_crashes_after_python_fails(pages: isolation.Pages, tmp_path: Path, end: str) -> None:
+    library, script = tmp_path / "library.so", tmp_path / "script.py"
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compile_it = [*compiler, "-shared", "-fPIC", "-xc++", "-", "-o", str(library)]
+    subprocess.run(compile_it, input=ENDS[end], text=True, check=True)
+    script.write_text(f"import torch, ctypes; ctypes.CDLL({str(library)!r})", encoding="utf-8")
+    outcome = run(pages, f"run_example({str(script)!r})", "import ctypes", f"_ = ctypes.CDLL({str(library)!r})")
+    assert outcome.ran == 3
+    assert [failure.line for failure in outcome.failures] == [1, 3]
+    assert f"RuntimeError: {script} was killed by SIGABRT" in outcome.failures[0].text
+    # The page has loaded it as well, in its last example.
+    assert "killed by SIGABRT while it ended, after its last example" in outcome.failures[1].text
+
+
+def test_a_script_that_crashes_in_a_handler_fails(pages: isolation.Pages, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    code = "import torch, atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGSEGV)"
+    script.write_text(code, encoding="utf-8")
+    outcome = run(pages, f"run_example({str(script)!r})")
+    assert [failure.line for failure in outcome.failures] == [1]
+    assert f"RuntimeError: {script} was killed by SIGSEGV" in outcome.failures[0].text
+
+
+def test_the_processor_seconds_are_those_of_a_page_and_its_scripts(pages: isolation.Pages, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import torch, time\nwhile time.process_time() < 1: pass", encoding="utf-8")
+    used = run(pages, f"run_example({str(script)!r})").processor_seconds
+    assert used is not None
+    assert used >= 1

@@ -36,6 +36,8 @@ def test_proof_counts_what_ran(repository: Repository) -> None:
     result = repository.build("doctest", fresh=True)
     assert result.status == 0, result.warnings
     proof = json.loads((result.output / "proof.json").read_text())
+    for page in proof["pages"].values():
+        assert min(page.pop("seconds"), page.pop("processor_seconds")) > 0
     assert proof == {
         "pages": {
             "index": {"examples": 10, "ran": 10, "listings": 1},
@@ -168,6 +170,20 @@ def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, cod
     )
     assert done.returncode == status, done.stderr
     assert done.stdout.splitlines()[-1].startswith(last)
+
+
+def test_proof_says_how_long_each_page_took(repository: Repository) -> None:
+    from docs._ext.prove import slowest
+
+    repository.page(f"# Page\n\n{doctest('>>> 1 + 1' + chr(10) + '2')}", "short.md")
+    repository.add("```{toctree}\nshort\n```\n" + doctest(">>> import time\n>>> time.sleep(0.3)"))
+    result = repository.build("doctest")
+    pages = json.loads((result.output / "proof.json").read_text())["pages"]
+    assert pages["index"]["seconds"] >= 0.3
+    assert pages["short"]["processor_seconds"] > 0
+    proof = repository.root / "proof.json"
+    proof.write_text(json.dumps({"pages": {**pages, "short": {**pages["short"], "seconds": 0.0}}}))
+    assert slowest(proof, 1).startswith("doctest: slowest pages, in seconds (of processors): index ")
 
 
 def test_proof_that_is_short_is_none(repository: Repository) -> None:
