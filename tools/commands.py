@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import check as checks
 from environment import Fault, ensure_requirements, ensure_torch, say
@@ -21,18 +22,12 @@ SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
 # What an editor or an import writes beside the sources; rebuilding for it would never end.
 LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
+_STARTED = time.monotonic()
 
 
-def _prepare(*extras: str) -> None:
-    """Torch first, then the named extras, then the extension."""
-    _prepare_sandbox(*extras)
-    ensure_extension()
-
-
-def _prepare_sandbox(*extras: str) -> None:
-    """The same for commands that build the extension in a sandbox of their own, and leave the installed one alone."""
-    ensure_torch()
-    ensure_requirements("build", *extras)
+def _seconds() -> float:
+    """How long this process has run: what was installed and built for the command counts."""
+    return time.monotonic() - _STARTED
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None = None) -> int:
@@ -57,8 +52,6 @@ def _weaver_digest() -> str:
 
 def html(_arguments: list[str]) -> None:
     """Weaves the pages into docs/build/html, anew where the weaver itself has changed."""
-    started = time.monotonic()
-    _prepare("docs")
     output, stamp = OUTPUT / "html", OUTPUT / "weaver"
     digest = _weaver_digest()
     fresh = [] if stamp.exists() and stamp.read_text() == digest else ["--fresh-env"]
@@ -67,12 +60,11 @@ def html(_arguments: list[str]) -> None:
         raise Fault("make html: the pages have faults, listed above")
     stamp.write_text(digest)
     pages = sum(1 for _ in output.rglob("*.html"))
-    print(f"make html: {pages} pages in {time.monotonic() - started:.0f} s, start at {output / 'index.html'}")
+    print(f"make html: {pages} pages in {_seconds():.0f} s, start at {output / 'index.html'}")
 
 
 def doctest(arguments: list[str]) -> None:
     """Executes every snippet of the pages, always from a clean start, and judges the proof that this leaves."""
-    _prepare("docs", "test")
     shutil.rmtree(OUTPUT / "doctest", ignore_errors=True)
     if _run([sys.executable, "-m", "docs._ext.prove", "--output", str(OUTPUT / "doctest"), *arguments]) != 0:
         raise Fault("make doctest: not every snippet holds; the faults are above")
@@ -80,7 +72,6 @@ def doctest(arguments: list[str]) -> None:
 
 def proof(arguments: list[str]) -> None:
     """Measures which displayed lines the examples of the pages execute."""
-    _prepare_sandbox("docs", "test")
     from proof import measure
 
     measure.main(arguments)
@@ -88,7 +79,6 @@ def proof(arguments: list[str]) -> None:
 
 def mutate(arguments: list[str]) -> None:
     """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
-    _prepare_sandbox("docs", "test", "mutate")
     from proof import floor
     from proof import mutate as mutants
 
@@ -98,7 +88,6 @@ def mutate(arguments: list[str]) -> None:
 
 def livehtml(arguments: list[str]) -> None:
     """Serves the pages and rebuilds extension and pages when a source changes."""
-    _prepare("docs")
     rebuild = shlex.join([sys.executable, str(Path("tools", "dev.py")), "build"])
     command = [sys.executable, "-m", "sphinx_autobuild", str(SOURCE), str(OUTPUT / "livehtml"), "--nitpicky"]
     command += ["--doctree-dir", str(OUTPUT / "livedoctrees"), "--pre-build", rebuild, "--re-ignore", LIVE_IGNORE]
@@ -115,14 +104,11 @@ def torch(_arguments: list[str]) -> None:
 
 def build(_arguments: list[str]) -> None:
     """Builds the extension and installs it into the environment."""
-    started = time.monotonic()
-    _prepare()
-    print(f"make build: torch_openreg is up to date in {sys.prefix} ({time.monotonic() - started:.0f} s)")
+    print(f"make build: torch_openreg is up to date in {sys.prefix} ({_seconds():.0f} s)")
 
 
 def test(arguments: list[str]) -> None:
     """Runs the tests, several files at once; pytest's summary is the last line."""
-    _prepare("test", "docs", "mutate")
     # A file stays in one process: what its tests do to the device, and what its fixtures build, is for all of them.
     parallel = ["--numprocesses", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
     sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *arguments]))
@@ -130,7 +116,6 @@ def test(arguments: list[str]) -> None:
 
 def opinfo(_arguments: list[str]) -> None:
     """Runs PyTorch's operator database on the device, and writes how much of it passes."""
-    _prepare("test")
     import opinfo as database
 
     database.main()
@@ -138,7 +123,6 @@ def opinfo(_arguments: list[str]) -> None:
 
 def stubs(_arguments: list[str]) -> None:
     """Asks PyTorch which operators read which stubs, and writes the table."""
-    _prepare("test")
     import stubs as reads
 
     reads.main()
@@ -146,7 +130,6 @@ def stubs(_arguments: list[str]) -> None:
 
 def surface(_arguments: list[str]) -> None:
     """Writes what the backend stands on: PyTorch's interfaces in C++, and the schemas of the operators."""
-    _prepare()
     import surface as written
 
     written.main()
@@ -154,17 +137,14 @@ def surface(_arguments: list[str]) -> None:
 
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
-    started = time.monotonic()
-    _prepare("docs", "test", "check", "mutate")
     failed = checks.run_all()
     if failed:
         raise Fault(f"make check: {', '.join(failed)} failed; see above")
-    print(f"make check: {len(checks.CHECKS)} checks passed ({time.monotonic() - started:.0f} s)")
+    print(f"make check: {len(checks.CHECKS)} checks passed ({_seconds():.0f} s)")
 
 
 def lock(_arguments: list[str]) -> None:
     """Writes the lock on what the pages show of PyTorch's own code."""
-    _prepare("docs")
     if _run([sys.executable, "-m", "docs._ext.lock"]) != 0:
         raise Fault("make lock: the pages could not be read; see above")
 
@@ -173,7 +153,6 @@ def stress(_arguments: list[str]) -> None:
     """Runs the stress programs: driver and pool under the sanitizers, all of the backend through PyTorch."""
     if _run(["bash", str(Path("tools", "stress.sh"))]) != 0:
         raise Fault("make stress: a sanitizer or the program reported a fault; see above")
-    _prepare("test")
     script = str(Path("tests", "stress", "tensors.py"))
     for mode, options in (("auto", []), ("async", []), ("auto", ["--faults"])):
         if _run([sys.executable, script, *options], {"OPENREG_LAUNCH": mode}) != 0:
@@ -183,7 +162,6 @@ def stress(_arguments: list[str]) -> None:
 
 def sanitize(arguments: list[str]) -> None:
     """Runs the tests of the backend on a build with the address and undefined-behaviour sanitizers."""
-    _prepare_sandbox("test")
     from proof import sanitized
 
     sanitized.main(arguments)
@@ -198,7 +176,6 @@ def _benchmark(script: Path, arguments: list[str]) -> None:
 
 def bench(arguments: list[str]) -> None:
     """Runs all benchmarks."""
-    _prepare("test")
     for script in sorted(Path("benchmarks").glob("[!_]*.py")):
         _benchmark(script, arguments)
     print("make bench: the figures are in benchmarks/results")
@@ -206,13 +183,11 @@ def bench(arguments: list[str]) -> None:
 
 def models(arguments: list[str]) -> None:
     """Trains the models on the CPU and on the device, and writes how they compare."""
-    _prepare("test")
     _benchmark(Path("benchmarks", "models.py"), arguments)
 
 
 def vendor(arguments: list[str]) -> None:
     """Writes a repository for a backend of another name, made of this one."""
-    ensure_torch()  # it judges the name
     from vendor import cli
 
     cli.main(arguments)
@@ -220,14 +195,49 @@ def vendor(arguments: list[str]) -> None:
 
 def chapters(arguments: list[str]) -> None:
     """Tries what `make vendor` writes: all chapters together, and those alone that have changed."""
-    ensure_torch()
     from vendor import proven
 
     proven.main(arguments)
 
 
-_OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
-_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, surface, check, stress, sanitize, bench, vendor, chapters)
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
+class Command(NamedTuple):
+    """A command, and what the environment holds when it starts, beside torch."""
+
+    run: Callable[[list[str]], None]
+    extras: tuple[str, ...] = ()
+    """Extras of pyproject.toml: all that the command imports, whatever an earlier one has left there."""
+    extension: bool = False
+    """Whether the extension is built and installed; without it a command builds its own, or none."""
+
+    def prepare(self) -> None:
+        """Torch first, then the extras, then the extension."""
+        ensure_torch()
+        ensure_requirements(*self.extras)
+        if self.extension:
+            ensure_extension()
+
+
+_PAGES = ("build", "docs", "kit")
+_TESTS = ("build", "kit", "test")
+COMMANDS: dict[str, Command] = {
+    "html": Command(html, _PAGES, extension=True),
+    "doctest": Command(doctest, (*_PAGES, "test"), extension=True),
+    "proof": Command(proof, (*_PAGES, "test")),
+    "mutate": Command(mutate, (*_PAGES, "test", "mutate")),
+    "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
+    "lock": Command(lock, ("build", "docs")),
+    "torch": Command(torch),
+    "build": Command(build, ("build",), extension=True),
+    # The tests try each command with the extras that it names; so there must be all of them.
+    "test": Command(test, (*_PAGES, "live", "test", "mutate", "check"), extension=True),
+    "opinfo": Command(opinfo, ("build", "kit"), extension=True),
+    "models": Command(models, _TESTS, extension=True),
+    "stubs": Command(stubs, ("build", "kit"), extension=True),
+    "surface": Command(surface, ("build",), extension=True),
+    "check": Command(check, (*_PAGES, "live", "test", "mutate", "check"), extension=True),
+    "stress": Command(stress, ("build",), extension=True),
+    "sanitize": Command(sanitize, _TESTS),
+    "bench": Command(bench, _TESTS, extension=True),
+    "vendor": Command(vendor),  # torch judges the name
+    "chapters": Command(chapters),
 }
