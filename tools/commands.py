@@ -20,6 +20,7 @@ from prerequisites import installed_torch
 
 SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
+LOOP = checks.SECONDS.parent
 # What an editor or an import writes beside the sources; rebuilding for it would never end.
 LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
 _STARTED = time.monotonic()
@@ -111,7 +112,11 @@ def test(arguments: list[str]) -> None:
     """Runs the tests, several files at once; pytest's summary is the last line."""
     # A file stays in one process: what its tests do to the device, and what its fixtures build, is for all of them.
     parallel = ["--numprocesses", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
-    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *arguments]))
+    # xdist would begin with the files that have most tests, and end with those that take longest.
+    parallel += ["--no-loadscope-reorder", "-p", "tests.order"]
+    # Of all tests, how long each took, for benchmarks/loop.py.
+    record = [] if arguments else ["--junit-xml", str(LOOP / "tests.xml")]
+    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments]))
 
 
 def opinfo(_arguments: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -87,6 +88,9 @@ def test_new_environment_sees_the_parent_only_for_its_torch(
     monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(environment, "installed_torch", lambda: version)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    run = subprocess.run
+    # Without pip: to unpack it takes seconds, and nobody looks at it.
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: run([*command, "--without-pip"], **options))
     environment.chosen_interpreter()
     assert f"include-system-site-packages = {shares}" in (tmp_path / ".venv" / "pyvenv.cfg").read_text()
 
