@@ -17,6 +17,7 @@ import model_table
 import opinfo
 import stubs
 import surface
+import weaver
 from environment import Fault, say
 from extension import build_folder
 from vendor import proven
@@ -94,18 +95,21 @@ def cxx_layers() -> Iterator[str]:
 def pages() -> Iterator[str]:
     """Reads every page, and compares the proof with what the pages show and run now, its figures with the floor.
 
-    Markers, regions, the gate, the lock and every reference, without weaving or executing anything.
+    Markers, regions, the gate, the lock and every reference, without weaving or executing anything. A page that has not
+    changed is not read again; its faults are remembered (docs/_ext/faults.py).
     """
-    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT, "--doctree-dir", str(PAGES / "doctrees")]
-    found = list(_faults([*sphinx, "--builder", "dummy", "--fresh-env", "docs/source", str(PAGES)]))
+    environment = weaver.Environment(PAGES / "doctrees")
+    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT]
+    found = list(_faults([*sphinx, "--builder", "dummy", *environment.options, "docs/source", str(PAGES)]))
     yield from found
     if not found:
+        environment.is_current()
         # Not before: these modules need Sphinx, which `make check` has installed by now.
         from proof import floor
         from proof.pages import planned
 
         # They have just been read: the second builder takes them as they are.
-        yield from _faults([*sphinx, "--builder", "plan", "docs/source", str(PAGES)])
+        yield from _faults([*sphinx, "--builder", "plan", *environment.options, "docs/source", str(PAGES)])
         yield from floor.faults(floor.read_state(pages=planned(PAGES)))
 
 

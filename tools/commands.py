@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import check as checks
+import weaver
 from environment import Fault, ensure_requirements, ensure_torch, say
 from extension import ensure_extension
 from prerequisites import installed_torch
@@ -43,23 +43,12 @@ def _sphinx(builder: str, output: Path, *options: str) -> int:
     )
 
 
-def _weaver_digest() -> str:
-    """Changes with the weaver, its settings and the torch whose headers pages show."""
-    digest = hashlib.sha256(str(installed_torch()).encode())
-    for path in sorted([SOURCE / "conf.py", *Path("docs", "_ext").rglob("*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 def html(_arguments: list[str]) -> None:
     """Weaves the pages into docs/build/html, anew where the weaver itself has changed."""
-    output, stamp = OUTPUT / "html", OUTPUT / "weaver"
-    digest = _weaver_digest()
-    fresh = [] if stamp.exists() and stamp.read_text() == digest else ["--fresh-env"]
-    status = _sphinx("html", output, "--doctree-dir", str(OUTPUT / "doctrees"), *fresh)
-    if status != 0:
+    output, environment = OUTPUT / "html", weaver.Environment(OUTPUT / "doctrees")
+    if _sphinx("html", output, *environment.options) != 0:
         raise Fault("make html: the pages have faults, listed above")
-    stamp.write_text(digest)
+    environment.is_current()
     pages = sum(1 for _ in output.rglob("*.html"))
     print(f"make html: {pages} pages in {_seconds():.0f} s, start at {output / 'index.html'}")
 

@@ -1,13 +1,18 @@
-"""What a measurement is bound to: the code that ran, the pages that ran it, and the release of torch underneath.
+"""What a measurement is bound to: the sources that ran, the examples that ran them, and the release of torch.
 
-A measurement of other code, of other examples or of another torch says nothing about what a page shows now. Prose is
-not part of the binding: a corrected sentence makes no measurement stale.
+A measurement of other code, of other examples or of another torch says nothing about what a page shows now. What the
+measurement did not run is no part of the binding, and neither are prose, comments and layout: a corrected sentence
+makes no measurement stale, and a changed kernel only those of the pages that execute it.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
+import tokenize
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,32 +25,27 @@ if TYPE_CHECKING:
 
     from docs._ext.records import Listing
 
-__all__ = ["code_digest", "code_files", "page_digest", "region_digest", "torch_version"]
+__all__ = [
+    "code_digest",
+    "code_files",
+    "included",
+    "region_digest",
+    "registered_operators",
+    "run_digest",
+    "text_digest",
+    "torch_version",
+]
 
-# What a build reads and an example runs. The tests are not among it: what a page shows of them is in its own digest.
-_CODE = (
-    "csrc",
-    "torch_openreg",
-    "torch_openreg_autoload.py",
-    "examples",
-    "CMakeLists.txt",
-    "cmake",
-    "pyproject.toml",
-)
 _OTHER_FOLDERS = {"__pycache__", "lib", "tests"}
 _BUILT_FILES = {"_build_info.py"}
 _BUILT_SUFFIXES = {".so", ".pyc"}
-
-
-def code_digest(root: Path) -> str:
-    """Return the hash of the names and texts of all files that a build reads or an example runs."""
-    digest = sha256()
-    for file in code_files(root, _CODE):
-        name = file.relative_to(root).as_posix().encode()
-        text = file.read_bytes()
-        digest.update(b"%d %s %d " % (len(name), name, len(text)))
-        digest.update(text)
-    return digest.hexdigest()
+_SHORT = 12
+_CXX = {".cpp", ".h"}
+_CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+# The folders in which the compiler looks for a header.
+_INCLUDE_FOLDERS = ("csrc", "csrc/driver")
+_SURFACE = Path("docs", "proof", "surface.txt")
 
 
 def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
@@ -65,25 +65,74 @@ def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
                     yield Path(folder, name)
 
 
-def page_digest(blocks: Iterable[Mapping[str, Any]], listings: Iterable[Listing], root: Path) -> str:
-    """Return the hash of what a page runs and what it shows of the sources below ``root``.
+def code_digest(file: Path) -> str:
+    """Return the hash of the code of a file, without comments and layout; empty when there is no such file."""
+    return _digest_of_code(file.suffix, file.read_bytes()) if file.is_file() else ""
 
-    ``blocks`` are its executed blocks as ``asdict`` gives them. No line number counts, neither of the page nor of a
-    source, so what moves without a change keeps its hash.
+
+@lru_cache(maxsize=4096)
+def _digest_of_code(suffix: str, data: bytes) -> str:
+    if suffix in _CXX:
+        data = " ".join(_CXX_COMMENT.sub(_without_comment, data.decode("utf-8")).split()).encode()
+    elif suffix == ".py":
+        layout = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
+        tokens = tokenize.tokenize(io.BytesIO(data).readline)
+        data = json.dumps([(one.type, one.string) for one in tokens if one.type not in layout]).encode()
+    return sha256(data).hexdigest()[:_SHORT]
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    return match[0] if match[0][0] == '"' else " "
+
+
+def included(root: Path, paths: Iterable[str]) -> set[str]:
+    """Return the sources ``paths`` and the headers of ours that they include, directly or through others.
+
+    The constants and types of a header decide what runs, and no counter says that they were used.
+    """
+    found: set[str] = set()
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        if Path(path).suffix in _CXX and (root / path).is_file():
+            for name in _INCLUDE.findall((root / path).read_text(encoding="utf-8")):
+                candidates = [f"{folder}/{name}" for folder in (str(Path(path).parent), *_INCLUDE_FOLDERS)]
+                waiting += [one for one in candidates if (root / one).is_file()][:1]
+    return found
+
+
+def registered_operators(root: Path) -> set[str]:
+    """Return the operators that the backend registers, as docs/proof/surface.txt has them; none without the file."""
+    file = root / _SURFACE
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return {line.partition("(")[0].partition(": ")[0] for line in text.partition("[operators]\n")[2].splitlines()}
+
+
+def run_digest(blocks: Iterable[Mapping[str, Any]]) -> str:
+    """Return the hash of what a page runs: ``blocks`` are its executed blocks as ``asdict`` gives them.
+
+    No line number counts, so an example that moves without a change keeps the hash.
     """
     run = [
         [block["kind"], block["group"], [[step["source"], step["want"], step["status"]] for step in block["steps"]]]
         for block in blocks
     ]
-    shown = [[listing.path, listing.region, _text(listing, root)] for listing in listings]
-    return sha256(json.dumps([run, shown]).encode()).hexdigest()
+    return sha256(json.dumps(run).encode()).hexdigest()
+
+
+def text_digest(listing: Listing, root: Path) -> str:
+    """Return the hash of what a listing shows, wherever in its file it stands."""
+    return sha256(json.dumps(_text(listing, root)).encode()).hexdigest()[:_SHORT]
 
 
 def region_digest(listing: Listing, pages: Iterable[str], root: Path) -> str:
     """Return the hash to which the mutants of a listing are bound.
 
-    It is made of the text shown, of the digests of the ``pages`` that show it, whose examples are to kill the mutants,
-    and of the release of torch.
+    It is made of the text shown, of the digests of what the ``pages`` run that show it, whose examples are to kill the
+    mutants, and of the release of torch.
     """
     return sha256(json.dumps([_text(listing, root), sorted(pages), torch_version()]).encode()).hexdigest()
 

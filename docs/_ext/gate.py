@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 from docs._ext import commands, examples, regions, where
-from docs._ext.binding import page_digest
+from docs._ext.binding import run_digest
 from docs._ext.records import page, pages
 from docs._ext.repository import Source, report, root_of
 
@@ -41,7 +41,7 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     blocks, wrong = examples.read(doctree, file)
     record = page(env, docname)
     record.examples = sum(len(block.steps) for block in blocks)
-    record.digest = page_digest([asdict(block) for block in blocks], record.shown, root_of(app.config))
+    record.digest = run_digest(asdict(block) for block in blocks)
     for fault in wrong:
         report(docname, fault.line, fault.message, "example")
     executed = "\n".join(examples.sources(blocks))

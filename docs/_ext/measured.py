@@ -6,25 +6,30 @@ were not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from docs._ext.binding import code_digest, region_digest, torch_version
+from docs._ext.binding import code_digest, region_digest, registered_operators, text_digest, torch_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from docs._ext.proof_files import ListingMutants, PageLines, Proof
+    from docs._ext.proof_files import ListingLines, ListingMutants, PageLines, Proof
     from docs._ext.records import Listing
 
 _BACKEND = ("csrc/", "torch_openreg/", "torch_openreg_autoload.py")
 _MUTABLE = {".cpp", ".h", ".py"}
 
 
+def _few(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+
+
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows and runs now: the listings of our sources, their digest, and the number of its examples."""
+    """What a page shows and runs now: the digest of its examples, their number, and its listings of our sources."""
 
     digest: str
     listings: Sequence[Listing]
@@ -38,35 +43,93 @@ class Measured:
         self.root = root
         self.pages = pages
         self.proof = proof
-        self._code = code_digest(root)
+        self._stale_pages: dict[str, str | None] = {}
+        self._own: dict[str, PageLines | None] = {}
+        self._lines: dict[str, PageLines | None] = {}
         self._stale_mutants: dict[Listing, str | None] = {}
 
     def stale(self) -> str | None:
         """Say why no line was measured on what is here now; None when there is no such reason."""
-        if not self.proof.date:
+        if not self.proof.torch:
             return "there is none"
         if self.proof.torch != torch_version():
             return f"it was measured with torch {self.proof.torch}, and torch {torch_version()} is installed"
-        if self.proof.code != self._code:
-            return "the sources, or what builds them, have changed since it was measured"
         return None
 
     def stale_page(self, name: str) -> str | None:
         """Say why the lines of a page are not those that were measured; None when they are."""
+        if name not in self._stale_pages:
+            self._stale_pages[name] = self.stale() or self._compare_page(name)
+        return self._stale_pages[name]
+
+    def _compare_page(self, name: str) -> str | None:
         measured, now = self.proof.pages.get(name), self.pages.get(name)
         if measured is None:
             return "the page was never measured"
         if now is None:
             return "the page is gone"
         if measured.digest != now.digest:
-            return "what the page runs or shows has changed since it was measured"
-        if set(measured.listings) != set(now.listings):
-            return "what the page shows has moved since it was measured"
+            return "what the page runs has changed since it was measured"
+        if self._by_text(measured).keys() != {self._text(listing) for listing in now.listings}:
+            return "what the page shows has changed since it was measured"
+        changed = [path for path, digest in measured.sources.items() if code_digest(self.root / path) != digest]
+        if changed:
+            return f"{_few(changed)}, which it executes, changed since it was measured"
+        native = sorted(set(measured.fell_back) & self._registered)
+        if native:
+            return f"the backend has {_few(native)} now, which fell back to the CPU when it was measured"
         return None
 
+    @cached_property
+    def _registered(self) -> set[str]:
+        return registered_operators(self.root)
+
+    def _text(self, listing: Listing) -> tuple[str, str, str]:
+        return listing.path, listing.region, text_digest(listing, self.root)
+
+    @staticmethod
+    def _by_text(lines: PageLines) -> dict[tuple[str, str, str], tuple[Listing, ListingLines]]:
+        return {(one.path, one.region, found.text): (one, found) for one, found in lines.listings.items()}
+
     def lines(self, name: str) -> PageLines | None:
-        """Return the lines of a page, if they are current."""
-        return None if self.stale() or self.stale_page(name) else self.proof.pages[name]
+        """Return the lines of a page, if they are current, where they stand now."""
+        if name not in self._lines:
+            own = self._executed_by(name)
+            self._lines[name] = own and replace(
+                own, listings={one: self._with_others(name, one, found) for one, found in own.listings.items()}
+            )
+        return self._lines[name]
+
+    def _executed_by(self, name: str) -> PageLines | None:
+        """The lines of a page by itself. A listing that has moved in its file takes what is known of it along."""
+        if name not in self._own:
+            self._own[name] = None
+            if self.stale_page(name) is None:
+                known = self._by_text(self.proof.pages[name])
+                listings = {}
+                for listing in self.pages[name].listings:
+                    measured, found = known[self._text(listing)]
+                    listings[listing] = found.moved(listing.first - measured.first)
+                self._own[name] = replace(self.proof.pages[name], listings=listings)
+        return self._own[name]
+
+    def _with_others(self, name: str, listing: Listing, found: ListingLines) -> ListingLines:
+        """Of the lines that a page does not execute itself, find those that another page executes, which shows them."""
+        if not found.missed:
+            return found
+        others = [lines for other in self.pages if other != name and (lines := self._executed_by(other))]
+        executed = {
+            number
+            for lines in others
+            for one, theirs in lines.listings.items()
+            if one.path == listing.path
+            for number in theirs.executed
+        }
+        return replace(
+            found,
+            elsewhere=[number for number in found.missed if number in executed],
+            missed=[number for number in found.missed if number not in executed],
+        )
 
     def stale_mutants(self, listing: Listing) -> str | None:
         """Say why the mutants of a listing are not those that were tried; None when they are."""
@@ -75,15 +138,32 @@ class Measured:
         return self._stale_mutants[listing]
 
     def _compare_mutants(self, listing: Listing) -> str | None:
-        entry = self.proof.mutants.get(listing)
+        entry = self.tried.get(listing)
         if entry is None:
             return "its mutants were never tried"
-        now = {name: page.digest for name, page in self.pages.items() if listing in page.listings}
-        if set(now) != set(entry.pages):
+        if {name for name, page in self.pages.items() if listing in page.listings} != set(entry.pages):
             return "other pages show it now than when its mutants were tried"
-        if region_digest(listing, now.values(), self.root) != entry.digest:
+        if self._bound_to(listing) != entry.digest:
             return "it, an example of its pages or torch has changed since its mutants were tried"
         return None
+
+    def _bound_to(self, listing: Listing) -> str:
+        digests = [page.digest for page in self.pages.values() if listing in page.listings]
+        return region_digest(listing, digests, self.root)
+
+    @cached_property
+    def tried(self) -> dict[Listing, ListingMutants]:
+        """The listings whose mutants were tried, where they stand now, be the trial current or not."""
+        known = self.proof.mutants
+        same = {(one.path, one.region, entry.digest): (one, entry) for one, entry in known.items()}
+        found: dict[Listing, ListingMutants] = {}
+        moved = set()
+        for listing in {listing for page in self.pages.values() for listing in page.listings}:
+            current = same.get((listing.path, listing.region, self._bound_to(listing)))
+            if current is not None:
+                moved.add(current[0])
+                found[listing] = current[1].moved(listing.first - current[0].first)
+        return {listing: entry for listing, entry in known.items() if listing not in moved} | found
 
     def wants_mutants(self, listing: Listing) -> bool:
         """Say whether examples execute a listing of the backend, and its mutants are not tried as it is now."""
@@ -95,4 +175,4 @@ class Measured:
 
     def mutants(self, listing: Listing) -> ListingMutants | None:
         """Return the mutants of a listing, if they are current."""
-        return None if self.stale_mutants(listing) else self.proof.mutants[listing]
+        return None if self.stale_mutants(listing) else self.tried[listing]

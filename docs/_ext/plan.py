@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.builders import Builder
 
 from docs._ext import examples
-from docs._ext.binding import page_digest
+from docs._ext.binding import run_digest
 from docs._ext.records import page
 from docs._ext.repository import root_of
 
@@ -54,7 +54,7 @@ class PlanBuilder(Builder):
         steps = [asdict(block) for block in blocks]
         return {
             "file": file.relative_to(root).as_posix(),
-            "digest": page_digest(steps, record.shown, root),
+            "digest": run_digest(steps),
             "listings": [asdict(listing) for listing in record.shown],
             "whole": sorted(record.whole),
             "blocks": steps,

@@ -7,7 +7,7 @@ faults in those lines they notice. ``make proof`` and ``make mutate`` write them
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,29 +24,48 @@ MUTANTS = Path("docs", "proof", "mutants.json")
 class ListingLines:
     """Which lines of a listing its page executes, another page executes, nobody executes, and nothing can execute.
 
-    ``excused`` and ``silent`` give the reasons; ``example`` counts the executed blocks of the page from 0.
+    ``excused`` and ``silent`` give the reasons; ``example`` counts the executed blocks of the page from 0; ``text`` is
+    the hash of what was listed. A file knows nothing of other pages: there ``missed`` holds what is ``elsewhere`` too.
     """
 
     executed: list[int]
-    elsewhere: list[int]
     missed: list[int]
     excused: dict[int, str]
     silent: dict[str, list[int]]
     example: int | None
+    text: str
+    elsewhere: list[int] = field(default_factory=list)
 
     @property
     def executable(self) -> int:
         """The number of lines that something could execute."""
         return len(self.executed) + len(self.elsewhere) + len(self.missed) + len(self.excused)
 
+    def moved(self, by: int) -> ListingLines:
+        """Return the same for a listing that stands so many lines further down."""
+        return replace(
+            self,
+            executed=[number + by for number in self.executed],
+            missed=[number + by for number in self.missed],
+            excused={number + by: reason for number, reason in self.excused.items()},
+            silent={reason: [number + by for number in numbers] for reason, numbers in self.silent.items()},
+        )
+
 
 @dataclass(frozen=True)
 class PageLines:
-    """One measured page."""
+    """One measured page: ``date`` says when, ``digest`` what it ran.
+
+    ``sources`` are those that its examples executed, and the headers that these include, each with the hash of its
+    code; ``fell_back`` are the operators that it saw fall back to the CPU, for the backend had none of its own.
+    """
 
     digest: str
+    date: str
     examples: int
     seconds: float
+    sources: dict[str, str]
+    fell_back: list[str]
     listings: dict[Listing, ListingLines]
 
 
@@ -71,14 +90,19 @@ class ListingMutants:
     survived: list[Mutant]
     equivalent: list[Mutant]
 
+    def moved(self, by: int) -> ListingMutants:
+        """Return the same for a listing that stands so many lines further down."""
+        survived, equivalent = (
+            [replace(one, line=one.line + by) for one in ones] for ones in (self.survived, self.equivalent)
+        )
+        return replace(self, survived=survived, equivalent=equivalent)
+
 
 @dataclass(frozen=True)
 class Proof:
-    """Both files as they are, current or not. A file that is not there has no date."""
+    """Both files as they are, current or not. Of a file that is not there nothing is known."""
 
-    date: str = ""
     torch: str = ""
-    code: str = ""
     pages: dict[str, PageLines] = field(default_factory=dict)
     mutants_date: str = ""
     mutants: dict[Listing, ListingMutants] = field(default_factory=dict)
@@ -89,9 +113,7 @@ def read(root: Path) -> Proof:
     lines, mutants = _load(root / LINES), _load(root / MUTANTS)
     try:
         return Proof(
-            lines.get("date", ""),
             lines.get("torch", ""),
-            lines.get("code", ""),
             {name: _page(entry) for name, entry in lines.get("pages", {}).items()},
             mutants.get("date", ""),
             {_listing(entry): _mutants(entry) for entry in mutants.get("regions", [])},
@@ -119,15 +141,16 @@ def _page(entry: Mapping[str, Any]) -> PageLines:
     listings = {
         _listing(one): ListingLines(
             one["executed"],
-            one["elsewhere"],
             one["missed"],
             {int(line): reason for line, reason in one["excused"].items()},
             one["silent"],
             one["example"],
+            one["text"],
         )
         for one in entry["listings"]
     }
-    return PageLines(entry["digest"], entry["examples"], entry["seconds"], listings)
+    numbers = entry["examples"], entry["seconds"]
+    return PageLines(entry["digest"], entry["date"], *numbers, entry["sources"], entry["fell_back"], listings)
 
 
 def _mutants(entry: Mapping[str, Any]) -> ListingMutants:

@@ -81,17 +81,27 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
     proof = site.measured.proof
     why = site.measured.stale()
-    if not proof.date:
+    pages = site.measured.pages
+    current = [lines.date for name in pages if (lines := site.measured.lines(name))]
+    if not proof.torch:
         first = _note("Nothing is measured yet: ", nodes.literal("", str(LINES)), " is not there.")
     elif why:
-        first = _note(f"No line figure holds: measured on {proof.date}, but {why}.")
+        first = _note(f"No line figure holds: {why}.")
     else:
-        first = _note(f"Lines: measured on {proof.date} with PyTorch {proof.torch}, on the sources as they are here.")
+        first = _note(
+            f"Lines: measured {_when(current)} with PyTorch {proof.torch}; {len(current)} of {len(pages)} pages "
+            "run the sources and examples that they were measured with."
+        )
     if proof.mutants_date:
         second = _note(f"Mutants: tried on {proof.mutants_date}.")
     else:
         second = _note("No mutants were tried yet: ", nodes.literal("", str(MUTANTS)), " is not there.")
     return [first, second]
+
+
+def _when(dates: list[str]) -> str:
+    first, last = min(dates, default="never"), max(dates, default="never")
+    return f"on {first}" if first == last else f"from {first} to {last}"
 
 
 def _lines(app: Sphinx, docname: str) -> list[Node]:
@@ -152,7 +162,7 @@ def _excused(app: Sphinx, docname: str) -> list[Node]:
 
 
 def _listed(site: _Site, kind: str) -> Iterator[tuple[Listing, Mutant]]:
-    for listing in sorted(site.measured.proof.mutants):
+    for listing in sorted(site.measured.tried):
         entry = site.measured.mutants(listing)
         for mutant in getattr(entry, kind, []):
             yield listing, mutant

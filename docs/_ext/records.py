@@ -45,7 +45,7 @@ class PageRecord:
     """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
 
     ``listings`` counts what it shows of PyTorch too, ``shown`` are those of our own sources, in order; ``digest`` is
-    the hash of what it runs and shows; ``figures`` names the tables of the proof that it holds.
+    the hash of what it runs; ``figures`` names the tables of the proof that it holds.
     """
 
     shown: list[Listing] = field(default_factory=list)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from docs._ext.binding import code_digest, region_digest, torch_version
+from docs._ext.binding import code_digest, region_digest, text_digest, torch_version
 from docs._ext.plan import PLAN
 from docs._ext.proof_files import LINES, MUTANTS
 from docs._ext.records import Listing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.docs.conftest import Repository
 
 EXAMPLE = "```{doctest}\n>>> 1 + 1\n2\n```\n"
@@ -24,18 +26,31 @@ def plan(repository: Repository) -> dict[str, Any]:
     return pages
 
 
-def measure(repository: Repository, page: str = "index", **lines: object) -> None:
-    """Write lines.json: all pages as they are now, and ``lines`` of every listing of ``page``."""
+def measure(repository: Repository, page: str = "index", fell_back: Sequence[str] = (), **lines: object) -> None:
+    """Write lines.json: all pages as they are now, and ``lines`` of every listing of ``page``.
+
+    Each page has executed something of every source that it shows.
+    """
     pages = {}
     for name, entry in plan(repository).items():
-        empty: dict[str, object] = {"executed": [], "elsewhere": [], "missed": [], "excused": {}, "silent": {}}
-        empty["example"] = None
-        listings = [listing | empty | (lines if name == page else {}) for listing in entry["listings"]]
-        examples = sum(len(block["steps"]) for block in entry["blocks"])
-        pages[name] = {"digest": entry["digest"], "examples": examples, "seconds": 1.5, "listings": listings}
-    digest = code_digest(repository.root)
-    head = {"date": "2026-11-21", "torch": torch_version(), "code": digest, "pages": pages}
-    repository.write(str(LINES), json.dumps(head))
+        empty: dict[str, object] = {"executed": [], "missed": [], "excused": {}, "silent": {}, "example": None}
+        listings = [
+            listing
+            | empty
+            | {"text": text_digest(Listing(**listing), repository.root)}
+            | (lines if name == page else {})
+            for listing in entry["listings"]
+        ]
+        pages[name] = {
+            "digest": entry["digest"],
+            "date": "2026-11-21",
+            "examples": sum(len(block["steps"]) for block in entry["blocks"]),
+            "seconds": 1.5,
+            "sources": {one["path"]: code_digest(repository.root / one["path"]) for one in entry["listings"]},
+            "fell_back": list(fell_back),
+            "listings": listings,
+        }
+    repository.write(str(LINES), json.dumps({"torch": torch_version(), "pages": pages}))
 
 
 def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:

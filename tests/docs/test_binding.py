@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,45 +13,57 @@ if TYPE_CHECKING:
     from tests.docs.conftest import Repository
 
 
-@pytest.mark.parametrize("path", ["csrc/hooks.cpp", "csrc/new.h", "examples/run.py", "CMakeLists.txt", "cmake/x.cmake"])
-def test_code_digest_changes_with_a_source(repository: Repository, path: str) -> None:
-    before = binding.code_digest(repository.root)
-    repository.write(path, "// another text\n")
-    assert binding.code_digest(repository.root) != before
-
-
-def test_code_digest_changes_with_the_name_of_a_source(repository: Repository) -> None:
-    before = binding.code_digest(repository.root)
-    (repository.root / "csrc/hooks.cpp").rename(repository.root / "csrc/hook.cpp")
-    assert binding.code_digest(repository.root) != before
+def write(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("name", "before", "same", "other"),
     [
-        "torch_openreg/_C.so",
-        "torch_openreg/lib/libopenreg.so",
-        "torch_openreg/_build_info.py",
-        "torch_openreg/__pycache__/device.cpython-311.pyc",
-        "csrc/.hooks.cpp.swp",
-        "csrc/hooks.cpp~",
-        "tests/test_hooks.py",
-        "docs/source/index.md",
+        ("a.cpp", "int a = 1;  // one\n", "/* first */ int  a =\n  1;\n", "int a = 2;  // one\n"),
+        ("a.h", 'auto a = "//x";\n', 'auto a = "//x";  // y\n', 'auto a = "//y";\n'),
+        ("a.py", "a = 1  # one\n", "# first\n\na = 1\n", "a = 2  # one\n"),
+        ("a.py", "if a:\n    b\n    c\n", "if a:\n\n    b\n    c\n", "if a:\n    b\nc\n"),
+        ("a.toml", "a = 1\n", "a = 1\n", "a = 1 # one\n"),
     ],
 )
-def test_code_digest_leaves_out_what_no_measurement_depends_on(repository: Repository, path: str) -> None:
-    before = binding.code_digest(repository.root)
-    repository.write(path, "another text\n")
-    assert binding.code_digest(repository.root) == before
+def test_code_digest_leaves_out_comments_and_layout(
+    tmp_path: Path, name: str, before: str, same: str, other: str
+) -> None:
+    digests = [binding.code_digest(write(tmp_path, name, text)) for text in (before, same, other)]
+    assert digests[0] == digests[1] != digests[2]
 
 
-def test_page_digest_leaves_out_prose_and_line_numbers(repository: Repository) -> None:
+def test_a_file_that_is_gone_has_no_code_digest(tmp_path: Path) -> None:
+    assert binding.code_digest(tmp_path / "gone.cpp") == ""
+
+
+def test_included_follows_headers_of_the_repository(tmp_path: Path) -> None:
+    write(tmp_path, "csrc/aten/add.cpp", '#include <ATen/ops/add.h>\n#include "aten/launch.h"\n')
+    write(tmp_path, "csrc/aten/launch.h", '#include "openreg.h"\n#include "torch/library.h"\n')
+    write(tmp_path, "csrc/driver/openreg.h", "")
+    write(tmp_path, "csrc/driver/other.h", "")
+    expected = {"csrc/aten/add.cpp", "csrc/aten/launch.h", "csrc/driver/openreg.h", "examples/a.py"}
+    assert binding.included(tmp_path, ["csrc/aten/add.cpp", "examples/a.py"]) == expected
+
+
+def test_registered_operators_are_those_of_the_surface(tmp_path: Path) -> None:
+    assert binding.registered_operators(tmp_path) == set()
+    text = "[Hooks in hooks.h]\nvoid f(int a)\n\n[operators]\naten::add.out(Tensor a) -> Tensor\naten::abs: gone\n"
+    write(tmp_path, "docs/proof/surface.txt", text)
+    assert binding.registered_operators(tmp_path) == {"aten::add.out", "aten::abs"}
+
+
+def test_run_digest_leaves_out_prose_and_what_is_shown(repository: Repository) -> None:
     repository.add(EXAMPLE)
     before = plan(repository)["index"]["digest"]
     page = repository.root / "docs/source/index.md"
     repository.page(page.read_text(encoding="utf-8").replace("# Guide", "# Guide\n\nA new sentence.\n\n"))
     source = repository.root / "csrc/hooks.cpp"
-    repository.write("csrc/hooks.cpp", "// A line above the region.\n" + source.read_text(encoding="utf-8"))
+    repository.write("csrc/hooks.cpp", source.read_text(encoding="utf-8").replace("start();", "stop();"))
     assert plan(repository)["index"]["digest"] == before
 
 
@@ -59,10 +72,9 @@ def test_page_digest_leaves_out_prose_and_line_numbers(repository: Repository) -
     [
         ("docs/source/index.md", "1 + 1", "2 + 0"),
         ("docs/source/index.md", "\n2\n", "\n3\n"),
-        ("csrc/hooks.cpp", "start();", "stop();"),
     ],
 )
-def test_page_digest_changes_with_examples_and_listings(repository: Repository, path: str, old: str, new: str) -> None:
+def test_run_digest_changes_with_examples(repository: Repository, path: str, old: str, new: str) -> None:
     repository.add(EXAMPLE)
     before = plan(repository)["index"]["digest"]
     text = (repository.root / path).read_text(encoding="utf-8")

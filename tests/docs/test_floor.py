@@ -33,6 +33,13 @@ def replace(repository: Repository, path: str, old: str, new: str) -> None:
     repository.write(path, text.replace(old, new))
 
 
+def lower_narrated(repository: Repository) -> None:
+    """Lets more lines of the backend stand in no listing."""
+    figures = floor.read_floor(repository.root)
+    figures["all pages"]["narrated"] = 0.0
+    repository.write(floor.FLOOR.as_posix(), json.dumps(figures))
+
+
 @pytest.fixture
 def proven(repository: Repository) -> Repository:
     """A repository with a complete proof and a floor."""
@@ -64,11 +71,42 @@ def test_a_change_of_prose_makes_nothing_stale(proven: Repository) -> None:
     assert faults(proven) == []
 
 
-def test_a_changed_source_makes_the_lines_stale(proven: Repository) -> None:
-    replace(proven, "csrc/hooks.cpp", "// The hooks.", "// The hooks of the device.")
+def test_a_change_outside_of_the_listings_makes_the_pages_stale_that_execute_the_source(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "// The hooks.", "static int hooks;")
     assert faults(proven) == [
-        "docs/proof/lines.json: the sources, or what builds them, have changed since it was measured; run `make proof`"
+        "docs/proof/lines.json: index: csrc/hooks.cpp, which it executes, changed since it was measured; "
+        "run `make proof`"
     ]
+
+
+def test_a_change_of_a_source_that_no_page_executes_makes_nothing_stale(proven: Repository) -> None:
+    proven.write("csrc/other.cpp", "int other;\n")
+    replace(proven, "CMakeLists.txt", "add_library", "# changed\nadd_library")
+    lower_narrated(proven)
+    assert faults(proven) == []
+
+
+def test_a_listing_that_moves_keeps_its_lines(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "// The hooks.", "// The hooks\n// of the device.")
+    lower_narrated(proven)
+    assert faults(proven) == []
+    measured = floor.read_state(proven.root, pages(proven)).measured
+    lines = measured.lines("index")
+    assert lines
+    ((listing, moved),) = lines.listings.items()
+    assert (listing.first, moved.executed) == (6, [7, 8])
+    mutants = measured.mutants(listing)
+    assert mutants
+    assert [mutant.line for mutant in mutants.survived] == [7]
+
+
+def test_an_operator_that_fell_back_and_is_registered_now_makes_its_pages_stale(proven: Repository) -> None:
+    measure(proven, executed=[6, 7], example=0, fell_back=["aten::angle"])
+    proven.write("docs/proof/surface.txt", "[operators]\naten::abs(Tensor self) -> Tensor\n")
+    assert faults(proven) == []
+    proven.write("docs/proof/surface.txt", "[operators]\naten::angle(Tensor self) -> Tensor\n")
+    why = "the backend has aten::angle now, which fell back to the CPU when it was measured"
+    assert faults(proven) == [f"docs/proof/lines.json: index: {why}; run `make proof`"]
 
 
 def test_a_changed_region_makes_its_mutants_stale(proven: Repository) -> None:
@@ -92,7 +130,7 @@ def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
     replace(proven, "docs/source/index.md", "1 + 1", "2 + 0")
     found = faults(proven)
     assert found[0] == (
-        "docs/proof/lines.json: index: what the page runs or shows has changed since it was measured; run `make proof`"
+        "docs/proof/lines.json: index: what the page runs has changed since it was measured; run `make proof`"
     )
     assert "csrc/hooks.cpp:5 (hooks-init)" in found[1]
     assert len(found) == 2
@@ -110,8 +148,10 @@ def test_a_new_page_is_named(proven: Repository) -> None:
 
 
 def test_a_page_that_is_gone_is_named(proven: Repository) -> None:
-    gone = '"gone": {"digest": "", "examples": 0, "seconds": 0, "listings": []}, '
-    replace(proven, str(LINES), '"pages": {', '"pages": {' + gone)
+    file = proven.root / LINES
+    measured = json.loads(file.read_text(encoding="utf-8"))
+    measured["pages"]["gone"] = measured["pages"]["index"] | {"listings": []}
+    file.write_text(json.dumps(measured), encoding="utf-8")
     assert faults(proven) == ["docs/proof/lines.json: gone: the page is gone; run `make proof`"]
 
 

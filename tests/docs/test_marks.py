@@ -86,7 +86,7 @@ def test_another_page_can_execute_the_rest(repository: Repository) -> None:
     repository.page("# The other page\n\n" + SHOW + "\n" + EXAMPLE, "other.md")
     measure(repository, "other", executed=[6, 7], example=0)
     data = json.loads((repository.root / LINES).read_text(encoding="utf-8"))
-    data["pages"]["index"]["listings"][0] |= {"executed": [5], "elsewhere": [6, 7]}
+    data["pages"]["index"]["listings"][0] |= {"executed": [5], "missed": [6, 7]}
     repository.write(str(LINES), json.dumps(data))
     result = repository.build()
     words = "✓1 of 3 lines executed by this page, 3 of 3 with The other page"
@@ -97,8 +97,8 @@ def test_another_page_can_execute_the_rest(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new"),
     [
-        ("CMakeLists.txt", "add_library", "# changed\nadd_library"),
-        ("csrc/hooks.cpp", "// The hooks.", "// The hooks of the device."),
+        ("csrc/hooks.cpp", "start();", "stop();"),
+        ("csrc/hooks.cpp", "start();", "start();  // now"),
         ("docs/source/index.md", "1 + 1", "2 + 0"),
     ],
 )
@@ -112,10 +112,20 @@ def test_a_change_makes_the_mark_stale_in_an_incremental_build(
     assert marks(measured.build())[0][0] == "proven"
 
 
-def test_a_change_of_prose_keeps_the_mark(measured: Repository) -> None:
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("docs/source/index.md", "# Guide", "# Guide\n\nOne more sentence."),
+        ("csrc/hooks.cpp", "// The hooks.", "// The hooks of the device.\n// They begin it."),
+        ("CMakeLists.txt", "add_library", "# changed\nadd_library"),
+    ],
+)
+def test_a_change_of_what_is_neither_run_nor_shown_keeps_the_mark(
+    measured: Repository, path: str, old: str, new: str
+) -> None:
     measured.build()
-    replace(measured, "docs/source/index.md", "# Guide", "# Guide\n\nOne more sentence.")
-    assert marks(measured.build())[0][0] == "proven"
+    replace(measured, path, old, new)
+    assert marks(measured.build()) == [("proven", "✓2 of 2 lines executed by this page")]
 
 
 def test_another_torch_makes_the_mark_stale(measured: Repository) -> None:

@@ -227,6 +227,21 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
     toy.write("csrc/toy.cpp", source)
 
 
+def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
+    """Nothing else than what is tried has to be compiled again, and no other mutant gets its number."""
+    compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
+    before = compiled.read_bytes()
+    assert b"openreg_mutant(" in before
+    mutate.main(["--region", "toy-count"])
+    assert compiled.read_bytes() == before
+    assert toy.regions()["toy-count"]["killed"] == 7
+    source = (toy.root / "torch_openreg/__init__.py").read_text(encoding="utf-8")
+    toy.write("torch_openreg/__init__.py", source + "# changed\n")
+    mutate.main(["--region", "toy-count"])
+    assert compiled.read_text(encoding="utf-8") == source + "# changed\n"
+    toy.write("torch_openreg/__init__.py", source)
+
+
 def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     page, result = toy.root / "docs/source/index.md", toy.root / "docs/proof/mutants.json"
     text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")

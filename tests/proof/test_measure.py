@@ -18,21 +18,14 @@ def page(name: str, digest: str) -> Page:
     return Page(name=name, file=f"docs/source/{name}.md", digest=digest, listings=[], whole=[], blocks=[])
 
 
-def test_of_pages_that_have_not_changed_the_result_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_of_another_torch_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "ROOT", tmp_path)
-    pages = [page("same", "1"), page("changed", "2"), page("new", "3")]
-    assert measure.read_earlier(pages, "code") == {}
-    before = {"same": "1", "changed": "0", "gone": "4"}
-    said = {name: {"digest": digest, "listings": []} for name, digest in before.items()}
+    assert measure.read_earlier() == {}
     file = tmp_path / measure.RESULT
     file.parent.mkdir(parents=True)
-    for code, torch, kept in (
-        ("code", binding.torch_version(), {"same": said["same"]}),
-        ("other code", binding.torch_version(), {}),
-        ("code", "2.12", {}),
-    ):
-        file.write_text(json.dumps({"code": code, "torch": torch, "pages": said}), encoding="utf-8")
-        assert measure.read_earlier(pages, "code") == kept
+    for torch, kept in ((binding.torch_version(), {"page": 1}), ("2.12", {})):
+        file.write_text(json.dumps({"torch": torch, "pages": {"page": 1}}), encoding="utf-8")
+        assert measure.read_earlier() == kept
 
 
 class Run:
@@ -41,36 +34,45 @@ class Run:
     def __init__(self, folder: Path, failing: set[str]) -> None:
         self.sandbox = SimpleNamespace(tree=folder)
         self.failing = failing
+        self.ran: list[str] = []
 
     def prepare(self) -> None:
         """Nothing has to be built."""
 
     def run(self, page: Page) -> measure.Measured:
+        self.ran.append(page.name)
         if page.name in self.failing:
             raise Fault(f"{page.file}:1: not as expected")
-        return measure.Measured(1.0)
+        return measure.Measured(1.0, {1: {"csrc/aten/add.cpp": {1}}} if page.name == "good" else {})
 
 
-def test_a_page_that_fails_does_not_cost_the_result_of_the_others(
+def test_only_pages_whose_result_is_not_current_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = [page("bad", "1"), page("good", "2")]
     raised: list[str] = []
     monkeypatch.setattr(measure, "ROOT", tmp_path)
     monkeypatch.setattr(measure, "read_pages", lambda folder, strict: pages)
-    monkeypatch.setattr(binding, "code_digest", lambda tree: "code")
     monkeypatch.setattr(floor, "raise_floor", lambda pages: raised.append("floor"))
-    (tmp_path / measure.WORK).mkdir(parents=True)
+    source = tmp_path / "csrc/aten/add.cpp"
+    source.parent.mkdir(parents=True)
+    source.write_text("int a;\n", encoding="utf-8")
 
-    def measured() -> set[str]:
-        said: dict[str, object] = json.loads((tmp_path / measure.RESULT).read_text(encoding="utf-8"))["pages"]
-        return set(said)
+    def run(*failing: str, names: list[str] | None = None, every: bool = False) -> list[str]:
+        one = Run(tmp_path, set(failing))
+        measure._measure(one, names, every=every)  # type: ignore[arg-type]
+        return one.ran
 
     with pytest.raises(Fault, match="make proof ARGS='--page bad'"):
-        measure._measure(Run(tmp_path, {"bad"}), None)  # type: ignore[arg-type]
+        run("bad")
     assert "docs/source/bad.md:1: not as expected" in capsys.readouterr().out
-    assert measured() == {"good"}
     assert not raised
-    measure._measure(Run(tmp_path, set()), ["bad"])  # type: ignore[arg-type]
-    assert measured() == {"bad", "good"}
+    assert run() == ["bad"]
     assert raised == ["floor"]
+    assert run() == []
+    assert "make proof: 0 of 2 pages measured" in capsys.readouterr().out
+    source.write_text("int b;\n", encoding="utf-8")
+    assert run() == ["good"]
+    assert "good: csrc/aten/add.cpp, which it executes, changed since it was measured" in capsys.readouterr().out
+    assert run(names=["bad"]) == ["bad"]
+    assert set(run(every=True)) == {"bad", "good"}

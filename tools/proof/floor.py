@@ -101,11 +101,11 @@ def _untried(measured: Measured) -> Iterator[str]:
     if not measured.proof.mutants:
         yield f"{MUTANTS}: there are none; run `make mutate`"
         return
-    for listing in sorted(shown | set(measured.proof.mutants)):
+    for listing in sorted(shown | measured.tried.keys()):
         where = f"{listing.path}:{listing.first}" + (f" ({listing.region})" if listing.region else "")
         if listing not in shown:
             yield f"{MUTANTS}: {where}: no page shows it any more; run `make mutate`"
-        elif listing in measured.proof.mutants or measured.wants_mutants(listing):
+        elif listing in measured.tried or measured.wants_mutants(listing):
             why = measured.stale_mutants(listing)
             if why:
                 yield f"{MUTANTS}: {where}: {why}; run `make mutate`"
@@ -120,7 +120,7 @@ def current_figures(state: State) -> Figures:
         lines = figures.chapter_lines(measured, name)
         if lines:
             of_page["executed"] = _rounded(lines.share)
-        tried = [listing for listing in page.listings if listing in measured.proof.mutants]
+        tried = [listing for listing in page.listings if listing in measured.tried]
         if tried and not any(measured.stale_mutants(listing) for listing in tried):
             of_page["killed"] = _rounded(figures.mutants(measured, tried).share)
         result[name] = of_page

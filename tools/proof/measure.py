@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 from environment import ROOT, Fault, say
 
-from docs._ext import binding, isolation
+from docs._ext import binding, figures, isolation
 from docs._ext.records import Listing
 from proof import clang, floor, lines, probe
 from proof.pages import Page, read_pages
@@ -31,19 +31,32 @@ WORK = Path("docs", "build", "proof")
 # Of a page that runs by itself on a fast machine the longest takes 200: what is slow is the compiler with counters.
 SECONDS = 900.0
 
+_BACKEND = ("csrc/", "torch_openreg/")
+_IMPORTED = {"torch_openreg/__init__.py", "torch_openreg_autoload.py"}
+
 Executed = dict[str, set[int]]
 
 
 @dataclass
 class Measured:
-    """A page that ran: its seconds, and what each of its examples executed, by the example's line."""
+    """A page that ran: its seconds, what each of its examples executed, by the example's line, and what fell back."""
 
     seconds: float = 0.0
     examples: dict[int, Executed] = field(default_factory=dict)
+    fell_back: list[str] = field(default_factory=list)
 
     def executed(self, path: str) -> set[int]:
         """The lines of a source that the page's examples executed."""
         return set().union(*(example.get(path, set()) for example in self.examples.values()))
+
+    def sources(self, root: Path) -> dict[str, str]:
+        """The sources that the page's examples executed, and what these include, each with the hash of its code."""
+        executed = {path for example in self.examples.values() for path in example}
+        if any(path.startswith(_BACKEND) for path in executed):
+            # What runs while the package is imported counts for no example, and begins all of them.
+            executed |= _IMPORTED
+        found = sorted(binding.included(root, executed))
+        return {path: digest for path in found if (digest := binding.code_digest(root / path))}
 
 
 class Measurement:
@@ -111,6 +124,7 @@ class Measurement:
             measured.examples[line] = self._cxx_lines(folder / str(line))
         for line, path, number in self._python_lines(folder / probe.PYTHON):
             measured.examples[line].setdefault(path, set()).add(number)
+        measured.fell_back = sorted(set(_read_lines(folder / probe.FELL_BACK)))
         return measured
 
     def _objects(self) -> list[Path]:
@@ -133,32 +147,17 @@ class Measurement:
         return {path: numbers for path, numbers in executed.items() if numbers}
 
     def _python_lines(self, file: Path) -> Iterator[tuple[int, str, int]]:
-        for record in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        for record in _read_lines(file):
             example, path, number = record.split("\t")
             yield int(example), path, int(number)
 
 
-def read_earlier(pages: list[Page], code: str) -> dict[str, Any]:
-    """What lines.json says of the pages already, of those that have not changed since; nothing, if the code has."""
-    file = ROOT / RESULT
-    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if said.get("code") != code or said.get("torch") != binding.torch_version():
-        return {}
-    digests = {page.name: page.digest for page in pages}
-    return {name: entry for name, entry in said["pages"].items() if entry["digest"] == digests.get(name)}
+def _read_lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
-def report(
-    pages: list[Page], measured: dict[str, Measured], run: Measurement, earlier: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """What lines.json says of each page. ``earlier`` is what it said of those that were not measured now."""
-    known_elsewhere: dict[str, set[int]] = {}
-    for listing in (listing for page in earlier for listing in page["listings"]):
-        known_elsewhere.setdefault(listing["path"], set()).update(listing["executed"])
-    showing: dict[str, list[tuple[Page, Listing]]] = {}
-    for page in pages:
-        for listing in page.listings:
-            showing.setdefault(listing.path, []).append((page, listing))
+def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -> dict[str, Any]:
+    """What lines.json says of each page."""
 
     def entry(page: Page, listing: Listing) -> dict[str, Any]:
         text = (run.sandbox.tree / listing.path).read_text(encoding="utf-8").splitlines()
@@ -166,31 +165,29 @@ def report(
         shown = range(listing.first, listing.last + 1)
         known = run.counted.get(listing.path, set()), run.registrations.get(listing.path, set())
         found = lines.classify(listing.path, text, shown, *known, here)
-        elsewhere = known_elsewhere.get(listing.path, set()).union(
-            *(
-                measured[other.name].executed(listing.path) & set(range(place.first, place.last + 1))
-                for other, place in showing[listing.path]
-                if other is not page
-            )
-        )
         return {
             "path": listing.path,
             "first": listing.first,
             "last": listing.last,
             "region": listing.region,
+            "text": binding.text_digest(listing, run.sandbox.tree),
             "executed": found.executed,
-            "elsewhere": [number for number in found.missed if number in elsewhere],
-            "missed": [number for number in found.missed if number not in elsewhere],
+            "missed": found.missed,
             "excused": {str(number): reason for number, reason in found.excused.items()},
             "silent": found.silent,
             "example": _best_example(page, measured[page.name], listing.path, set(found.executed)),
         }
 
+    today = datetime.date.today().isoformat()
     return {
         page.name: {
             "digest": page.digest,
+            "date": today,
             "examples": sum(len(block["steps"]) for block in page.blocks),
             "seconds": measured[page.name].seconds,
+            # Of the copy: the working tree may have moved on meanwhile.
+            "sources": measured[page.name].sources(run.sandbox.tree),
+            "fell_back": measured[page.name].fell_back,
             "listings": [entry(page, listing) for listing in page.listings],
         }
         for page in pages
@@ -208,10 +205,16 @@ def _best_example(page: Page, measured: Measured, path: str, wanted: set[int]) -
     return best
 
 
-def write(pages: dict[str, Any], code: str) -> None:
+def read_earlier() -> dict[str, Any]:
+    """What lines.json says of each page, be it current or not; nothing, where it is of another torch."""
+    file = ROOT / RESULT
+    said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return said["pages"] if said.get("torch") == binding.torch_version() else {}
+
+
+def write(pages: dict[str, Any]) -> None:
     """Writes the result, one listing to a line, so that a change of it can be read."""
-    head = {"date": datetime.date.today().isoformat(), "torch": binding.torch_version(), "code": code}
-    out = [json.dumps(head)[:-1] + ', "pages": {']
+    out = [json.dumps({"torch": binding.torch_version()})[:-1] + ', "pages": {']
     for number, (name, page) in enumerate(pages.items(), 1):
         out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
         out += [json.dumps(listing) + "," for listing in page["listings"]]
@@ -221,53 +224,35 @@ def write(pages: dict[str, Any], code: str) -> None:
     (ROOT / RESULT).write_text("\n".join(out) + "\n", encoding="utf-8")
 
 
-def write_examples(pages: list[Page], measured: dict[str, Measured], code: str) -> None:
-    """Writes what each example executes, for whoever wants to run only those that matter: adds to what is there."""
-    file = ROOT / WORK / "examples.json"
-    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    found = said["pages"] if said.get("code") == code else {}
-    found |= {
-        page.name: {
-            "digest": page.digest,
-            "examples": {
-                str(line): {path: sorted(numbers) for path, numbers in executed.items()}
-                for line, executed in measured[page.name].examples.items()
-            },
-        }
-        for page in pages
-    }
-    text = json.dumps({"code": code, "pages": found})
-    file.write_text(text, encoding="utf-8")
-
-
-def missed(pages: dict[str, Any]) -> list[str]:
-    """One line for each displayed line that no example of a page that shows it executes."""
+def missed(state: floor.State, names: Iterable[str]) -> list[str]:
+    """One line for each displayed line of the named pages that no example of a page that shows it executes."""
     found: dict[tuple[str, int], list[str]] = {}
-    for name, page in pages.items():
-        for listing in page["listings"]:
-            for number in listing["missed"]:
-                found.setdefault((listing["path"], number), []).append(name)
+    for name in names:
+        of_page = figures.chapter_lines(state.measured, name)
+        for line in of_page.missed if of_page else ():
+            found.setdefault(line, []).append(name)
     return [
-        f"{path}:{number}: shown by {', '.join(names)}, executed by no example there: "
+        f"{path}:{number}: shown by {', '.join(showing)}, executed by no example there: "
         f"{(ROOT / path).read_text(encoding='utf-8').splitlines()[number - 1].strip()}"
-        for (path, number), names in sorted(found.items())
+        for (path, number), showing in sorted(found.items())
     ]
 
 
 def main(arguments: list[str]) -> None:
-    """Measures all pages, or those that are named. Throws: ``Fault``."""
+    """Measures the pages whose result is not current, or those that are named. Throws: ``Fault``."""
     parser = argparse.ArgumentParser(prog="make proof", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--page",
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="only these pages (accelerator/hooks); of the others the result stays, if it is of the same code",
+        help="these pages (accelerator/hooks), and no others",
     )
+    parser.add_argument("--all", action="store_true", help="also pages that run what they ran when they were measured")
     options = parser.parse_args(arguments)
     run = Measurement(clang.find_clang())
     with run.sandbox.lock():
-        _measure(run, options.page)
+        _measure(run, options.page, every=options.all)
 
 
 def _again(pages: list[str]) -> str:
@@ -291,36 +276,42 @@ def _run_pages(run: Measurement, pages: list[Page]) -> tuple[dict[str, Measured]
     return measured, failed
 
 
-def _measure(run: Measurement, names: list[str] | None) -> None:
-    started = time.monotonic()
-    pages = read_pages(ROOT / WORK / "plan", strict=not names)
+def _chosen(pages: list[Page], names: list[str] | None, *, every: bool) -> list[Page]:
+    """The pages to measure, those first that took longest. Throws: ``Fault`` for a page that is not there."""
     unknown = set(names or ()) - {page.name for page in pages}
     if unknown:
         raise Fault(f"no page {', '.join(sorted(unknown))}; pages: {', '.join(page.name for page in pages)}")
-    chosen = [page for page in pages if not names or page.name in names]
-    run.prepare()
-    measured, failed = _run_pages(run, chosen)
-    done = [page for page in chosen if page.name in measured]
-    # Of the copy: the working tree may have moved on meanwhile.
-    code = binding.code_digest(run.sandbox.tree)
-    earlier = read_earlier(pages, code) if names else {}
-    result = report(done, measured, run, [entry for name, entry in earlier.items() if name not in measured])
-    known = {**earlier, **result}
-    faults = missed(result)
-    for fault in faults:
-        print(fault)
-    # Without a page that failed as well: once it is mended, it alone has to be measured. But some pages by themselves
-    # do not take the place of a result for all of them.
-    written = bool(result) and (bool(earlier) or not names)
-    if written:
-        write({page.name: known[page.name] for page in pages if page.name in known}, code)
-        write_examples(done, measured, code)
+    known = floor.read_state(ROOT, pages).measured
+    why = {page.name: known.stale_page(page.name) for page in pages}
+    chosen = [page for page in pages if (page.name in names if names else every or why[page.name])]
+    for page in chosen:
+        say(f"{page.name}: {why[page.name] or 'is current, and measured again'}")
+    took = {name: lines.seconds for name, lines in known.proof.pages.items()}
+    return sorted(chosen, key=lambda page: -took.get(page.name, 0.0))
+
+
+def _measure(run: Measurement, names: list[str] | None, *, every: bool = False) -> None:
+    started = time.monotonic()
+    pages = read_pages(ROOT / WORK / "plan", strict=not names)
+    chosen = _chosen(pages, names, every=every)
+    measured: dict[str, Measured] = {}
+    failed: list[str] = []
+    if chosen:
+        run.prepare()
+        measured, failed = _run_pages(run, chosen)
+    result = report([page for page in chosen if page.name in measured], measured, run)
+    known = {**read_earlier(), **result}
+    write({page.name: known[page.name] for page in pages if page.name in known})
     if failed:
         raise Fault("make proof: examples failed on the measured build; mend them and run " + _again(failed))
-    if len(known) == len(pages) and not faults:
-        floor.raise_floor(pages)
-    count = sum(len(listing["executed"]) for page in result.values() for listing in page["listings"])
+    state = floor.read_state(ROOT, pages)
+    faults = missed(state, (page.name for page in pages))
+    print(*faults, sep="\n", end="\n" if faults else "")
     if faults:
         raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
-    where = f"; the result is {RESULT}" if written else "; no result: that of the other pages is of other code"
-    print(f"make proof: {count} displayed lines executed, none missed ({time.monotonic() - started:.0f} s){where}")
+    floor.raise_floor(pages)
+    total = figures.all_lines(state.measured)
+    print(
+        f"make proof: {len(result)} of {len(pages)} pages measured ({time.monotonic() - started:.0f} s); of all, "
+        f"{len(total.executed)} displayed lines are executed and none is missed; the result is {RESULT}"
+    )

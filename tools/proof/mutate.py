@@ -21,12 +21,13 @@ from proof.mutants import Mutant
 from proof.pages import read_pages
 from proof.result import Region
 from proof.schemata import Schemata
-from proof.shown import Place, Shown, read_shown
+from proof.shown import Numbers, Place, Shown, read_shown
 from proof.trial import Trial, Verdict, workers
 
 RESULT = Path("docs", "proof", "mutants.json")
 EXCUSES = Path("docs", "proof", "equivalent.toml")
 WORK = Path("docs", "build", "mutate")
+SANDBOX = Path("build", "mutate")
 PROGRESS_SECONDS = 20
 
 
@@ -36,7 +37,7 @@ class Run:
     def __init__(self, shown: Shown, chosen: set[int]) -> None:
         self.shown = shown
         mutants = {number: shown.mutants[number] for number in sorted(chosen)}
-        self.sandbox = Schemata(ROOT / "build" / "mutate", shown.texts, mutants)
+        self.sandbox = Schemata(ROOT / SANDBOX, shown.texts, mutants)
         self.verdicts: dict[int, Verdict] = {}
         self.log = ROOT / WORK / "log"
 
@@ -255,7 +256,8 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     started = time.monotonic()
     (ROOT / WORK).mkdir(parents=True, exist_ok=True)
-    shown = read_shown(ROOT, read_pages(ROOT / WORK / "plan", strict=not (options.page or options.region)))
+    pages = read_pages(ROOT / WORK / "plan", strict=not (options.page or options.region))
+    shown = read_shown(ROOT, pages, Numbers(ROOT / SANDBOX.with_suffix(".numbers.json")))
     reasons = equivalents.excused(equivalents.read(ROOT / EXCUSES), shown.mutants, shown.texts)
     committed = result.read(ROOT / RESULT)
     if options.sample:

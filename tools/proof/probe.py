@@ -7,7 +7,8 @@ examples do.
 
 A ``.pth`` file of the sandbox imports this module where OPENREG_PROBE names a folder. There lie ``own``, the counters
 of the page's process; a folder per example, named by its line, with the counters of its other processes and a copy of
-what the page's process counted meanwhile; and ``python``, the lines of Python, each with its example.
+what the page's process counted meanwhile; ``python``, the lines of Python, each with its example; and ``fell_back``,
+the operators that fell back to the CPU in the page's process, by name.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PROFILE = "LLVM_PROFILE_FILE"
 # %c: the counters are in the file all the time, so that a killed process loses none; %m: one file per library.
 PATTERN = "%m-%p%c.profraw"
 PYTHON = "python"
+FELL_BACK = "fell_back"
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MEASURED = ("torch_openreg/", "torch_openreg_autoload.py", "csrc/", "examples/", "tools/", "cmake/", "tests/opinfo/")
@@ -195,6 +197,7 @@ class Probe:
             yield
         finally:
             self._collect(line)
+            self._note_fallbacks()
 
     def _collect(self, line: int) -> None:
         loaded = libraries().values()
@@ -204,8 +207,20 @@ class Probe:
         target.mkdir(exist_ok=True)
         for file in (self.folder / "own").glob(f"*-{os.getpid()}*.profraw"):
             shutil.copy(file, target / f"own-{file.name}")
-        for library in loaded:
-            library.orCountersClear()
+        _clear_counters()
+
+    def _note_fallbacks(self) -> None:
+        """Writes down which operators have fallen back in this process, as far as the backend still counts them."""
+        module = sys.modules.get("torch_openreg._C")
+        names = module._fallback_stats() if module is not None else ()
+        with (self.folder / FELL_BACK).open("a", encoding="utf-8") as lines:
+            lines.write("".join(f"{name}\n" for name in names))
+        _clear_counters()  # the question itself is no example
+
+
+def _clear_counters() -> None:
+    for library in libraries().values():
+        library.orCountersClear()
 
 
 if os.environ.get(FOLDER):

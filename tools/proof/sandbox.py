@@ -86,9 +86,14 @@ class Sandbox:
             self.restore(name)
         listing.write_text("\0".join(sorted(now)), encoding="utf-8")
 
+    @staticmethod
+    def original(name: str) -> Path:
+        """The file of the working tree."""
+        return ROOT / name
+
     def restore(self, name: str) -> None:
         """Makes one file the same as in the working tree."""
-        source, target = ROOT / name, self.tree / name
+        source, target = self.original(name), self.tree / name
         if target.is_file() and filecmp.cmp(source, target, shallow=False):
             return
         target.parent.mkdir(parents=True, exist_ok=True)

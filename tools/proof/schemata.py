@@ -5,6 +5,8 @@ A mutant that does not compile is found by the compiler's messages and left out;
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shlex
 import shutil
@@ -34,7 +36,9 @@ class Schemata(Sandbox):
         self.mutants = dict(mutants)
         self.refused: dict[int, str] = {}
         self.woven: dict[str, Woven] = {}
-        self._weave(texts)
+        # By path, the digest of the source of which a build holds a text with mutants.
+        self._kept_file = self.folder / "woven.json"
+        self._weave({path: text for path, text in texts.items() if any(one.path == path for one in mutants.values())})
 
     def _weave(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -42,9 +46,15 @@ class Schemata(Sandbox):
             self.woven[path] = weave(self.texts[path], mutants, lambda number: f"openreg_mutant({number})")
 
     def restore(self, name: str) -> None:
-        """Makes one file the same as in the working tree, but for its mutants."""
+        """Makes one file the same as in the working tree, but for its mutants.
+
+        Of one that an earlier run has filled with mutants, and which is the same since, these stay: none of them is
+        chosen, and what includes it need not be compiled.
+        """
         if name not in self.woven:
-            super().restore(name)
+            if self._kept.get(name) != _digest(self.original(name).read_bytes()):
+                self._kept.pop(name, None)
+                super().restore(name)
             return
         target, text = self.tree / name, self.woven[name].text
         if not (target.is_file() and target.read_bytes() == text):
@@ -53,6 +63,12 @@ class Schemata(Sandbox):
 
     def make(self) -> None:
         """Builds, until only mutants are left that compile. Throws: ``Fault`` when the sources do not without them."""
+        self._kept: dict[str, str] = {}
+        if self._kept_file.is_file() and (self.folder / "complete").exists():
+            self._kept = json.loads(self._kept_file.read_text(encoding="utf-8"))
+        self._kept = {path: digest for path, digest in self._kept.items() if path not in self.woven}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._keep()
         self.prepare()
         (self.site_packages / "openreg_mutant.pth").write_text("import openreg_mutant\n", encoding="utf-8")
         shutil.copy(_HERE / "openreg_mutant.py", self.site_packages)
@@ -67,9 +83,15 @@ class Schemata(Sandbox):
                 # Without optimisation: to compile takes longer than all that the examples compute.
                 self.build(f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE=", build_options=["-k", "0"])
                 self._compile_what_is_not_built()
-                return
+                break
             except Fault as fault:
                 self._leave_out(str(fault))
+        # Not before: of what does not compile nothing is to stay.
+        self._kept |= {path: _digest(self.texts[path]) for path in self.woven}
+        self._keep()
+
+    def _keep(self) -> None:
+        self._kept_file.write_text(json.dumps(self._kept), encoding="utf-8")
 
     def _compile_what_is_not_built(self) -> None:
         """Compiles the sources of the backend that only an example compiles. Throws: ``Fault``."""
@@ -112,6 +134,10 @@ class Schemata(Sandbox):
                 return woven.mutants_on([line])
         lines = [(path.removeprefix(f"{self.tree}/"), line) for path, line, _ in places]
         return set().union(*(self.woven[path].mutants_on([line]) for path, line in lines if path in self.woven))
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
 
 
 def _errors(messages: str) -> list[tuple[str, list[tuple[str, int, int]]]]:

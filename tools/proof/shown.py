@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +51,27 @@ class Shown:
         return sorted({page for place in self.places if number in place.mutants for page in place.pages})
 
 
-def read_shown(root: Path, pages: list[Page]) -> Shown:
+class Numbers:
+    """The numbers of mutants by their identities, kept in ``file``.
+
+    A source that was compiled with some of its mutants need not be compiled again because others came or went.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._known: dict[str, int] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+    def number(self, mutant: Mutant) -> int:
+        """The number of a mutant, from 1; a new one for one that has none."""
+        return self._known.setdefault(mutant.identity, len(self._known) + 1)
+
+    def keep(self) -> None:
+        """Writes them down."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(json.dumps(self._known), encoding="utf-8")
+
+
+def read_shown(root: Path, pages: list[Page], numbers: Numbers) -> Shown:
     """Reads the sources that pages show, and makes their mutants."""
     places: dict[Listing, Place] = {}
     showing = {page.name: page.digest for page in pages}
@@ -64,11 +85,12 @@ def read_shown(root: Path, pages: list[Page]) -> Shown:
         place.text = region_digest(place.listing, [], root)
     shown = Shown(pages, sorted(places.values(), key=lambda place: place.listing), {}, {})
     for path in sorted({listing.path for listing in places}):
-        _add(shown, path, (root / path).read_bytes())
+        _add(shown, path, (root / path).read_bytes(), numbers)
+    numbers.keep()
     return shown
 
 
-def _add(shown: Shown, path: str, text: bytes) -> None:
+def _add(shown: Shown, path: str, text: bytes, numbers: Numbers) -> None:
     """Adds the mutants of one source to the listings that they lie in."""
     shown.texts[path] = text
     places = [place for place in shown.places if place.listing.path == path]
@@ -79,14 +101,14 @@ def _add(shown: Shown, path: str, text: bytes) -> None:
         if mutant.operator in _LEFT_OUT:
             shown.left_out += 1
             continue
-        number = len(shown.mutants) + 1
         around = [
             place for place in places if place.listing.first <= mutant.line and mutant.last_line <= place.listing.last
         ]
         if around:
+            number = numbers.number(mutant)
             shown.mutants[number] = mutant
-        for place in around:
-            place.mutants.append(number)
+            for place in around:
+                place.mutants.append(number)
 
 
 def read_source(path: str, text: bytes, lines: set[int]) -> Source:
