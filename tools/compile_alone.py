@@ -79,8 +79,8 @@ def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
         key = hashlib.sha256("\n".join([_version(command[0]), *command]).encode()).hexdigest()
         mark = marks / hashlib.sha256(str(path).encode()).hexdigest()
         if mark.exists():
-            known, *read = mark.read_text(encoding="utf-8").splitlines()
-            if known == key and all(digest(Path(line[65:])) == line[:64] for line in read):
+            known, *lines = mark.read_text(encoding="utf-8").splitlines()
+            if known == key and all(digest(Path(line[65:])) == line[:64] for line in lines):
                 return ""
         with tempfile.NamedTemporaryFile("r", suffix=".d") as rule:
             listing = [command[0], "-MMD", "-MF", rule.name, *command[1:]]
@@ -88,7 +88,7 @@ def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
             if ran.returncode != 0:
                 return f"{path} does not compile alone:\n{ran.stderr}"
             read = [Path(name) for name in rule.read().replace("\\\n", " ").partition(":")[2].split()]
-        mine = sorted({path, *filter(_is_ours, map(Path.absolute, read))})
+        mine = sorted(filter(_is_ours, map(Path.absolute, read)))
         mark.write_text("\n".join([key, *(f"{digest(file)} {file}" for file in mine)]), encoding="utf-8")
         return ""
 
