@@ -8,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import check as checks
 import weaver
-from environment import Fault, ensure_requirements, ensure_torch, say
-from extension import ensure_extension
+from command import Command
+from environment import Fault, say
 from prerequisites import installed_torch
 
 SOURCE = Path("docs", "source")
@@ -88,7 +87,6 @@ def livehtml(arguments: list[str]) -> None:
 
 def torch(_arguments: list[str]) -> None:
     """Installs PyTorch alone, so that its packages can come from an index that has nothing else."""
-    ensure_torch()
     print(f"make torch: PyTorch {installed_torch()} is in {sys.prefix}")
 
 
@@ -192,23 +190,6 @@ def chapters(arguments: list[str]) -> None:
     from vendor import proven
 
     proven.main(arguments)
-
-
-class Command(NamedTuple):
-    """A command, and what the environment holds when it starts, beside torch."""
-
-    run: Callable[[list[str]], None]
-    extras: tuple[str, ...] = ()
-    """Extras of pyproject.toml: all that the command imports, whatever an earlier one has left there."""
-    extension: bool = False
-    """Whether the extension is built and installed; without it a command builds its own, or none."""
-
-    def prepare(self) -> None:
-        """Torch first, then the extras, then the extension."""
-        ensure_torch()
-        ensure_requirements(*self.extras)
-        if self.extension:
-            ensure_extension()
 
 
 _PAGES = ("build", "docs", "kit")

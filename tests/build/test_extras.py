@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, Command
+from command import Command
+from commands import COMMANDS
 from environment import ROOT, requirements
 from prerequisites import TORCH_PIN
 
