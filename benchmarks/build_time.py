@@ -1,7 +1,8 @@
 """Times a cold build and the rebuild after one changed source, and counts what is built.
 
-Writes benchmarks/results/build_time.md. The builds go to a temporary folder and do not touch the environment; run it
-on an idle machine. Usage: python benchmarks/build_time.py [--repeat N]
+Writes benchmarks/results/build_time.md, and notes what decides over the times (tools/results.py). The builds
+go to a temporary folder and do not touch the environment; run it on an idle machine.
+Usage: python benchmarks/build_time.py [--repeat N]
 """
 
 from __future__ import annotations
@@ -20,17 +21,30 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "build_time.md"
-# One source of each batch, and the bindings.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+
+import results
+from environment import ROOT
+
+# One source of each batch and one that is compiled alone, the bindings, and what the generated sources come from.
 CHANGED = (
     "csrc/driver/memory.cpp",
     "csrc/runtime/stream.cpp",
     "csrc/aten/views.cpp",
-    "csrc/aten/abs.cpp",
-    "csrc/aten/custom_abs.cpp",
+    "csrc/aten/fallback.cpp",
+    "csrc/aten/autocast.cpp",
     "csrc/aten/custom_soft_cap.cpp",
+    "csrc/aten/attention.cpp",
+    "csrc/aten/convert.cpp",
+    "csrc/aten/abs.cpp",
+    "csrc/aten/batch_norm.cpp",
+    "csrc/aten/foreach.cpp",
+    "csrc/aten/convolution.cpp",
+    "csrc/aten/random_real.cpp",
+    "csrc/aten/random_discrete.cpp",
+    "csrc/aten/embedding_bag.cpp",
     "csrc/python/module.cpp",
+    "csrc/aten/structured.toml",
 )
 
 
@@ -91,7 +105,8 @@ def report(repeat: int) -> str:
         "# Build time",
         "",
         f"{datetime.date.today().isoformat()}, {os.cpu_count()} cores, {platform.machine()}, {compiler()}, "
-        f"PyTorch {metadata.version('torch')}, best of {repeat}. Renew with `make bench`.",
+        f"PyTorch {metadata.version('torch')}, best of {repeat}. Renew with `python benchmarks/build_time.py`.",
+        "",
         "",
         "| what | seconds | processor seconds |",
         "| --- | --- | --- |",
@@ -110,8 +125,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2, help="runs of each build; the best counts")
     text = report(parser.parse_args().repeat)
     print(text)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(text, encoding="utf-8")
+    (ROOT / results.BUILD_TIME.path).write_text(text, encoding="utf-8")
+    results.BUILD_TIME.note(ROOT)
 
 
 if __name__ == "__main__":

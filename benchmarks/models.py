@@ -15,7 +15,7 @@ from _turns import microseconds, write  # type: ignore[import-not-found]  # besi
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 
-import model_table
+import results
 from environment import ROOT
 
 from tests.models.language import LANGUAGE_MODELS
@@ -50,9 +50,9 @@ def main() -> None:
         for table, line in zip((numbers, costs), rows(name, subject), strict=True):
             table.append(line)
             print(line, flush=True)
-    made_from = f"% {model_table.digest(ROOT)}"
     package = f"The language models are those of transformers {transformers.__version__}."
-    file = write(__file__, "\n\n".join((made_from, package, "\n".join(numbers), "\n".join(costs))))
+    file = write(__file__, "\n\n".join((package, "\n".join(numbers), "\n".join(costs))))
+    results.MODELS.note(ROOT)
     print(f"benchmarks/models.py: {len(numbers) - 2} models, tables in {file}")
 
 

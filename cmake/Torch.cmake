@@ -28,6 +28,15 @@ if(NOT OPENREG_TORCH_VERSION MATCHES "^${torch_series_pattern}\\.")
 endif()
 message(STATUS "PyTorch ${OPENREG_TORCH_VERSION}: ${torch_include}")
 
+# LITERALINCLUDE START: build-other-torch
+# A build folder outlives a PyTorch. Another one in its place makes CMake run anew, and what it says of itself is part
+# of each command (below), so that all is compiled anew, whatever the times of the headers are.
+cmake_path(GET torch_include PARENT_PATH torch_root)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${torch_root}/version.py)
+# The list of its operators, which is part of the package torchgen beside it.
+set(torch_schemas ${torch_root}/../torchgen/packaged/ATen/native)
+# LITERALINCLUDE END: build-other-torch
+
 # LITERALINCLUDE START: build-imported-torch
 foreach(name IN ITEMS c10 cpu python)
   add_library(torch::${name} SHARED IMPORTED)
@@ -36,7 +45,8 @@ foreach(name IN ITEMS c10 cpu python)
                                                   "${torch_include};${torch_include}/torch/csrc/api/include")
   # Without AT_PER_OPERATOR_HEADERS many a narrow header includes the declarations of all operators after all.
   target_compile_definitions(torch::${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_cxx11_abi}
-                                                      AT_PER_OPERATOR_HEADERS)
+                                                      AT_PER_OPERATOR_HEADERS
+                                                      OPENREG_TORCH_VERSION=${OPENREG_TORCH_VERSION})
   if(torch_xpu)
     # DispatchStub.h has one more pointer in an XPU build; without the macro the PrivateUse1 slot would be misplaced.
     target_compile_definitions(torch::${name} INTERFACE USE_XPU)

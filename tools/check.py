@@ -13,8 +13,7 @@ from pathlib import Path
 
 import compile_alone
 import layers
-import model_table
-import opinfo
+import results
 import stubs
 import surface
 import weaver
@@ -125,14 +124,9 @@ def tests_collected() -> Iterator[str]:
     yield from (f"{path}: pytest does not collect this file" for path in tests if path not in collected)
 
 
-def opinfo_current() -> Iterator[str]:
-    """Compares what the operator database was run on with what is there now."""
-    return opinfo.stale()
-
-
-def models_current() -> Iterator[str]:
-    """Compares what the models were trained on with what is there now."""
-    return model_table.stale()
+def results_current() -> Iterator[str]:
+    """Compares what the operator database, the models and the build times were made from with what is there now."""
+    return (fault for result in results.ALL for fault in result.stale())
 
 
 def stubs_current() -> Iterator[str]:
@@ -176,8 +170,7 @@ CHECKS: tuple[Check, ...] = (
     python_lint,
     python_format,
     cxx_layers,
-    opinfo_current,
-    models_current,
+    results_current,
     stubs_current,
 )
 

@@ -192,24 +192,24 @@ def chapters(arguments: list[str]) -> None:
     proven.main(arguments)
 
 
-_PAGES = ("build", "docs", "kit")
+_PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True),
     "doctest": Command(doctest, (*_PAGES, "test"), extension=True),
     "proof": Command(proof, (*_PAGES, "test")),
-    "mutate": Command(mutate, (*_PAGES, "test", "mutate")),
+    "mutate": Command(mutate, (*_PAGES, "test")),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
-    "lock": Command(lock, ("build", "docs")),
+    "lock": Command(lock, ("build", "docs", "cxx")),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names; so there must be all of them.
-    "test": Command(test, (*_PAGES, "live", "test", "mutate", "check"), extension=True),
+    "test": Command(test, (*_PAGES, "live", "test", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
     "stubs": Command(stubs, ("build", "kit"), extension=True),
     "surface": Command(surface, ("build",), extension=True),
-    "check": Command(check, (*_PAGES, "live", "test", "mutate", "check"), extension=True),
+    "check": Command(check, (*_PAGES, "test", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
     "sanitize": Command(sanitize, _TESTS),
     "bench": Command(bench, _TESTS, extension=True),

@@ -35,8 +35,16 @@ def target_flags(compile_commands: Path) -> dict[str, list[str]]:
             words = words[1:]
         output = words[words.index("-o") + 1]
         target = next(part.removesuffix(".dir") for part in Path(output).parts if part.endswith(".dir"))
-        flags.setdefault(target, words[: words.index("-o")])
+        flags.setdefault(target, _without_precompiled(words[: words.index("-o")]))
     return flags
+
+
+def _without_precompiled(words: list[str]) -> list[str]:
+    """The command without the precompiled headers, which every source would seem to include."""
+    forced = {i for i, word in enumerate(words) if word == "-include" and Path(words[i + 1]).stem == "cmake_pch"}
+    language = {i for i, word in enumerate(words) if word == "-x"}  # of the command that precompiles them
+    dropped = {i + offset for i in forced | language for offset in (0, 1)}
+    return [word for i, word in enumerate(words) if i not in dropped and word != "-Winvalid-pch"]
 
 
 def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:

@@ -1,6 +1,6 @@
 """Compiles what the copy buttons of the pages give, each text by itself, and says which do not compile.
 
-The whole of it takes an hour, so that no target does. Arguments name files or folders of csrc; `make build` first:
+The whole of it takes an hour, so that no target does. Arguments name files or folders of csrc; `make html` first:
 
     nice .venv/bin/python tools/compile_copies.py csrc/driver csrc/aten/abs.cpp
 """

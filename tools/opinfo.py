@@ -13,25 +13,22 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-import freshness
 from environment import Fault, say
 from prerequisites import installed_torch
+from results import OPINFO
 
 from tests.opinfo import exceptions
 from tests.opinfo.exceptions import DTYPES, MODES, Exceptions
 
-RESULT = Path("docs", "proof", "opinfo.md")
 RECORDS = Path("docs", "build", "opinfo")
 GOAL = 0.995
 _FAILURES = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
-# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
-MEASURED = ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py")
 
 
 @dataclass
@@ -79,8 +76,6 @@ class Result:
         lines = [
             f"Made by `make opinfo` on {date.today()}, with PyTorch {installed_torch()}.",
             "",
-            f"% {digest()}",
-            "",
             f"| | {' | '.join(mode.replace('_', ' ') for mode in MODES)} |",
             f"| --- | {' | '.join('---:' for _ in MODES)} |",
         ]
@@ -96,7 +91,7 @@ class Result:
 def main() -> None:
     """Runs all units and writes the tables. Throws: ``Fault`` when a run crashes or the list of exceptions is wrong."""
     started = time.monotonic()
-    folder = RECORDS / digest()
+    folder = RECORDS / OPINFO.digest()
     folder.mkdir(parents=True, exist_ok=True)
     workers = len(os.sched_getaffinity(0))
     to_run = [mode for mode in MODES if not (folder / mode).is_file()]
@@ -112,23 +107,14 @@ def main() -> None:
     if result.wrong:
         raise Fault("\n".join([*result.wrong, f"make opinfo: {exceptions.FILE} is not what was seen; see above"]))
     columns = list(result.columns.values())
-    RESULT.write_text(result.page(), encoding="utf-8")
+    OPINFO.path.write_text(result.page(), encoding="utf-8")
+    OPINFO.note()
     short = sum(column.share < GOAL for column in columns)
     passed, failed = sum(column.passed for column in columns), sum(column.failed for column in columns)
     print(
         f"make opinfo: {passed} of {passed + failed} units passed, {short} of {len(columns)} columns under {GOAL:.1%} "
-        f"({time.monotonic() - started:.0f} s); the result is {RESULT}"
+        f"({time.monotonic() - started:.0f} s); the result is {OPINFO.path}"
     )
-
-
-def stale() -> Iterator[str]:
-    """Says what is wrong with the result, if anything."""
-    yield from freshness.stale(RESULT, digest(), "make opinfo")
-
-
-def digest() -> str:
-    """Changes with the operators, with how they are compared, and with PyTorch."""
-    return freshness.digest(MEASURED)
 
 
 def _run(mode: str, folder: Path) -> str:

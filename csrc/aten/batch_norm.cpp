@@ -125,7 +125,7 @@ void run_batch_norm(Outputs& returned, const at::Tensor& input, const OptionalTe
                     const OptionalTensor& bias, const OptionalTensor& running_mean, const OptionalTensor& running_var,
                     bool training, double momentum, double eps) {
   check_one_device<BatchNorm>(input, weight, bias, running_mean, running_var, training, momentum, eps);
-  const c10::OptionalDeviceGuard guard(unless_current(input.device()));
+  const OnDevice current(input.device());
   WithStatistics outputs(returned, running_mean, running_var);
   run_structured<BatchNorm>(outputs, input, weight, bias, running_mean, running_var, training, momentum, eps);
 }

@@ -103,9 +103,27 @@ class Listed:
     functions: list[Function]
     stubs: list[Stub]
 
-    def part(self, index: int, count: int) -> Listed:
-        """The share of one of several files."""
-        return Listed(self.operators[index::count], self.functions[index::count], self.stubs[index::count])
+    def size(self) -> float:
+        """How much code it makes, of which a stub makes less than an operator."""
+        return len(self.operators) + len(self.functions) + 0.3 * len(self.stubs)
+
+    def parts(self, count: int) -> list[Listed]:
+        """The shares of several files of about the same size.
+
+        What has the same types of arguments comes into one file, since the compiler makes much of the code that queues
+        and calls a kernel once for each list of types; and all stubs into another.
+        """
+        groups: dict[tuple[str, ...], Listed] = {}
+        for operator in self.operators:
+            groups.setdefault(types(operator.last), Listed([], [], [])).operators.append(operator)
+        for function in self.functions:
+            groups.setdefault(types(function.function), Listed([], [], [])).functions.append(function)
+        shares = [Listed([], [], self.stubs), *(Listed([], [], []) for _ in range(count - 1))]
+        for group in sorted(groups.values(), key=Listed.size, reverse=True):
+            smallest = min(shares, key=Listed.size)
+            smallest.operators += group.operators
+            smallest.functions += group.functions
+        return shares
 
 
 def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: str) -> Operator:
@@ -274,6 +292,12 @@ def signature(function: NativeFunction) -> NativeSignature:
     return NativeSignature(function.func, symint=False)
 
 
+def types(function: NativeFunction) -> tuple[str, ...]:
+    """The types of C++ that the dispatcher gives to a kernel."""
+    with native_function_manager(function):
+        return tuple(argument.type for argument in signature(function).arguments())
+
+
 def source(listed: Listed) -> str:
     """A file of C++ for what is listed."""
     headers: dict[str, None] = {}
@@ -314,9 +338,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("outputs", nargs="+", type=Path)
     outputs = parser.parse_args().outputs
-    listed = read()
-    for i, output in enumerate(outputs):
-        output.write_text(source(listed.part(i, len(outputs))), encoding="utf-8")
+    for output, part in zip(outputs, read().parts(len(outputs)), strict=True):
+        output.write_text(source(part), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   if (self.empty()) {
     return;
   }
-  const c10::Device device = FirstDevice::of(at::ITensorListRef(self), found_inf, inv_scale).value();
+  const c10::Device device = first_device({at::ITensorListRef(self), found_inf, inv_scale}).value();
   check_number("found_inf", found_inf, device, at::kFloat);
   check_number("inv_scale", inv_scale, device, at::kFloat);
   for (const at::Tensor& gradient : self) {
@@ -66,7 +66,7 @@ struct UpdateScale {
 
 at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth,
                                double backoff, int64_t interval) {
-  const c10::Device device = FirstDevice::of(self, growth_tracker, found_inf).value();
+  const c10::Device device = first_device({self, growth_tracker, found_inf}).value();
   check_number("the scale", self, device, at::kFloat);
   check_number("growth_tracker", growth_tracker, device, at::kInt);
   check_number("found_inf", found_inf, device, at::kFloat);

@@ -6,7 +6,6 @@
 
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/SmallVector.h>
 
 #include <initializer_list>
@@ -41,19 +40,8 @@ class KernelArguments {
   std::optional<at::Tensor> keep(const std::optional<at::Tensor>& tensor) {
     return tensor ? std::optional(keep(*tensor)) : std::nullopt;
   }
-  std::vector<at::Tensor> keep(const at::ITensorListRef& tensors) {
-    std::vector<at::Tensor> kept;
-    kept.reserve(tensors.size());
-    for (const at::Tensor& tensor : tensors) kept.push_back(keep(tensor));
-    return kept;
-  }
-  c10::List<std::optional<at::Tensor>> keep(const c10::List<std::optional<at::Tensor>>& indices) {
-    c10::List<std::optional<at::Tensor>> kept;
-    for (const std::optional<at::Tensor>& index : indices) {
-      kept.push_back(keep_tensor(index.value_or(at::Tensor()), true));
-    }
-    return kept;
-  }
+  std::vector<at::Tensor> keep(const at::ITensorListRef& tensors);
+  c10::List<std::optional<at::Tensor>> keep(const c10::List<std::optional<at::Tensor>>& indices);
   at::DimVector keep(at::IntArrayRef numbers) { return at::DimVector(numbers); }
   std::optional<at::DimVector> keep(at::OptionalIntArrayRef numbers) {
     return numbers ? std::optional<at::DimVector>(*numbers) : std::nullopt;
@@ -70,32 +58,7 @@ class KernelArguments {
   size_t bytes() const { return bytes_; }
 
  private:
-  // A CPU tensor may stand beside those of the device as a number or as an index.
-  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written = false) {
-    if (!tensor.defined()) {
-      return {};
-    }
-    for (const auto& [given, view] : views_) {
-      if (given == tensor.unsafeGetTensorImpl()) {
-        return view;
-      }
-    }
-    TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
-                "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
-                tensor.device(), "!");
-    views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy(tensor) : view_(tensor, written));
-    bytes_ += tensor.nbytes();
-    return views_.back().second;
-  }
-  // The caller may change a CPU tensor after the call.
-  static at::Tensor copy(const at::Tensor& tensor) {
-    at::Tensor copied = tensor.clone();
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      // It does not take part in type promotion as a tensor.
-      copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // NOT PROVEN: what takes numbers ends in stubs
-    }
-    return copied;
-  }
+  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written = false);
 
   c10::Device device_;
   View view_;
@@ -117,105 +80,110 @@ Other& kept(Other& other) {
   return other;
 }
 
-// A call of Op::compute, ready to run as a kernel.
-template <class Op, class Arguments>
+template <class Op, class... Kept>
+void compute_kept(Kept&... arguments) {
+  Op::compute(kept(arguments)...);
+}
+
+// A call of the library, ready to run as a kernel: which function it is, is a value, so that the code that queues and
+// runs the call is compiled once for all operators with the same types of arguments.
+template <class... Kept>
 struct LibraryCall {
-  Arguments arguments;
+  void (*compute)(Kept&...);
+  std::tuple<Kept...> arguments;
 
   void operator()() {
     const LibraryScope scope;  // In whichever state the thread is that runs the kernel.
-    std::apply([](auto&... argument) { Op::compute(kept(argument)...); }, arguments);
+    std::apply(compute, arguments);
   }
 };
+
+// What a kernel keeps of an argument, and of each output.
+template <class Argument>
+using KeptOf = decltype(std::declval<KernelArguments&>().keep(std::declval<const Argument&>()));
+template <size_t>
+using KeptOutput = at::Tensor;
 // LITERALINCLUDE END: library-call
 
-// LITERALINCLUDE START: library-rehearsal
 // In the place of a tensor: zeros, as many as it has elements, but one where they are only read.
-inline at::Tensor stand_in(const at::Tensor& tensor, bool written) {
-  const at::TensorOptions options = tensor.options().device(c10::kCPU);
-  return written ? at::zeros(tensor.sizes(), options) : at::zeros({}, options).expand(tensor.sizes());
-}
-// LITERALINCLUDE END: library-rehearsal
+at::Tensor stand_in(const at::Tensor& tensor, bool written);
 
 // LITERALINCLUDE START: library-tried
 // Queues the call that prepare makes of arguments on the device. Where the kind is new, it is made of stand-ins and
 // tried on the host before.
-template <class Op, class Prepare>
-void launch_tried(c10::Device device, uint64_t kind, const Prepare& prepare) {
+template <class Prepare>
+void launch_tried(const char* name, KnownKinds& known, c10::Device device, uint64_t kind, const Prepare& prepare) {
   KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
   auto call = prepare(kernel);
-  static KnownKinds known;
   if (!known.has(kind)) {
     KernelArguments zeros(device, stand_in);
     prepare(zeros)();
     known.add(kind);
   }
-  openreg::launch(Op::kName, device.index(), kernel.bytes(), std::move(call));
+  openreg::launch(name, device.index(), kernel.bytes(), std::move(call));
 }
 // LITERALINCLUDE END: library-tried
 
 // LITERALINCLUDE START: library-in-place
 // Queues Op::compute(arguments...), for an operator that changes tensors it was given, be it whole lists, and that
 // returns no new one. Requires: every tensor is on the device, and none of `written` overlaps itself.
-template <class Op, class... Arguments>
-void launch_in_place(c10::Device device, std::initializer_list<at::TensorList> written, const Arguments&... arguments) {
+template <class Op, class... Given>
+void launch_in_place(c10::Device device, std::initializer_list<at::TensorList> written, const Given&... arguments) {
   const LibraryScope scope;
-  launch_tried<Op>(device, KnownKinds::kind_of(arguments...), [&](KernelArguments& kernel) {
+  static KnownKinds known;
+  launch_tried(Op::kName, known, device, KnownKinds::kind_of(arguments...), [&](KernelArguments& kernel) {
     for (const at::TensorList tensors : written) {
       for (const at::Tensor& tensor : tensors) kernel.keep_output(tensor);
     }
-    auto kept = std::make_tuple(kernel.keep(arguments)...);
-    return LibraryCall<Op, decltype(kept)>{std::move(kept)};
+    return LibraryCall<KeptOf<Given>...>{compute_kept<Op, KeptOf<Given>...>, {kernel.keep(arguments)...}};
   });
 }
 // LITERALINCLUDE END: library-in-place
 
 // LITERALINCLUDE START: library-launch
-// Queues Op::compute(arguments..., outputs...).
+// Queues compute(arguments..., outputs...).
 //
 // A vendor's library tells at once that it has no kernel for a dtype. This one raises in the middle of the work, and a
 // kernel that raises takes its device with it. So before the first launch of each kind the function is called on the
 // host, with zeros for the tensors. Where no meta function has checked the sizes (kBySizes) each new set of them is a
 // kind. Where the library refuses values (kWaits) the launch waits for what it says.
+template <bool kWaits, bool kBySizes, class... Kept, size_t... I, class... Given>
+void launch_library(const char* name, KnownKinds& known, void (*compute)(Kept&...), const Outputs& outputs,
+                    std::index_sequence<I...>, const Given&... arguments) {
+  // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
+  const std::optional<c10::Device> device = first_device({outputs.get(0), outputs.get(I)...});
+  if (!device) {
+    return;
+  }
+  const LibraryScope scope;  // Views are made faster when autograd need not know of them.
+  const auto prepare = [&](KernelArguments& kernel) {
+    kernel.keep_output(outputs.get(0));
+    (kernel.keep_output(outputs.get(I)), ...);
+    return LibraryCall<Kept...>{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
+  };
+  if constexpr (kWaits) {
+    KernelArguments kernel(*device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
+    auto call = prepare(kernel);
+    launch_and_wait(name, device->index(), kernel.bytes(), std::move(call));
+  } else {
+    uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
+    if constexpr (kBySizes) {
+      kind = c10::hash_combine(kind, KnownSizes::kind_of(arguments..., outputs.get(I)...));
+    }
+    launch_tried(name, known, *device, kind, prepare);
+  }
+}
+
+// The base of an operator whose kernel is Op::compute.
 template <class Op, bool kWaits, bool kBySizes = false>
 struct LibraryKernel {
-  template <class... Arguments>
-  static void launch(const Outputs& outputs, const Arguments&... arguments) {
-    launch_with(outputs, std::make_index_sequence<Op::kOutputs>(), arguments...);
-  }
-
- private:
-  template <size_t... I, class... Arguments>
-  static void launch_with(const Outputs& outputs, std::index_sequence<I...> indices, const Arguments&... arguments) {
-    // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
-    const std::optional<c10::Device> writes_to = FirstDevice::of(outputs.get(0), outputs.get(I)...);
-    if (!writes_to) {
-      return;
-    }
-    const c10::Device device = *writes_to;
-    const LibraryScope scope;  // Views are made faster when autograd need not know of them.
-    if constexpr (kWaits) {
-      KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
-      auto call = prepared(kernel, outputs, indices, arguments...);
-      launch_and_wait(Op::kName, device.index(), kernel.bytes(), std::move(call));
-    } else {
-      uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
-      if constexpr (kBySizes) {
-        kind = c10::hash_combine(kind, KnownSizes::kind_of(arguments..., outputs.get(I)...));
-      }
-      launch_tried<Op>(device, kind,
-                       [&](KernelArguments& kernel) { return prepared(kernel, outputs, indices, arguments...); });
-    }
-  }
-
-  template <size_t... I, class... Arguments>
-  static auto prepared(KernelArguments& kernel, const Outputs& outputs, std::index_sequence<I...>,
-                       const Arguments&... arguments) {
-    kernel.keep_output(outputs.get(0));
-    auto last = std::make_tuple(kernel.keep_output(outputs.get(I))...);
-    auto first = std::make_tuple(kernel.keep(arguments)...);
-    auto all = std::tuple_cat(std::move(first), std::move(last));
-    return LibraryCall<Op, decltype(all)>{std::move(all)};
+  template <class... Given>
+  static void launch(const Outputs& outputs, const Given&... arguments) {
+    static KnownKinds known;
+    [&]<size_t... I>(std::index_sequence<I...> indices) {
+      launch_library<kWaits, kBySizes>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs,
+                                       indices, arguments...);
+    }(std::make_index_sequence<Op::kOutputs>());
   }
 };
 // Where PyTorch's function for the CPU checks sizes, and computes shapes, in one with the work.

@@ -64,34 +64,28 @@ void bernoulli_scalar_kernel(const at::TensorBase& self, double p, std::optional
 }
 
 // Each element has a probability of its own.
-template <class T, class Probability>
+template <class T>
 struct DrawBernoulli {
   PhiloxSequence sequence;
 
   void operator()(const std::array<char*, 2>& at, uint64_t number) const {
-    const double p = static_cast<double>(*reinterpret_cast<const Probability*>(at[1]));
-    *reinterpret_cast<T*>(at[0]) = Bernoulli<T>{p}(sequence[number]);
+    *reinterpret_cast<T*>(at[0]) = Bernoulli<T>{*reinterpret_cast<const double*>(at[1])}(sequence[number]);
   }
 };
-
-template <class T>
-void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const PhiloxSequence& sequence) {
-  AT_DISPATCH_V2(p.scalar_type(), "bernoulli_",
-                 AT_WRAP([&] { launch_indexed<2>("bernoulli", {self, p}, DrawBernoulli<T, scalar_t>{sequence}); }),
-                 AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
-}
 
 // Waits for the device: the probabilities are there, and a kernel that finds a wrong one can only fail.
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p_base,
                              std::optional<at::Generator> generator) {
-  const at::Tensor given = at::Tensor(p_base).to(self.device());
-  TORCH_CHECK(at::isFloatingType(given.scalar_type()), "bernoulli_ expects p to be of a floating point dtype, got ",
-              given.scalar_type());
+  TORCH_CHECK(at::isFloatingType(p_base.scalar_type()), "bernoulli_ expects p to be of a floating point dtype, got ",
+              p_base.scalar_type());
+  // As numbers of one dtype, so that there is a loop for each dtype of self, and not for each pair.
+  const at::Tensor given = at::Tensor(p_base).to(self.device(), at::kDouble);
   TORCH_CHECK(given.ge(0).logical_and(given.le(1)).all().item<bool>(),
               "bernoulli_ expects every element of p to be in [0, 1]");
   const at::Tensor p = given.expand(self.sizes());
   const PhiloxSequence sequence = reserve_blocks(generator, self.device(), self.numel());
-  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, p, sequence); }),
+  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_",
+                 AT_WRAP([&] { launch_indexed<2>("bernoulli", {self, p}, DrawBernoulli<scalar_t>{sequence}); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 // LITERALINCLUDE END: random-bernoulli-kernels

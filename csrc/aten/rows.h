@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/TensorIterator.h>
+#include <c10/macros/Macros.h>
 #include <c10/util/SmallVector.h>
 
 #include <array>
@@ -44,8 +45,9 @@ class Rows {
     Strides strides;
   };
 
+  // Never inlined, into itself least of all: each level would have its own copy of the row's loops.
   template <class Row>
-  void visit(size_t dim, Addresses at, const Row& row) const {
+  C10_NOINLINE void visit(size_t dim, Addresses at, const Row& row) const {
     if (dim == 0) {
       row(at);
       return;

@@ -25,7 +25,7 @@ struct RunningExtreme : UnsplitKernel<RunningExtreme<kLargest>, /*kWaits=*/false
   // schema: aten::_cummax_helper(Tensor self, Tensor(a!) values, Tensor(b!) indices, int dim) -> ()
   static void call(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
     check_one_device<RunningExtreme>(self, values, indices);
-    const c10::OptionalDeviceGuard guard(unless_current(self.device()));
+    const OnDevice current(self.device());
     RunningExtreme::launch(GivenOutputs<2>({&values, &indices}), self, dim);
   }
 };

@@ -2,6 +2,9 @@
 
 A source needs what it includes or imports; of a header also the sources that define what it declares; of a library of
 operators also the file that names its schemas. All of it is read from the sources, so that nobody keeps a list.
+
+Of C++ the lines that begin in the first column tell enough, and ``make vendor`` reads them without a parser, which it
+would have to install.
 """
 
 from __future__ import annotations

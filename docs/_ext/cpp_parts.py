@@ -1,45 +1,24 @@
-"""The parts of a C++ file: its declarations and definitions, in their namespaces.
-
-It reads what clang-format has laid out and a compiler has accepted, and knows no more of C++ than where a part ends and
-which name it gives.
-"""
+"""The parts of a C++ file: its declarations and definitions, in their namespaces."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
+from tree_sitter import Node, Query, QueryCursor
+
+from docs._ext.cpp_tree import LANGUAGE, MACRO, parse
 from docs._ext.parts import Part
 
-# Comments and literals, in which no brace counts. A quote between digits separates them.
-_SILENT = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"(?P<end>[^(\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'""",
-    re.DOTALL,
-)
-_FOR_C_TOO = re.compile(r"^#ifdef __cplusplus\n(.*?)(?:^#else\n.*?)?^#endif[^\n]*\n", re.MULTILINE | re.DOTALL)
-_DIRECTIVE = re.compile(r"#[ \t]*(\w+)(?:[^\\\n]|\\.)*", re.DOTALL)
-_SCOPE = re.compile(r'((?:inline\s+)?namespace\b[\w:\s]*|extern\s*"C"\s*)\{')
 _WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
-_USED = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
-_TEMPLATE = re.compile(r"template\s*<")
-_ATTRIBUTE = re.compile(
-    r"\[\[.*?\]\]|\b(?:alignas|decltype|noexcept|__attribute__|requires)\s*\(+[^()]*(?:\([^()]*\))?\)+"
-)
-_USING = re.compile(r"using\s+(?:\w+::)*(\w+)\s*[=;]")
-_TYPE = re.compile(r"(typedef\s+)?(\w*enum|\w*ENUM|class|struct|union|concept)\s+(class\s+)?(?:[A-Z_]+\s+)?(\w*)")
-# These end with a semicolon, whatever braces they have. Others end with their body, unless one of the signs follows.
-_WITH_SEMICOLON = re.compile(r"(?:typedef|class|struct|union|enum|namespace|using)\b")
-_GOES_ON = (";", ",", "{")
-
-
-def code(text: str) -> str:
-    """Return the text as C++ has it where it serves C too. Every character stands where it stood."""
-
-    def first_branch(match: re.Match[str]) -> str:
-        before, kept = match.start(1) - match.start(), match[1]
-        return _blank(match[0][:before]) + kept + _blank(match[0][before + len(kept) :])
-
-    return _FOR_C_TOO.sub(first_branch, text)
+_IDENTIFIERS = ("identifier", "type_identifier", "namespace_identifier")
+# `size_t` is a primitive type to tree-sitter, and may be one of the file.
+_USED = Query(LANGUAGE, f"[{' '.join(f'({kind})' for kind in _IDENTIFIERS)} (primitive_type) (preproc_arg)] @used")
+# How the kinds of nodes end in which a part gives names, besides the nodes that are its names and its declarators.
+_GIVING = ("declaration", "definition", "instantiation", "specifier", "declarator", "enumerator", "enumerator_list")
+# What belongs to a part on its last line.
+_REST = re.compile(r"[ \t]*;?[ \t]*(?://[^\n]*)?(?=\n|$)")
 
 
 def includes(text: str) -> list[str]:
@@ -53,113 +32,70 @@ def includes(text: str) -> list[str]:
     return lines
 
 
-def parts(text: str) -> Iterator[Part]:
-    """Yield the parts of a file, as ``code`` gives it."""
-    bare = _SILENT.sub(lambda match: match[0] if match[0] == '"C"' else _blank(match[0]), text)
-    scopes: tuple[str, ...] = ()
-    start = at = 0
-    while at < len(bare):
-        if bare[at].isspace():
-            at += 1
-        elif directive := _DIRECTIVE.match(bare, at):
-            if directive[1] == "define":
-                words = _WORD.findall(directive[0])
-                yield Part(start, at, directive.end(), frozenset(words[1:2]), frozenset(words[2:]), scopes)
-            at = start = directive.end()
-        elif bare[at] == "}":
-            scopes = scopes[:-1]
-            at = start = _line_end(bare, at + 1)
-        elif scope := _SCOPE.match(bare, at):
-            scopes = (*scopes, scope[1].strip())
-            at = start = scope.end()
-        else:
-            end = _end(bare, at)
-            own = bare[at:end]
-            directive_of_names = own.startswith("using namespace ")
-            names, uses = frozenset(_names(own)), frozenset(_USED.findall(own))
-            yield Part(start, at, _line_end(bare, end), names, uses, scopes, everywhere=directive_of_names)
-            at = start = _line_end(bare, end)
+@cache
+def parts(text: str) -> tuple[Part, ...]:
+    """Return the parts of a file, as ``cpp_tree.code`` gives it."""
+    return tuple(_parts(parse(text).root_node, text, ()))
 
 
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
+def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
+    start = around.start_byte
+    for index, node in enumerate(around.children):
+        body = node.child_by_field_name("body")
+        begin, end = node.start_byte, _end(node, text)
+        if node.type == "comment" or begin < start:
+            continue
+        if node.type.startswith(("preproc_if", "preproc_el")):
+            yield from _parts(node, text, scopes)
+        elif body is not None and body.type == "declaration_list":
+            yield from _parts(body, text, (*scopes, text[begin : body.start_byte].strip()))
+        elif node.type in {"preproc_def", "preproc_function_def"}:
+            _, name, *words = _WORD.findall(text[begin:end])
+            yield Part(start, begin, end, frozenset([name]), frozenset(words), scopes)
+        # A field of what is around it is the condition of a branch.
+        elif node.is_named and not node.type.startswith("preproc_") and not around.field_name_for_child(index):
+            names, uses = frozenset(_names(node, text)), frozenset(_uses(node, text))
+            everywhere = text.startswith("using namespace ", begin)
+            yield Part(start, begin, end, names, uses, scopes, everywhere)
+        start = end
 
 
-def _line_end(bare: str, at: int) -> int:
-    """The end of the line, where nothing but a comment follows."""
-    end = bare.find("\n", at)
-    return at if end < 0 or bare[at:end].strip() else end
+def _end(node: Node, text: str) -> int:
+    """Return where a part ends: at the end of its line, where nothing but a comment follows."""
+    last = node.children[0] if node.children and node.children[-1].is_missing else node
+    end = last.end_byte - text.endswith("\n", 0, last.end_byte)
+    rest = _REST.match(text, end)
+    return rest.end() if rest else end
 
 
-def _end(bare: str, at: int) -> int:
-    """The end of the part that begins at a character: behind its semicolon, or behind the brace of its body."""
-    depth = 0
-    head = _without_template(bare, at)
-    to_semicolon = _WITH_SEMICOLON.match(bare, head) is not None
-    for index in range(head, len(bare)):
-        sign = bare[index]
-        if sign in "({[":
-            depth += 1
-        elif sign in ")}]":
-            depth -= 1
-            if depth < 0:  # that of the scope around it: this is a macro without a semicolon
-                return at + len(bare[at:index].rstrip())
-            if sign == "}" and depth == 0 and not to_semicolon and not bare[index + 1 :].lstrip().startswith(_GOES_ON):
-                return index + 1
-        elif sign == ";" and depth == 0:
-            return index + 1
-        elif sign == "=" and depth == 0 and "operator" not in bare[head:index]:
-            to_semicolon = True
-    return len(bare)
+def _uses(node: Node, text: str) -> Iterator[str]:
+    """The names that a part reads; not those behind a dot or an arrow."""
+    for used in QueryCursor(_USED).captures(node).get("used", ()):
+        yield from _WORD.findall(text[used.start_byte : used.end_byte])
+    yield from (macro for _, macro in MACRO.findall(text[node.start_byte : node.end_byte]))
 
 
-def _names(bare: str) -> Iterator[str]:
-    """The names that a part gives to the others of its file."""
-    head = _ATTRIBUTE.sub(" ", bare)
-    head = head[_without_template(head, 0) :].strip()
-    if using := _USING.match(head):
-        yield using[1]
-        return
-    kind = _TYPE.match(head)
-    opened = head.find("{")
-    if kind and (kind[2] == "concept" or opened >= 0 or re.fullmatch(r"[^(=]*", head)):
-        yield kind[4]
-        if "enum" in kind[2].lower() and not kind[3]:
-            yield from _WORD.findall(head[opened:])
-        yield from _WORD.findall(head.rpartition("}")[2])[:1]  # a variable, or the name of a typedef
-        if kind[1]:
-            yield from _WORD.findall(head)[-1:]
-        if opened >= 0 and "(" not in head[:opened]:
-            return
-    words = [word for word in _WORD.findall(_before_arguments(head)) if word not in ("const", "operator")]
-    qualified = re.search(r"::\s*~?\w+\s*$", _before_arguments(head))
-    if len(words) > 1 and not qualified:
-        yield words[-1]
+def _names(node: Node, text: str) -> Iterator[str]:
+    """The names that a part gives to the others of its file: not those of members that it defines for its class."""
+    kinds = {child.type for child in node.children}
+    if node.type in _IDENTIFIERS:
+        yield text[node.start_byte : node.end_byte]
+    elif node.type == "using_declaration":
+        yield from _WORD.findall(text[node.start_byte : node.end_byte])[-1:] if "namespace" not in kinds else ()
+    elif not _is_member(node) and not _is_macro(node):
+        for index, child in enumerate(node.children):
+            named = node.field_name_for_child(index) in {"name", "declarator"} or child.type.endswith(_GIVING)
+            # Those of an enumeration with ``class`` are reached through its name.
+            if named and not (child.type == "enumerator_list" and "class" in kinds):
+                yield from _names(child, text)
 
 
-def _without_template(bare: str, at: int) -> int:
-    """Where a part begins, behind the parameters of a template."""
-    while _TEMPLATE.match(bare, at):
-        depth = 0
-        while (sign := bare[at]) != ">" or depth > 1:
-            depth += (sign == "<") - (sign == ">")
-            at += 1
-        at += 1
-        at += len(bare[at:]) - len(bare[at:].lstrip())
-    return at
+def _is_member(node: Node) -> bool:
+    """Whether a node names a function or a variable in its class. The name of a nested type is used without it."""
+    around = node.parent.type if node.parent is not None else ""
+    return node.type == "qualified_identifier" and not around.endswith(("specifier", "qualified_identifier"))
 
 
-def _before_arguments(head: str) -> str:
-    """The text up to the name of a function or a variable: without arguments, value, and the arguments of types."""
-    kept: list[str] = []
-    depth = 0
-    for index, sign in enumerate(head):
-        if sign == "<" and re.search(r"\w\s*$", head[:index]):
-            depth += 1
-        elif sign == ">" and depth:
-            depth -= 1
-        elif depth == 0:
-            if sign in "({=;[":
-                break
-            kept.append(sign)
-    return "".join(kept)
+def _is_macro(node: Node) -> bool:
+    """Whether a node is a macro with a body, which to tree-sitter is a function that returns nothing."""
+    return node.type == "function_definition" and node.child_by_field_name("type") is None

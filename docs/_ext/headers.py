@@ -2,6 +2,10 @@
 
 Not a C++ parser: comments, strings and preprocessor lines are blanked, the body of the class is cut into declarations
 at its own depth, and of each that says ``virtual`` or ``override`` the name before the parameters is taken.
+
+``cpp_tree`` would be shorter, and is for our own sources. A parser does not know the macros of PyTorch: tree-sitter
+finds errors in all nine headers of the interfaces and in every second one of c10 and ATen, and a function that it
+misreads would be lost without a word. Also ``tools/surface.py`` runs in an environment with nothing but torch.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from docs._ext import cpp_parts, python_parts
+from docs._ext import cpp_parts, cpp_tree, python_parts
 from docs._ext.parts import Part, joined, needed, overlapping
 from docs._ext.regions import language_of, without_marks
 
@@ -45,8 +45,8 @@ def standalone(path: str, text: str, first: int, last: int) -> Standalone:
 
 
 def _of_cpp(path: str, text: str, start: int, end: int) -> Standalone | None:
-    code = cpp_parts.code(text)
-    parts = list(cpp_parts.parts(code))
+    code = cpp_tree.code(text)
+    parts = cpp_parts.parts(code)
     shown = overlapping(parts, start, end)
     if not shown:
         return None

@@ -46,6 +46,19 @@ def test_each_overload_of_the_list_has_a_kernel(generator: ModuleType) -> None:
     assert {f"aten::{name}" for name in overloads} <= set(kernels)
 
 
+def test_each_entry_of_the_list_comes_into_one_file_with_its_like(generator: ModuleType) -> None:
+    generator.LIST = FOLDER / "structured.toml"
+    read = generator.read()
+    parts = read.parts(4)
+    for kind in ("operators", "functions", "stubs"):
+        names = [str(entry) for part in parts for entry in getattr(part, kind)]
+        assert sorted(names) == sorted(map(str, getattr(read, kind)))
+    types = [{generator.types(operator.last) for operator in part.operators} for part in parts]
+    assert sum(map(len, types)) == len(set.union(*types))
+    sizes = [part.size() for part in parts]
+    assert max(sizes) < 1.5 * min(sizes)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -11,8 +11,8 @@ from pathlib import Path
 import check
 import compile_alone
 import layers
-import model_table
 import pytest
+import results
 from environment import Fault
 
 
@@ -146,31 +146,70 @@ def test_what_a_program_says_is_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list(check.python_lint()) == []
 
 
-def test_a_table_of_models_for_another_backend_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def changed(path: str, text: str) -> bool:
-        before = model_table.digest()
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-        return model_table.digest() != before
-
-    assert changed("csrc/aten/kernels/abs.h", "int x;")
-    assert not changed("csrc/aten/kernels/abs.h", "int  x;  // why")
-    assert changed("csrc/CMakeLists.txt", "add_library(backend abs.cpp)")
-    assert changed("torch_openreg/memory.py", "SIZE = 1")
-    assert changed("tests/models/networks.py", "WIDTH = 1")
-    assert changed("benchmarks/models.py", "STEPS = 1")
-    assert not changed("tests/models/test_training.py", "def test_it(): pass")
-    assert not changed("docs/source/index.md", "A page")
-    assert list(model_table.stale()) == ["benchmarks/results/models.md is missing: run `make models`"]
-    model_table.RESULT.parent.mkdir()
-    model_table.RESULT.write_text(f"% {model_table.digest()}\n", encoding="utf-8")
-    assert list(model_table.stale()) == []
-    assert changed("torch_openreg/memory.py", "SIZE = 2")
-    assert "have changed since it was made: run `make models`" in "".join(model_table.stale())
+def test_a_source_is_compiled_alone_without_the_precompiled_headers(tmp_path: Path) -> None:
+    precompiled = "csrc/CMakeFiles/torch_openreg.dir/cmake_pch.hxx"
+    commands = [
+        f"c++ -DA -Winvalid-pch -x c++-header -include {precompiled} -o {precompiled}.gch -c {precompiled}.cxx",
+        f"c++ -DA -Winvalid-pch -include {precompiled} -o csrc/CMakeFiles/torch_openreg.dir/one.o -c one.cpp",
+        "c++ -DB -include mutant.h -o csrc/CMakeFiles/_C.dir/module.o -c module.cpp",
+    ]
+    database = tmp_path / "compile_commands.json"
+    for order in (commands, commands[::-1]):
+        database.write_text(json.dumps([{"command": command} for command in order]))
+        flags = compile_alone.target_flags(database)
+        assert flags == {"torch_openreg": ["c++", "-DA"], "_C": ["c++", "-DB", "-include", "mutant.h"]}
 
 
-def test_what_the_table_is_made_from_is_there() -> None:
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("result", "counts", "does_not"),
+    [
+        (
+            results.MODELS,
+            ["csrc/aten/kernels/abs.h", "csrc/CMakeLists.txt", "torch_openreg/memory.py", "benchmarks/models.py"],
+            ["tests/models/test_training.py", "docs/source/index.md"],
+        ),
+        (results.OPINFO, ["csrc/aten/abs.cpp", "tests/opinfo/compare.py"], ["tests/opinfo/exceptions.toml"]),
+        (
+            results.BUILD_TIME,
+            ["csrc/CMakeLists.txt", "cmake/Torch.cmake", "csrc/aten/rows.h", "csrc/aten/structured.toml"],
+            ["csrc/aten/abs.cpp"],
+        ),
+    ],
+    ids=lambda value: value.path.stem if isinstance(value, results.Result) else "",
+)
+def test_a_result_of_other_sources_is_stale(
+    tmp_path: Path, result: results.Result, counts: list[str], does_not: list[str]
+) -> None:
+    assert list(result.stale(tmp_path)) == [f"{result.path} is missing: run `{result.command}`"]
+    write(tmp_path / result.path, "a table")
+    for path in counts:
+        write(tmp_path / path, "x = 1")
+        result.note(tmp_path)
+        assert list(result.stale(tmp_path)) == []
+        write(tmp_path / path, "x = 2")
+        found = list(result.stale(tmp_path))
+        assert found == [f"{result.path}: {path} changed since it was made: run `{result.command}`"]
+    result.note(tmp_path)
+    for path in does_not:
+        write(tmp_path / path, "x = 1")
+    assert list(result.stale(tmp_path)) == []
+    (tmp_path / counts[0]).unlink()
+    assert f"{result.path}: {counts[0]} changed" in "".join(result.stale(tmp_path))
+
+
+def test_another_pytorch_makes_a_result_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / results.MODELS.path, "a table")
+    results.MODELS.note(tmp_path)
+    monkeypatch.setattr(results, "installed_torch", lambda: "9.9.9+cpu")
+    assert "PyTorch changed since it was made" in "".join(results.MODELS.stale(tmp_path))
+
+
+def test_what_the_tables_are_made_from_is_there() -> None:
     root = Path(__file__).parents[2]
-    assert [pattern for pattern in model_table.MEASURED if not any(root.glob(pattern))] == []
+    patterns = [pattern for result in results.ALL for pattern in result.patterns]
+    assert [pattern for pattern in patterns if not any(root.glob(pattern))] == []

@@ -134,17 +134,67 @@ def test_names_of_another_namespace_stay_visible() -> None:
     assert "using namespace a;" in copied(text, "int x() { return y(); }")
 
 
+REGISTRATIONS = """\
+REGISTER(one_stub, &one)
+REGISTER(two_stub, &two)  // with a comment
+
+constexpr int kTwo = 2;
+
+int twice() { return kTwo; }
+"""
+
+
+def test_macros_without_a_semicolon_are_parts_of_their_own() -> None:
+    assert copied(REGISTRATIONS, "REGISTER(one_stub, &one)") == ORIGIN + "\nREGISTER(one_stub, &one)\n"
+    expected = "\nREGISTER(two_stub, &two)  // with a comment\n"
+    assert copied(REGISTRATIONS, "REGISTER(two_stub, &two)") == ORIGIN + expected
+    assert copied(REGISTRATIONS, "int twice() { return kTwo; }") == (
+        ORIGIN + "\nconstexpr int kTwo = 2;\n\nint twice() { return kTwo; }\n"
+    )
+
+
+def test_a_keyword_is_not_the_name_of_what_is_declared_with_it() -> None:
+    text = "struct Ahead;\ntypedef struct Ahead* ahead_t;\n\nstruct Other {};\ntypedef Other other_t;\n"
+    assert copied(text, "struct Other {};") == ORIGIN + "\nstruct Other {};\n"
+    assert "Ahead" not in copied(text, "typedef Other other_t;")
+
+
+def test_a_nested_type_is_used_by_its_own_name() -> None:
+    text = """\
+struct Event::Stamp {
+  int time;
+};
+
+Stamp Event::now() { return Stamp{1}; }
+
+int Event::count() { return 2; }
+"""
+    assert copied(text, "Stamp Event::now() { return Stamp{1}; }") == ORIGIN + "\n" + text.partition("\nint")[0]
+    assert copied(text, "int Event::count() { return 2; }") == ORIGIN + "\nint Event::count() { return 2; }\n"
+
+
+def test_a_macro_in_front_of_a_declaration_comes_along() -> None:
+    text = "#define OPENREG_EXPORT\n\nOPENREG_EXPORT void start();\n\nvoid stop();\n"
+    assert copied(text, "OPENREG_EXPORT void start();") == ORIGIN + "\n" + text.partition("\nvoid stop")[0]
+    assert copied(text, "void stop();") == ORIGIN + "\nvoid stop();\n"
+
+
+def test_places_are_those_of_characters() -> None:
+    text = "// \u00bd \u20ac \U0001f600\nint half() { return 0; }\n\nint whole() { return 1; }\n"
+    assert copied(text, "int whole() { return 1; }") == ORIGIN + "\nint whole() { return 1; }\n"
+
+
 def test_what_serves_c_too_is_copied_as_cpp() -> None:
     text = """\
 #pragma once
 #ifdef __cplusplus
 extern "C" {
-#define API enum [[nodiscard]]
+#define OR_ENUM enum [[nodiscard]]
 #else
-#define API enum
+#define OR_ENUM enum
 #endif
 
-typedef API orError { orSuccess } orError;
+typedef OR_ENUM orError { orSuccess } orError;
 typedef struct orStream* orStream_t;
 
 orError orStreamCreate(orStream_t* stream);
@@ -158,9 +208,9 @@ orError orStreamCreate(orStream_t* stream);
         + """
 extern "C" {
 
-#define API enum [[nodiscard]]
+#define OR_ENUM enum [[nodiscard]]
 
-typedef API orError { orSuccess } orError;
+typedef OR_ENUM orError { orSuccess } orError;
 typedef struct orStream* orStream_t;
 
 orError orStreamCreate(orStream_t* stream);

@@ -50,6 +50,11 @@ def test_the_body_of_a_template_that_nothing_instantiates_is_missed() -> None:
     assert 13 in cxx({2, 4, 5, 7}).missed
 
 
+def test_the_parameter_of_a_template_may_be_a_template() -> None:
+    text = "template <template <class> class Box>\nint size() {\n  return Box<int>::kSize;\n}".splitlines()
+    assert cxx(set(), counted=set(), text=text).missed == [3]
+
+
 def test_the_body_of_a_template_that_something_instantiates_has_counters() -> None:
     found = cxx({2, 4, 5, 7, 12, 13}, counted=COUNTED | {12, 13, 14})
     assert found.missed == []

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-import tree_sitter_cpp
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
+from docs._ext.cpp_tree import parse
 from proof.mutants import CHOSEN, Insertion, Source
 
 _CHECK = re.compile(r"TORCH_(INTERNAL_)?(CHECK|ASSERT)\w*|AT_ASSERT\w*")
@@ -24,13 +24,6 @@ _LOCK = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)\b")
 # Registrations by a macro outside any function, and which of their arguments may be null instead.
 _REGISTRATIONS = {"REGISTER_PRIVATEUSE1_DISPATCH": 1, "REGISTER_ALLOCATOR": 1, "REGISTER_HOST_ALLOCATOR": 1}
 _OPTIONAL_REGISTRATIONS = {"C10_REGISTER_GUARD_IMPL"}
-# What tree-sitter cannot read is hidden from it: macros in front of declarations, the braces of `extern "C"`, and a
-# type in the condition of a for.
-_HIDDEN = re.compile(
-    rb"(?<!define )(?:\bOPENREG_EXPORT\b|\bOR_(?:API|CALL)\b|\bOR_(?=ENUM\b))"
-    rb'|extern "C" \{(?=\n#)|(?<=#ifdef __cplusplus\n)\}(?=\n#endif)'
-    rb"|(?<=; )\w+\* const (?=\w+ = [^;\n]+; )"
-)
 
 _OTHER = {
     **{"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
@@ -56,10 +49,8 @@ _SWAPPED = {"identifier", "field_expression", "call_expression", "pointer_expres
 
 def read(path: str, text: bytes, shown: set[int]) -> Source:
     """Finds the mutants that lie wholly on the lines ``shown``."""
-    hidden = _HIDDEN.sub(lambda match: b" " * len(match.group()), text).replace(b"   ENUM", b"   enum")
-    tree = Parser(Language(tree_sitter_cpp.language())).parse(hidden)
     reader = _Reader(Source(path, text), shown)
-    reader.visit(tree.root_node, inside=False)
+    reader.visit(parse(text.decode("latin-1")).root_node, inside=False)
     return reader.source
 
 

@@ -7,9 +7,14 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from tree_sitter import Query, QueryCursor
+
+from docs._ext.cpp_tree import LANGUAGE, parse
+
 CXX = {".cpp", ".h"}
 PYTHON = {".py"}
 _EXCUSE = re.compile(r"(?://|#) NOT PROVEN: (?P<reason>\S.*)")
+_BODIES = Query(LANGUAGE, "(template_declaration (function_definition body: (compound_statement) @body))")
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')
 # What is left of a line that does nothing by itself.
 _CXX_FILLING = re.compile(r"[\s{}()\[\];,]|\b(?:else|try|do|default:|public:|private:|protected:|extern \"C\")")
@@ -75,30 +80,9 @@ def _cxx_reasons(text: list[str], counted: set[int], registrations: set[int]) ->
 
 def _uninstantiated(text: list[str], counted: set[int]) -> set[int]:
     """The lines in bodies of function templates that nothing instantiated: the compiler made no code of them."""
-    lines: set[int] = set()
-    inside = False
-    header: list[str] = []
-    depth = 0
-    for number, line in enumerate(text, 1):
-        code = _CXX_COMMENT.sub(" ", line)
-        if not inside:
-            header = [*header, code] if header or re.match(r"\s*template\b", code) else []
-            if header and re.search(r"[;{]\s*$", code):
-                joined = " ".join(header)
-                # A class template holds functions of its own; a declaration has no body.
-                inside = (
-                    code.rstrip().endswith("{") and "(" in joined and not re.search(r">\s*(?:class|struct)\b", joined)
-                )
-                header, depth = [], 0
-                start = number
-        if inside:
-            depth += code.count("{") - code.count("}")
-            if depth <= 0:
-                inside = False
-                body = set(range(start + 1, number + 1))
-                if not body & counted:
-                    lines |= body
-    return lines
+    bodies = QueryCursor(_BODIES).captures(parse("\n".join(text)).root_node).get("body", ())
+    lines = (range(body.start_point.row + 2, body.end_point.row + 2) for body in bodies)
+    return {number for body in lines if counted.isdisjoint(body) for number in body}
 
 
 def _python_reasons(path: str, text: list[str]) -> dict[int, str]:

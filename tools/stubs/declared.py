@@ -1,4 +1,7 @@
-"""The stubs that PyTorch's headers declare, and where each is in this process."""
+"""The stubs that PyTorch's headers declare, and where each is in this process.
+
+Read by a regular expression: a declaration is a macro, of which a parser of C++ knows no more.
+"""
 
 from __future__ import annotations
 

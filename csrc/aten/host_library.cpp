@@ -1,0 +1,65 @@
+// Tensors on their way into a function of the library (host_library.h): what does not depend on the operator. Called on
+// the thread that queues the kernel.
+#include "aten/host_library.h"
+
+#include <ATen/ops/zeros.h>
+
+namespace openreg {
+
+// LITERALINCLUDE START: library-tensors
+namespace {
+
+// The caller may change a CPU tensor after the call.
+at::Tensor copy_of(const at::Tensor& tensor) {
+  at::Tensor copied = tensor.clone();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    // It does not take part in type promotion as a tensor.
+    copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // NOT PROVEN: what takes numbers ends in stubs
+  }
+  return copied;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> KernelArguments::keep(const at::ITensorListRef& tensors) {
+  std::vector<at::Tensor> kept;
+  kept.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) kept.push_back(keep(tensor));
+  return kept;
+}
+
+c10::List<std::optional<at::Tensor>> KernelArguments::keep(const c10::List<std::optional<at::Tensor>>& indices) {
+  c10::List<std::optional<at::Tensor>> kept;
+  for (const std::optional<at::Tensor>& index : indices) {
+    kept.push_back(keep_tensor(index.value_or(at::Tensor()), true));
+  }
+  return kept;
+}
+
+// A CPU tensor may stand beside those of the device as a number or as an index.
+at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written) {
+  if (!tensor.defined()) {
+    return {};
+  }
+  for (const auto& [given, view] : views_) {
+    if (given == tensor.unsafeGetTensorImpl()) {
+      return view;
+    }
+  }
+  TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
+              "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
+              tensor.device(), "!");
+  views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy_of(tensor) : view_(tensor, written));
+  bytes_ += tensor.nbytes();
+  return views_.back().second;
+}
+// LITERALINCLUDE END: library-tensors
+
+// LITERALINCLUDE START: library-rehearsal
+at::Tensor stand_in(const at::Tensor& tensor, bool written) {
+  const at::TensorOptions options = tensor.options().device(c10::kCPU);
+  return written ? at::zeros(tensor.sizes(), options) : at::zeros({}, options).expand(tensor.sizes());
+}
+// LITERALINCLUDE END: library-rehearsal
+
+}  // namespace openreg

@@ -1,0 +1,33 @@
+"""tree-sitter reads our sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tree_sitter import Query, QueryCursor
+
+from docs._ext.cpp_tree import LANGUAGE, parse
+
+ROOT = Path(__file__).resolve().parents[2]
+ERRORS = Query(LANGUAGE, "(ERROR) @error")
+# The errors are in a function, so that the file has its parts. Macros without a semicolon; a pack of pointers.
+UNREAD = {"csrc/aten/autocast.cpp", "csrc/aten/fused_step.h"}
+
+
+def sources() -> list[Path]:
+    folders = ("csrc", "conformance", "examples")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".cpp", ".h"}]
+
+
+def test_all_sources_are_read() -> None:
+    found = sources()
+    assert len(found) > 200
+    trees = {path.relative_to(ROOT).as_posix(): parse(path.read_text(encoding="utf-8")) for path in found}
+    assert {path for path, tree in trees.items() if QueryCursor(ERRORS).captures(tree.root_node)} == UNREAD
+
+
+def test_what_is_hidden_keeps_its_place() -> None:
+    text = "OPENREG_EXPORT void start();\ntypedef OR_ENUM State { kOn } State;\n"
+    root = parse(text).root_node
+    assert not root.has_error
+    assert [text[node.start_byte : node.end_byte] for node in root.children] == text.splitlines()

@@ -1,0 +1,102 @@
+"""Committed results: each names the sources that it was made from, so that `make check` can say when it is stale.
+
+docs/proof/inputs.json has, for each result, the hash of the code of each of these sources, without comments and layout,
+and the PyTorch that was there. The proof of the pages knows its sources itself (docs/proof/lines.json).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prerequisites import installed_torch
+
+INPUTS = Path("docs", "proof", "inputs.json")
+_TORCH = "PyTorch"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The file ``path``, which ``command`` makes from the sources that ``patterns`` find below the root."""
+
+    path: Path
+    patterns: tuple[str, ...]
+    command: str
+
+    def inputs(self, root: Path = Path()) -> dict[str, str]:
+        """The hash of each source as it is now, by its path; that of PyTorch is its version."""
+        # Not before: the weaver's package is not on the path of every tool.
+        from docs._ext.binding import code_digest
+
+        files = sorted({file for pattern in self.patterns for file in root.glob(pattern) if file.is_file()})
+        torch = str(installed_torch()).partition("+")[0]
+        return {_TORCH: torch} | {file.relative_to(root).as_posix(): code_digest(file) for file in files}
+
+    def digest(self, root: Path = Path()) -> str:
+        """One hash of all of them."""
+        return hashlib.sha256(json.dumps(self.inputs(root)).encode()).hexdigest()
+
+    def note(self, root: Path = Path()) -> None:
+        """Writes down that the result was made from the sources as they are."""
+        known = _read(root) | {self.path.as_posix(): self.inputs(root)}
+        lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(inputs)}" for name, inputs in sorted(known.items()))
+        (root / INPUTS).parent.mkdir(parents=True, exist_ok=True)
+        (root / INPUTS).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+
+    def stale(self, root: Path = Path()) -> Iterator[str]:
+        """Says what is wrong with the result, if anything: which sources have changed, and what makes it anew."""
+        if not (root / self.path).is_file():
+            yield f"{self.path} is missing: run `{self.command}`"
+            return
+        before, now = _read(root).get(self.path.as_posix(), {}), self.inputs(root)
+        changed = [name for name in {*before, *now} if before.get(name) != now.get(name)]
+        if changed:
+            changed.sort(key=lambda name: (name != _TORCH, name))
+            more = f" (and {len(changed) - 1} more)" if len(changed) > 1 and changed[0] != _TORCH else ""
+            yield f"{self.path}: {changed[0]}{more} changed since it was made: run `{self.command}`"
+
+
+def _read(root: Path) -> dict[str, dict[str, str]]:
+    file = root / INPUTS
+    known: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return known
+
+
+MODELS = Result(
+    Path("benchmarks", "results", "models.md"),
+    (
+        *(f"csrc/**/{name}" for name in ("*.cpp", "*.h", "*.py", "*.toml", "CMakeLists.txt")),
+        "torch_openreg/**/*.py",
+        *(f"tests/models/{name}.py" for name in ("networks", "language", "training")),
+        *(f"benchmarks/{name}.py" for name in ("models", "_turns")),
+    ),
+    "make models",
+)
+
+# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
+OPINFO = Result(
+    Path("docs", "proof", "opinfo.md"),
+    ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py"),
+    "make opinfo",
+)
+
+# Not each source: a changed function leaves the times as they are, and nobody renews a table that every change makes
+# stale. What moves them is which sources are compiled together and how, what they include, and what is generated.
+BUILD_TIME = Result(
+    Path("benchmarks", "results", "build_time.md"),
+    (
+        "CMakeLists.txt",
+        "cmake/*",
+        "csrc/**/CMakeLists.txt",
+        "csrc/**/*.h",
+        "csrc/aten/generate_structured.py",
+        "csrc/aten/structured.toml",
+        "benchmarks/build_time.py",
+    ),
+    "python benchmarks/build_time.py",
+)
+
+ALL = (MODELS, OPINFO, BUILD_TIME)
