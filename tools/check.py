@@ -1,11 +1,14 @@
-"""The static checks of `make check`. Each prints what is wrong, with file and line, and answers whether all is well."""
+"""The static checks of `make check`. Each yields what is wrong, with file and line."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import compile_alone
@@ -13,10 +16,15 @@ import layers
 import results
 import stubs
 import surface
+import weaver
 from environment import Fault, say
 from extension import build_folder
 from vendor import proven
 
+Check = Callable[[], Iterator[str]]
+
+PAGES = Path("docs", "build", "check")
+SECONDS = Path("build", "loop", "checks.tsv")
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 PYTHON_SUFFIXES = {".py", ".pyi"}
 CXX_SUFFIXES = {".cpp", ".h"}
@@ -37,95 +45,107 @@ def source_files(suffixes: set[str] | None = None) -> list[Path]:
     return [path for path in paths if path.is_file() and (suffixes is None or path.suffix in suffixes)]
 
 
-def _tool(*command: str) -> bool:
+def _faults(command: list[str]) -> Iterator[str]:
+    """Runs a program; what it wrote is the fault when its status is not 0."""
+    ran = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if ran.returncode != 0:
+        yield ran.stdout.strip() or f"{command[0]} ended with status {ran.returncode}"
+
+
+def _tool(*command: str) -> Iterator[str]:
     """Runs a Python tool of this environment on the source tree."""
-    return subprocess.run([sys.executable, "-m", *command], stdin=subprocess.DEVNULL, check=False).returncode == 0
+    return _faults([sys.executable, "-m", *command])
 
 
-def python_lint() -> bool:
+def python_lint() -> Iterator[str]:
     """Runs ruff's rules."""
     return _tool("ruff", "check", "--quiet", ".")
 
 
-def python_format() -> bool:
+def python_format() -> Iterator[str]:
     """Asks ruff whether it would lay any Python file out otherwise."""
     return _tool("ruff", "format", "--check", "--quiet", ".")
 
 
-def python_types() -> bool:
+def python_types() -> Iterator[str]:
     """Runs mypy --strict on every Python file."""
     return _tool("mypy", *map(str, source_files(PYTHON_SUFFIXES)))
 
 
-def cxx_format() -> bool:
+def cxx_format() -> Iterator[str]:
     """Asks clang-format whether it would lay any C++ file out otherwise."""
     clang_format = str(Path(sys.executable).parent / "clang-format")
-    command = [clang_format, "--dry-run", "-Werror", *map(str, source_files(CXX_SUFFIXES))]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    return _faults([clang_format, "--dry-run", "-Werror", *map(str, source_files(CXX_SUFFIXES))])
 
 
-def cxx_alone() -> bool:
+def cxx_alone() -> Iterator[str]:
     """Compiles every source and header of csrc by itself."""
     sources = [path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc"]
-    return _report(compile_alone.faults(build_folder() / "compile_commands.json", sources))
+    return compile_alone.faults(build_folder() / "compile_commands.json", sources)
 
 
-def cxx_layers() -> bool:
+def cxx_layers() -> Iterator[str]:
     """Looks for includes that point up, and for headers that are too wide."""
-    return _report(layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc"))
+    return layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc")
 
 
-def pages() -> bool:
-    """Reads every page: markers, regions, the gate and the lock, without weaving or executing anything."""
-    output = Path("docs", "build", "check")
-    return _tool("sphinx", "--quiet", "--builder", "dummy", *STRICT, "--fresh-env", "docs/source", str(output))
+def pages() -> Iterator[str]:
+    """Reads every page, and compares the proof with what the pages show and run now, its figures with the floor.
+
+    Markers, regions, the gate, the lock and every reference, without weaving or executing anything. A page that has not
+    changed is not read again; its faults are remembered (docs/_ext/faults.py).
+    """
+    environment = weaver.Environment(PAGES / "doctrees")
+    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT]
+    found = list(_faults([*sphinx, "--builder", "dummy", *environment.options, "docs/source", str(PAGES)]))
+    yield from found
+    if not found:
+        environment.is_current()
+        # Not before: these modules need Sphinx, which `make check` has installed by now.
+        from proof import floor
+        from proof.pages import planned
+
+        # They have just been read: the second builder takes them as they are.
+        yield from _faults([*sphinx, "--builder", "plan", *environment.options, "docs/source", str(PAGES)])
+        yield from floor.faults(floor.read_state(pages=planned(PAGES)))
 
 
-def tests_collected() -> bool:
+def tests_collected() -> Iterator[str]:
     """Looks for test files that pytest passes by, as it does with folders of certain names."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet"]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        return _report(iter([ran.stdout + ran.stderr]))
+        yield ran.stdout + ran.stderr
+        return
     collected = {Path(line.partition("::")[0]) for line in ran.stdout.splitlines() if "::" in line}
     tests = [path for path in source_files({".py"}) if path.parts[0] == "tests" and path.name.startswith("test_")]
-    return _report(f"{path}: pytest does not collect this file" for path in tests if path not in collected)
+    yield from (f"{path}: pytest does not collect this file" for path in tests if path not in collected)
 
 
-def proof_current() -> bool:
-    """Compares the proof with what the pages show and run now, and its figures with the floor."""
-    # Not before: these modules need Sphinx, which `make check` has installed by now.
-    from proof import floor
-
-    return _report(floor.faults())
-
-
-def results_current() -> bool:
+def results_current() -> Iterator[str]:
     """Compares what the operator database, the models and the build times were made from with what is there now."""
-    return _report(fault for result in results.ALL for fault in result.stale())
+    return (fault for result in results.ALL for fault in result.stale())
 
 
-def stubs_current() -> bool:
+def stubs_current() -> Iterator[str]:
     """Compares what the stubs were read with, and the PyTorch that read them, with what is there now."""
-    return _report(stubs.stale())
+    return stubs.stale()
 
 
-def surface_current() -> bool:
+def surface_current() -> Iterator[str]:
     """Compares what the backend was written against with the installed PyTorch: interfaces and schemas."""
-    return _report(surface.stale())
+    return surface.stale()
 
 
-def chapters_current() -> bool:
+def chapters_current() -> Iterator[str]:
     """Compares what each chapter needs with what it needed when it was tried alone."""
-    return _report(proven.stale())
+    return proven.stale()
 
 
-def no_registry_host() -> bool:
+def no_registry_host() -> Iterator[str]:
     """Looks for the name of a package registry's host in any file."""
-    return _report(_registry_hosts())
-
-
-def _registry_hosts() -> Iterator[str]:
     pattern = re.compile("|".join(map(re.escape, REGISTRY_HOSTS)))
     for path in source_files():
         try:
@@ -137,38 +157,48 @@ def _registry_hosts() -> Iterator[str]:
                 yield f"{path}:{number}: names the registry host {match.group()}"
 
 
-def _report(faults: Iterator[str]) -> bool:
-    """Prints each fault as it is found; true when there was none."""
-    well = True
-    for fault in faults:
-        well = False
-        print(fault, file=sys.stderr)
-    return well
-
-
-CHECKS: tuple[Callable[[], bool], ...] = (
+# What takes longest comes first, so that the rest runs beside it.
+CHECKS: tuple[Check, ...] = (
+    cxx_alone,
+    python_types,
+    pages,
+    tests_collected,
+    chapters_current,
+    surface_current,
+    cxx_format,
+    no_registry_host,
     python_lint,
     python_format,
-    cxx_format,
     cxx_layers,
-    no_registry_host,
-    pages,
-    proof_current,
     results_current,
     stubs_current,
-    surface_current,
-    chapters_current,
-    tests_collected,
-    python_types,
-    cxx_alone,
 )
 
 
-def run_all() -> list[str]:
-    """Runs every check and returns the names of those that failed."""
-    failed = []
-    for check in CHECKS:
-        say(f"check {check.__name__.replace('_', ' ')}")
-        if not check():
-            failed.append(check.__name__)
+def _timed(check: Check) -> tuple[list[str], float]:
+    started = time.monotonic()
+    try:
+        found = list(check())
+    except Fault as fault:
+        found = [str(fault)]
+    return found, time.monotonic() - started
+
+
+def run_all(checks: Sequence[Check] = CHECKS, seconds: Path = SECONDS) -> list[str]:
+    """Runs every check, several at once, and prints what each finds. Returns the names of those that found something.
+
+    How long each took is printed, and written to a file for benchmarks/loop.py.
+    """
+    failed, took = [], []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {pool.submit(_timed, check): check.__name__ for check in checks}
+        for done in as_completed(running):
+            name, (found, duration) = running[done], done.result()
+            say(f"check {name.replace('_', ' ')} ({duration:.1f} s)")
+            took.append(f"{duration:.1f}\t{name}\n")
+            if found:
+                failed.append(name)
+                print(*found, sep="\n", file=sys.stderr, flush=True)
+    seconds.parent.mkdir(parents=True, exist_ok=True)
+    seconds.write_text("".join(took), encoding="utf-8")
     return failed

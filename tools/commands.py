@@ -8,31 +8,26 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import check as checks
 import weaver
-from environment import Fault, ensure_requirements, ensure_torch, say
-from extension import ensure_extension
+from command import Command
+from environment import Fault, say
 from prerequisites import installed_torch
 
 SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
+LOOP = checks.SECONDS.parent
 # What an editor or an import writes beside the sources; rebuilding for it would never end.
 LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
+_STARTED = time.monotonic()
 
 
-def _prepare(*extras: str) -> None:
-    """Torch first, then the named extras, then the extension."""
-    _prepare_sandbox(*extras)
-    ensure_extension()
-
-
-def _prepare_sandbox(*extras: str) -> None:
-    """The same for commands that build the extension in a sandbox of their own, and leave the installed one alone."""
-    ensure_torch()
-    ensure_requirements("build", *extras)
+def _seconds() -> float:
+    """How long this process has run: what was installed and built for the command counts."""
+    return time.monotonic() - _STARTED
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None = None) -> int:
@@ -49,19 +44,16 @@ def _sphinx(builder: str, output: Path, *options: str) -> int:
 
 def html(_arguments: list[str]) -> None:
     """Weaves the pages into docs/build/html, anew where the weaver itself has changed."""
-    started = time.monotonic()
-    _prepare("docs")
     output, environment = OUTPUT / "html", weaver.Environment(OUTPUT / "doctrees")
     if _sphinx("html", output, *environment.options) != 0:
         raise Fault("make html: the pages have faults, listed above")
     environment.is_current()
     pages = sum(1 for _ in output.rglob("*.html"))
-    print(f"make html: {pages} pages in {time.monotonic() - started:.0f} s, start at {output / 'index.html'}")
+    print(f"make html: {pages} pages in {_seconds():.0f} s, start at {output / 'index.html'}")
 
 
 def doctest(arguments: list[str]) -> None:
     """Executes every snippet of the pages, always from a clean start, and judges the proof that this leaves."""
-    _prepare("docs", "test")
     shutil.rmtree(OUTPUT / "doctest", ignore_errors=True)
     if _run([sys.executable, "-m", "docs._ext.prove", "--output", str(OUTPUT / "doctest"), *arguments]) != 0:
         raise Fault("make doctest: not every snippet holds; the faults are above")
@@ -69,7 +61,6 @@ def doctest(arguments: list[str]) -> None:
 
 def proof(arguments: list[str]) -> None:
     """Measures which displayed lines the examples of the pages execute."""
-    _prepare_sandbox("docs", "test")
     from proof import measure
 
     measure.main(arguments)
@@ -77,7 +68,6 @@ def proof(arguments: list[str]) -> None:
 
 def mutate(arguments: list[str]) -> None:
     """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
-    _prepare_sandbox("docs", "test", "mutate")
     from proof import floor
     from proof import mutate as mutants
 
@@ -87,7 +77,6 @@ def mutate(arguments: list[str]) -> None:
 
 def livehtml(arguments: list[str]) -> None:
     """Serves the pages and rebuilds extension and pages when a source changes."""
-    _prepare("docs")
     rebuild = shlex.join([sys.executable, str(Path("tools", "dev.py")), "build"])
     command = [sys.executable, "-m", "sphinx_autobuild", str(SOURCE), str(OUTPUT / "livehtml"), "--nitpicky"]
     command += ["--doctree-dir", str(OUTPUT / "livedoctrees"), "--pre-build", rebuild, "--re-ignore", LIVE_IGNORE]
@@ -98,28 +87,27 @@ def livehtml(arguments: list[str]) -> None:
 
 def torch(_arguments: list[str]) -> None:
     """Installs PyTorch alone, so that its packages can come from an index that has nothing else."""
-    ensure_torch()
     print(f"make torch: PyTorch {installed_torch()} is in {sys.prefix}")
 
 
 def build(_arguments: list[str]) -> None:
     """Builds the extension and installs it into the environment."""
-    started = time.monotonic()
-    _prepare()
-    print(f"make build: torch_openreg is up to date in {sys.prefix} ({time.monotonic() - started:.0f} s)")
+    print(f"make build: torch_openreg is up to date in {sys.prefix} ({_seconds():.0f} s)")
 
 
 def test(arguments: list[str]) -> None:
     """Runs the tests, several files at once; pytest's summary is the last line."""
-    _prepare("test", "docs", "mutate")
     # A file stays in one process: what its tests do to the device, and what its fixtures build, is for all of them.
     parallel = ["--numprocesses", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
-    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *arguments]))
+    # xdist would begin with the files that have most tests, and end with those that take longest.
+    parallel += ["--no-loadscope-reorder", "-p", "tests.order"]
+    # Of all tests, how long each took, for benchmarks/loop.py.
+    record = [] if arguments else ["--junit-xml", str(LOOP / "tests.xml")]
+    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments]))
 
 
 def opinfo(_arguments: list[str]) -> None:
     """Runs PyTorch's operator database on the device, and writes how much of it passes."""
-    _prepare("test")
     import opinfo as database
 
     database.main()
@@ -127,7 +115,6 @@ def opinfo(_arguments: list[str]) -> None:
 
 def stubs(_arguments: list[str]) -> None:
     """Asks PyTorch which operators read which stubs, and writes the table."""
-    _prepare("test")
     import stubs as reads
 
     reads.main()
@@ -135,7 +122,6 @@ def stubs(_arguments: list[str]) -> None:
 
 def surface(_arguments: list[str]) -> None:
     """Writes what the backend stands on: PyTorch's interfaces in C++, and the schemas of the operators."""
-    _prepare()
     import surface as written
 
     written.main()
@@ -143,17 +129,14 @@ def surface(_arguments: list[str]) -> None:
 
 def check(_arguments: list[str]) -> None:
     """Runs every static check, to the end even when one fails."""
-    started = time.monotonic()
-    _prepare("docs", "test", "check", "mutate")
     failed = checks.run_all()
     if failed:
         raise Fault(f"make check: {', '.join(failed)} failed; see above")
-    print(f"make check: {len(checks.CHECKS)} checks passed ({time.monotonic() - started:.0f} s)")
+    print(f"make check: {len(checks.CHECKS)} checks passed ({_seconds():.0f} s)")
 
 
 def lock(_arguments: list[str]) -> None:
     """Writes the lock on what the pages show of PyTorch's own code."""
-    _prepare("docs")
     if _run([sys.executable, "-m", "docs._ext.lock"]) != 0:
         raise Fault("make lock: the pages could not be read; see above")
 
@@ -162,7 +145,6 @@ def stress(_arguments: list[str]) -> None:
     """Runs the stress programs: driver and pool under the sanitizers, all of the backend through PyTorch."""
     if _run(["bash", str(Path("tools", "stress.sh"))]) != 0:
         raise Fault("make stress: a sanitizer or the program reported a fault; see above")
-    _prepare("test")
     script = str(Path("tests", "stress", "tensors.py"))
     for mode, options in (("auto", []), ("async", []), ("auto", ["--faults"])):
         if _run([sys.executable, script, *options], {"OPENREG_LAUNCH": mode}) != 0:
@@ -172,7 +154,6 @@ def stress(_arguments: list[str]) -> None:
 
 def sanitize(arguments: list[str]) -> None:
     """Runs the tests of the backend on a build with the address and undefined-behaviour sanitizers."""
-    _prepare_sandbox("test")
     from proof import sanitized
 
     sanitized.main(arguments)
@@ -187,7 +168,6 @@ def _benchmark(script: Path, arguments: list[str]) -> None:
 
 def bench(arguments: list[str]) -> None:
     """Runs all benchmarks."""
-    _prepare("test")
     for script in sorted(Path("benchmarks").glob("[!_]*.py")):
         _benchmark(script, arguments)
     print("make bench: the figures are in benchmarks/results")
@@ -195,13 +175,11 @@ def bench(arguments: list[str]) -> None:
 
 def models(arguments: list[str]) -> None:
     """Trains the models on the CPU and on the device, and writes how they compare."""
-    _prepare("test")
     _benchmark(Path("benchmarks", "models.py"), arguments)
 
 
 def vendor(arguments: list[str]) -> None:
     """Writes a repository for a backend of another name, made of this one."""
-    ensure_torch()  # it judges the name
     from vendor import cli
 
     cli.main(arguments)
@@ -209,14 +187,32 @@ def vendor(arguments: list[str]) -> None:
 
 def chapters(arguments: list[str]) -> None:
     """Tries what `make vendor` writes: all chapters together, and those alone that have changed."""
-    ensure_torch()
     from vendor import proven
 
     proven.main(arguments)
 
 
-_OF_THE_PAGES = (html, doctest, proof, mutate, livehtml, lock)
-_OF_THE_BACKEND = (torch, build, test, opinfo, models, stubs, surface, check, stress, sanitize, bench, vendor, chapters)
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    command.__name__: command for command in (*_OF_THE_PAGES, *_OF_THE_BACKEND)
+_PAGES = ("build", "docs", "cxx", "kit")
+_TESTS = ("build", "kit", "test")
+COMMANDS: dict[str, Command] = {
+    "html": Command(html, _PAGES, extension=True),
+    "doctest": Command(doctest, (*_PAGES, "test"), extension=True),
+    "proof": Command(proof, (*_PAGES, "test")),
+    "mutate": Command(mutate, (*_PAGES, "test")),
+    "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
+    "lock": Command(lock, ("build", "docs", "cxx")),
+    "torch": Command(torch),
+    "build": Command(build, ("build",), extension=True),
+    # The tests try each command with the extras that it names; so there must be all of them.
+    "test": Command(test, (*_PAGES, "live", "test", "check"), extension=True),
+    "opinfo": Command(opinfo, ("build", "kit"), extension=True),
+    "models": Command(models, _TESTS, extension=True),
+    "stubs": Command(stubs, ("build", "kit"), extension=True),
+    "surface": Command(surface, ("build",), extension=True),
+    "check": Command(check, (*_PAGES, "test", "check"), extension=True),
+    "stress": Command(stress, ("build",), extension=True),
+    "sanitize": Command(sanitize, _TESTS),
+    "bench": Command(bench, _TESTS, extension=True),
+    "vendor": Command(vendor),  # torch judges the name
+    "chapters": Command(chapters),
 }

@@ -9,15 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 # Which target's flags a folder of csrc compiles with; every other folder is part of the backend.
 TARGETS = {"driver": "openreg", "python": "_C", "stable": "openreg_stable"}
 BACKEND = "torch_openreg"
+# The first include of a file, and what it names where that is a file of ours.
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<[^>]+>)', re.MULTILINE)
 
 
 def target_flags(compile_commands: Path) -> dict[str, list[str]]:
@@ -50,28 +56,64 @@ def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:
     return [*common, str(path)]
 
 
+def opened(paths: Iterable[Path]) -> set[Path]:
+    """The headers with which a source beside them begins: that source compiles only where such a header does."""
+    known = set(paths)
+    found = set()
+    for source in (path for path in known if path.suffix == ".cpp"):
+        first = INCLUDE.search(source.read_text(encoding="utf-8"))
+        if first and first.group(1):
+            beginning = source.parent / Path(first.group(1)).name
+            if str(beginning).endswith(f"/{first.group(1)}") and beginning in known:
+                found.add(beginning)
+    return found
+
+
 def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
     """Yields the compiler's messages for each file that does not compile by itself.
 
-    A file that did is not compiled again until it, a header of ours or its command has changed: a mark beside
-    compile_commands says so.
+    A file that did is not compiled again until its command, the compiler, it or a file of ours that it reads has
+    changed: a mark beside compile_commands, which belongs to one PyTorch, says what these were.
     """
     flags = target_flags(compile_commands)
     marks = compile_commands.parent / "compiled_alone"
     marks.mkdir(exist_ok=True)
     paths = list(paths)
-    headers = hashlib.sha256(b"".join(path.read_bytes() for path in paths if path.suffix == ".h")).hexdigest()
+    proven = opened(paths)
+    digest = cache(_digest)
 
     def compile_one(path: Path) -> str:
         command = command_for(path, flags)
-        mark = marks / hashlib.sha256("\n".join([headers, *command, path.read_text()]).encode()).hexdigest()
+        key = hashlib.sha256("\n".join([_version(command[0]), *command]).encode()).hexdigest()
+        mark = marks / hashlib.sha256(str(path).encode()).hexdigest()
         if mark.exists():
-            return ""
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
-            return f"{path} does not compile alone:\n{ran.stderr}"
-        mark.touch()
+            known, *lines = mark.read_text(encoding="utf-8").splitlines()
+            if known == key and all(digest(Path(line[65:])) == line[:64] for line in lines):
+                return ""
+        with tempfile.NamedTemporaryFile("r", suffix=".d") as rule:
+            listing = [command[0], "-MMD", "-MF", rule.name, *command[1:]]
+            ran = subprocess.run(listing, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if ran.returncode != 0:
+                return f"{path} does not compile alone:\n{ran.stderr}"
+            read = [Path(name) for name in rule.read().replace("\\\n", " ").partition(":")[2].split()]
+        mine = sorted(filter(_is_ours, map(Path.absolute, read)))
+        mark.write_text("\n".join([key, *(f"{digest(file)} {file}" for file in mine)]), encoding="utf-8")
         return ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from filter(None, pool.map(compile_one, paths))
+        yield from filter(None, pool.map(compile_one, (path for path in paths if path not in proven)))
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file lies in the repository, and not in an environment there: what does is of PyTorch."""
+    return Path.cwd() in file.parents and Path(sys.prefix) not in file.parents
+
+
+def _digest(file: Path) -> str:
+    """The digest of a file; of one that is gone, none that a file has."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "0" * 64
+
+
+@cache
+def _version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout

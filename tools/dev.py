@@ -34,7 +34,10 @@ def main() -> None:
         if interpreter != Path(sys.executable):
             os.environ["VIRTUAL_ENV"] = str(interpreter.parent.parent)
             os.execv(interpreter, [str(interpreter), __file__, *sys.argv[1:]])
-        COMMANDS[name](arguments)
+        # As where the environment is active: its cmake, ninja and clang-format come first.
+        os.environ["PATH"] = os.pathsep.join([str(interpreter.parent), os.environ["PATH"]])
+        COMMANDS[name].prepare()
+        COMMANDS[name].run(arguments)
     except Fault as error:
         sys.exit(f"torch_openreg: {error}")
     except KeyboardInterrupt:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -18,6 +17,7 @@ from prerequisites import TORCH_PIN, installed_torch, is_supported_torch, torch_
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+LONG_AGO = 1_000_000_000  # seconds; older than any source
 
 
 class Fault(Exception):
@@ -81,9 +81,35 @@ def ensure_torch() -> None:
         say(f"installing torch=={TORCH_PIN}")
         pip("install", f"torch=={TORCH_PIN}")
         importlib.invalidate_caches()
+        _age_torch()
     fault = torch_fault()
     if fault is not None:
         raise Fault(f"{fault} in {sys.prefix}, or use another environment")
+
+
+def torch_files() -> list[str]:
+    """The files of the installed torch that a build reads, each with its digest, as pip has recorded them.
+
+    Empty where another hand than pip has put torch there.
+    """
+    try:
+        listed = (metadata.distribution("torch").read_text("RECORD") or "").splitlines()
+    except metadata.PackageNotFoundError:
+        return []
+    return sorted(line for line in listed if line.startswith(("torch/", "torchgen/")) and ",sha256=" in line)
+
+
+def _age_torch() -> None:
+    """Dates back what a build reads of torch. The time says nothing: a build folder belongs to the digests.
+
+    pip gives the time of the installation, so that ninja would compile everything anew for a torch that is the same.
+    Python files keep theirs: what pip has compiled of them names it.
+    """
+    site_packages = metadata.distribution("torch").locate_file("")
+    for line in torch_files():
+        file = Path(str(site_packages), line.rpartition(",sha256=")[0])
+        if file.suffix != ".py":
+            os.utime(file, (LONG_AGO, LONG_AGO))
 
 
 def requirements(*extras: str) -> list[str]:
@@ -93,29 +119,21 @@ def requirements(*extras: str) -> list[str]:
     return list(dict.fromkeys(listed))
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: 2.4.6.post1 is (2, 4, 6)."""
-    match = re.match(r"\d+(?:\.\d+)*", version)
-    numbers = [int(number) for number in match.group().split(".")] if match else []
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
-
-
 def is_met(requirement: str) -> bool:
-    """Whether an installed distribution meets a requirement of the forms name==1.2 and name>=1,<2."""
-    match = re.fullmatch(r"([A-Za-z0-9._-]+)((?:(?:==|>=|<)[0-9.]+,?)*)", requirement)
-    if match is None:
-        raise ValueError(f"pyproject.toml: {requirement!r} is none of name, name==1.2, name>=1,<2")
+    """Whether an installed distribution meets a requirement.
+
+    ``packaging`` itself comes with the extra ``build``. An environment without it has none of the extras, so that all
+    of them count as missing, and pip decides what there is to do.
+    """
     try:
-        installed = _numbers(metadata.version(match.group(1)))
+        from packaging.requirements import Requirement
+    except ModuleNotFoundError:
+        return False
+    wanted = Requirement(requirement)
+    try:
+        return wanted.specifier.contains(metadata.version(wanted.name), prereleases=True)
     except metadata.PackageNotFoundError:
         return False
-    for operator, bound in re.findall(r"(==|>=|<)([0-9.]+)", match.group(2)):
-        limit = _numbers(bound)
-        if not {"==": installed == limit, ">=": installed >= limit, "<": installed < limit}[operator]:
-            return False
-    return True
 
 
 def ensure_requirements(*extras: str) -> None:
@@ -124,3 +142,4 @@ def ensure_requirements(*extras: str) -> None:
     if missing:
         say(f"installing {' '.join(missing)}")
         pip("install", "--quiet", *missing)
+        importlib.invalidate_caches()

@@ -19,16 +19,16 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from environment import ROOT, Fault, say
+from environment import ROOT, Fault, say, torch_files
 from prerequisites import installed_torch
 
 PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
 
 
 def build_folder() -> Path:
-    """One per environment: a build belongs to an interpreter and a torch."""
-    prefix = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
-    return ROOT / "build" / f"{sys.implementation.cache_tag}-{prefix}"
+    """One per environment and torch: an environment that is made anew with the same torch finds its objects."""
+    key = hashlib.sha256("\n".join([sys.prefix, *torch_files()]).encode()).hexdigest()[:8]
+    return ROOT / "build" / f"{sys.implementation.cache_tag}-{key}"
 
 
 @contextmanager

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import check
 import compile_alone
 import layers
 import pytest
 import results
+from environment import Fault
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,89 @@ def test_source_and_header_that_rely_on_their_neighbours_are_found(
     assert [line.split()[0] for line in found] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
     again = list(compile_alone.faults(Path("compile_commands.json"), paths))
     assert [line.split()[0] for line in again] == ["csrc/runtime/leans.cpp", "csrc/runtime/leans.h"]
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A repository of one folder, csrc/runtime, in the working directory; the file names what has been compiled."""
+    monkeypatch.chdir(tmp_path)
+    compiled = tmp_path / "compiled"
+    script = tmp_path / "c++"
+    script.write_text(
+        f"#!/bin/sh\ncase $* in *--version) ;; *) for last; do :; done; echo $last >>{compiled} ;; esac\n"
+        f'exec {shutil.which("c++")} "$@"\n'
+    )
+    script.chmod(0o755)
+    Path("csrc", "runtime").mkdir(parents=True)
+    command = f"{script} -std=c++20 -Icsrc -o csrc/CMakeFiles/torch_openreg.dir/unity.o -c unity.cxx"
+    Path("compile_commands.json").write_text(json.dumps([{"command": command}]))
+    return compiled
+
+
+def compiled_now(compiled: Path) -> list[str]:
+    """Which files a check compiles, as it finds nothing wrong."""
+    compiled.write_text("")
+    assert list(compile_alone.faults(Path("compile_commands.json"), sorted(Path("csrc").rglob("*.*")))) == []
+    return sorted(Path(line).name for line in compiled.read_text().split())
+
+
+def test_only_what_reads_a_changed_file_is_compiled_again(compiler: Path) -> None:
+    folder = Path("csrc", "runtime")
+    (folder / "a.h").write_text("#pragma once\nint a();\n")
+    (folder / "a.cpp").write_text('// The first.\n#include "runtime/a.h"\nint a() { return 1; }\n')
+    (folder / "b.cpp").write_text("int b() { return 2; }\n")
+    # The header is not compiled by itself: a.cpp begins with it.
+    assert compiled_now(compiler) == ["a.cpp", "b.cpp"]
+    assert compiled_now(compiler) == []
+    (folder / "a.h").write_text("#pragma once\nint a();  // better\n")
+    assert compiled_now(compiler) == ["a.cpp"]
+    (folder / "b.cpp").write_text("int b() { return 3; }\n")
+    assert compiled_now(compiler) == ["b.cpp"]
+    database = Path("compile_commands.json")
+    database.write_text(database.read_text().replace("-std=c++20", "-std=c++20 -O1"))
+    assert compiled_now(compiler) == ["a.cpp", "b.cpp"]
+
+
+def test_a_header_is_found_that_its_own_source_does_not_begin_with(compiler: Path) -> None:
+    folder = Path("csrc", "runtime")
+    (folder / "a.h").write_text("#pragma once\nstd::vector<int> a();\n")
+    source = folder / "a.cpp"
+    source.write_text('#include <vector>\n#include "runtime/a.h"\nstd::vector<int> a() { return {}; }\n')
+    paths = [source, folder / "a.h"]
+    found = list(compile_alone.faults(Path("compile_commands.json"), paths))
+    assert [line.split()[0] for line in found] == ["csrc/runtime/a.h"]
+    source.write_text('#include "runtime/a.h"\n#include <vector>\nstd::vector<int> a() { return {}; }\n')
+    found = list(compile_alone.faults(Path("compile_commands.json"), paths))
+    assert [line.split()[0] for line in found] == ["csrc/runtime/a.cpp"]
+
+
+def test_every_check_runs_though_others_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def whole() -> Iterator[str]:
+        yield from ()
+
+    def broken() -> Iterator[str]:
+        yield "a.py:1: is wrong"
+        yield "a.py:2: is wrong too"
+
+    def stopped() -> Iterator[str]:
+        raise Fault("no git")
+        yield
+
+    seconds = tmp_path / "loop" / "checks.tsv"
+    assert sorted(check.run_all([stopped, broken, whole], seconds)) == ["broken", "stopped"]
+    told = capsys.readouterr()
+    assert "a.py:1: is wrong\na.py:2: is wrong too\n" in told.err
+    assert "no git\n" in told.err
+    assert re.search(r"^-- check whole \(\d+\.\d s\)$", told.out, re.MULTILINE)
+    assert sorted(re.findall(r"^\d+\.\d\t(\w+)$", seconds.read_text(), re.MULTILINE)) == ["broken", "stopped", "whole"]
+
+
+def test_what_a_program_says_is_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import os\n")
+    monkeypatch.chdir(tmp_path)
+    assert "bad.py" in "".join(check.python_lint())
+    (tmp_path / "bad.py").write_text('"""Nothing."""\n')
+    assert list(check.python_lint()) == []
 
 
 def test_a_source_is_compiled_alone_without_the_precompiled_headers(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.build.conftest import install
 from tests.build.minimal_driver import NOT_ON_IT, NOT_USABLE, TRAINING, failed_checks, failed_tests
-from tests.build.venvs import ROOT, ForeignVenv, allow_a_build, foreign_venv
+from tests.build.venvs import ROOT, ForeignVenv, foreign_venv
 
 ONES = "print(torch.ones(2, device='openreg').tolist())"
 
@@ -106,10 +107,7 @@ def test_installed_files_name_no_path_of_the_build(installed: ForeignVenv, build
 
 def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, build_folder: Path) -> None:
     made = foreign_venv(tmp_path / "venv")
-    allow_a_build()
-    script = "tests/build/install_without_host_kernels.sh"
-    ran = made.run("bash", script, cwd=ROOT, SKBUILD_BUILD_DIR=str(build_folder))
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = install(made, "install_without_host_kernels.sh", build_folder)
     assert "tensor([1., 1.], device='openreg:0')" in ran.stdout
     code = (
         "import torch; x = torch.arange(6., device='openreg').reshape(2, 3); "
@@ -121,10 +119,7 @@ def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, buil
 
 def test_backend_runs_on_the_minimal_driver(tmp_path: Path, build_folder: Path) -> None:
     made = foreign_venv(tmp_path / "venv")
-    allow_a_build()
-    script = "tests/build/install_with_minimal_driver.sh"
-    ran = made.run("bash", script, cwd=ROOT, SKBUILD_BUILD_DIR=str(build_folder))
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = install(made, "install_with_minimal_driver.sh", build_folder)
     assert "openreg minimal accelerator" in ran.stdout
     ran = made.python(TRAINING)
     assert ran.stdout == "as on the CPU: True\nlearned: True\n", ran.stderr

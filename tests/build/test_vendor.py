@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -110,6 +113,26 @@ def test_every_source_is_there(files: dict[str, str]) -> None:
     for path, text in files.items():
         if path.endswith(".py"):
             compile(text, path, "exec")
+
+
+def test_its_commands_name_extras_that_it_has(files: dict[str, str], tmp_path: Path) -> None:
+    place.write(files, tmp_path / "acme")
+    code = "from commands import COMMANDS as all; print(json.dumps({name: each.extras for name, each in all.items()}))"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import json; {code}"],
+        cwd=tmp_path / "acme",
+        env={**os.environ, "PYTHONPATH": "tools"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    extras = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]
+    assert json.loads(ran.stdout) == {
+        "build": ["build"],
+        "test": ["build", "test"],
+        "conformance": ["build", "test"],
+    }
+    assert set(extras) == {"build", "test"}
 
 
 def test_the_tests_import_nothing_else(files: dict[str, str]) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import faulthandler
 import os
 import subprocess
 import sys
 import venv
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("torch_openreg", "_torch_openreg", "__pycache__", "_virtualenv", "distutils-precedence")
@@ -80,3 +88,60 @@ def foreign_venv(prefix: Path) -> ForeignVenv:
     pip.write_text(f'#!/bin/sh\nexec "{prefix}/bin/python" -m pip "$@"\n')
     pip.chmod(0o755)
     return made
+
+
+def closure(requirements: Iterable[str]) -> set[str]:
+    """The distributions that requirements ask for, those that these ask for, and so on."""
+    waiting = [Requirement(requirement) for requirement in requirements]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        wanted = waiting.pop()
+        for extra in wanted.extras or {""}:
+            key = canonicalize_name(wanted.name), extra
+            if key not in seen:
+                seen.add(key)
+                further = map(Requirement, metadata.requires(wanted.name) or ())
+                waiting += [each for each in further if each.marker is None or each.marker.evaluate({"extra": extra})]
+    return {name for name, _ in seen}
+
+
+@cache
+def _installed() -> dict[str, set[Path]]:
+    """By distribution, what is installed of it here: whole folders, but the files of those that several share."""
+    files: dict[str, list[Path]] = {}
+    owners: dict[str, set[str]] = defaultdict(set)
+    for distribution in metadata.distributions():
+        name = canonicalize_name(distribution.name)
+        record = csv.reader((distribution.read_text("RECORD") or "").splitlines())
+        files.setdefault(name, [Path(path) for path, *_ in record])
+        for file in files[name]:
+            owners[file.parts[0]].add(name)
+    return {
+        name: {file if len(owners[file.parts[0]]) > 1 else Path(file.parts[0]) for file in of_name}
+        for name, of_name in files.items()
+    }
+
+
+def narrow_venv(prefix: Path, requirements: Iterable[str]) -> ForeignVenv:
+    """An environment with those packages of this one that requirements ask for, directly or not, and no others."""
+    made = bare_venv(prefix)
+    for name in closure(requirements):
+        base = Path(str(metadata.distribution(name).locate_file("")))
+        for path in _installed()[name]:
+            if path.parts[0] != "..":
+                link = made.site_packages / path
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(base / path)
+            elif path.parent.name == "bin":
+                _adopt((base / path).resolve(), prefix / "bin" / path.name)
+    return made
+
+
+def _adopt(program: Path, place: Path) -> None:
+    """Puts a program into another environment; a script is run by the Python there."""
+    content = program.read_bytes()
+    if content.startswith(b"#!") and b"python" in content.partition(b"\n")[0]:
+        place.write_bytes(f"#!{place.parent / 'python'}\n".encode() + content.partition(b"\n")[2])
+        place.chmod(0o755)
+    else:
+        place.symlink_to(program)

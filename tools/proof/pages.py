@@ -42,6 +42,11 @@ def read_pages(output: Path, *, strict: bool = True) -> list[Page]:
     if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     environment.is_current()
+    return planned(output)
+
+
+def planned(output: Path) -> list[Page]:
+    """The pages as the plan builder has left them in a folder."""
     plan = json.loads((output / PLAN).read_text(encoding="utf-8"))["pages"]
     return [_page(name, entry) for name, entry in plan.items()]
 

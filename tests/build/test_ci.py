@@ -1,0 +1,64 @@
+"""CI's script: which steps it takes, in which environment, and what it prints of their time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from environment import ROOT
+
+# Says what it was called for, and what it sees of an environment; makes one, as the real one does.
+MAKE = """#!/bin/sh
+echo "$1: $([ -d .venv ] && echo $(ls .venv) || echo nothing) VIRTUAL_ENV=$VIRTUAL_ENV PYTHONPATH=$PYTHONPATH"
+mkdir -p .venv
+touch .venv/$1
+[ "$1" != "$BROKEN" ] || exit 2
+"""
+
+
+def run_ci(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script where make and git are others."""
+    for name, script in {"bin/make": MAKE, "bin/git": "#!/bin/sh\necho 7\n"}.items():
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(script)
+        file.chmod(0o755)
+    (folder / ".ci").mkdir()
+    (folder / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", **variables}
+    command = ["bash", str(folder / ".ci" / "run")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path, VIRTUAL_ENV="/somewhere", PYTHONPATH="/elsewhere")
+    assert ran.returncode == 0, ran.stderr
+    seen = re.findall(r"^(\w+): (.*) VIRTUAL_ENV=(.*) PYTHONPATH=(.*)$", ran.stdout, re.MULTILINE)
+    assert {(active, path) for _, _, active, path in seen} == {("", "")}
+    assert [(step, packages) for step, packages, _, _ in seen if packages == "nothing"] == [
+        ("html", "nothing"),
+        ("test", "nothing"),
+    ]
+    assert [step for step, *_ in seen] == ["html", "check", "doctest", "mutate", "chapters", "test", "test"]
+
+
+def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path)
+    assert ran.stdout.splitlines()[-1].startswith("test: ")
+    table = ran.stdout.rpartition("-- steps so far, in seconds\n")[2].splitlines()[:-1]
+    kept = (tmp_path / "build" / "loop" / "steps.tsv").read_text().splitlines()
+    assert table == kept[:-1]
+    steps = ["html", "check", "doctest", "mutate", "chapters"]
+    assert [line.partition("\t")[2] for line in kept] == [
+        *(f"make {step}" for step in steps),
+        "OPENREG_LAUNCH=async make test",
+        "make test",
+    ]
+
+
+def test_a_step_that_fails_is_the_last(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path, BROKEN="doctest")
+    assert ran.returncode == 2
+    assert ran.stdout.splitlines()[-1].startswith("doctest: ")

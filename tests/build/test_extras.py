@@ -1,0 +1,162 @@
+"""Each command finds all that it imports in an environment that has only the extras that it names.
+
+A command on a bare machine installs just these. Where others have run before, their packages hide what is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from command import Command
+from commands import COMMANDS
+from environment import ROOT, requirements
+from prerequisites import TORCH_PIN
+
+from tests.build.venvs import ForeignVenv, closure, narrow_venv
+
+_WEAVER = ("docs/_ext/*.py", "docs/source/conf.py")
+_KIT = ("conformance/accelerator_conformance/*.py",)
+_EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
+_BUILD = ("tools/build_backend.py", "csrc/aten/*.py", "torch_openreg/**/*.py")
+_PROOF = tuple(f"tools/proof/{name}.py" for name in ("measure", "clang", "floor", "lines", "pages", "probe", "sandbox"))
+
+# The Python files that a command runs, or has run. tests/build has no more to do with `make test` than any other.
+SOURCES: dict[str, tuple[str, ...]] = {
+    "html": (*_BUILD, *_WEAVER, *_KIT),
+    "doctest": (*_BUILD, *_WEAVER, *_EXAMPLES),
+    "proof": (*_BUILD, *_WEAVER, *_EXAMPLES, *_PROOF),
+    "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/proof/*.py"),
+    "livehtml": (*_BUILD, *_WEAVER, *_KIT),
+    "lock": _WEAVER,
+    "torch": (),
+    "build": _BUILD,
+    "test": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
+    "opinfo": (*_BUILD, "tests/opinfo/*.py", "tests/conftest.py"),
+    "models": (*_BUILD, "benchmarks/_turns.py", "benchmarks/models.py", "tests/models/*.py"),
+    "stubs": (*_BUILD, "tools/stubs/*.py"),
+    "surface": (*_BUILD, "tools/surface.py"),
+    "check": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
+    "stress": (*_BUILD, "tests/stress/*.py"),
+    "sanitize": (*_BUILD, *(f"tests/{folder}/*.py" for folder in ("aten", "runtime", "python"))),
+    "bench": (*_BUILD, "benchmarks/*.py", "tests/models/*.py"),
+    "vendor": ("tools/vendor/*.py",),
+    "chapters": ("tools/vendor/*.py",),
+}
+_FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
+# The kit as it is when it writes its sheet, but for the list of its checks, which takes ten seconds to make.
+_SHEET = ["python", "-c", "import accelerator_conformance.session, accelerator_conformance.poster"]
+_READ = ["python", "-m", "sphinx", "-q", "-b", "dummy", "-c", "docs/source", "{page}", "{out}"]
+_HELP = ["python", "-c", "from commands import COMMANDS; COMMANDS['{name}'].run(['--help'])"]
+# What of a command can be run in seconds. {page} is a folder with one page, {out} an empty one.
+RUNS: dict[str, list[list[str]]] = {
+    "html": [_READ, _SHEET, _FRAMEWORK],
+    "doctest": [["python", "-c", "import docs._ext.prove, docs._ext.runner"]],
+    "proof": [_HELP],
+    "mutate": [_HELP],
+    "livehtml": [["python", "-m", "sphinx_autobuild", "--version"]],
+    "lock": [_READ],
+    "test": [["python", "-m", "pytest", "-n0", "--version"]],
+    "opinfo": [_FRAMEWORK, ["python", "-m", "pytest", "--version"]],
+    "check": [[tool, "--version"] for tool in ("ruff", "mypy", "clang-format")],
+    "stress": [[tool, "--version"] for tool in ("cmake", "ninja")],
+    "vendor": [_HELP],
+    "chapters": [_HELP],
+}
+_PAGE = "# A page\n\n```{conformance-poster}\n```\n"
+
+
+@pytest.fixture(scope="module")
+def environments() -> dict[tuple[str, ...], ForeignVenv]:
+    """The environments that have been made, by what is in them."""
+    return {}
+
+
+def installs(command: Command) -> list[str]:
+    """What a command installs on a bare machine."""
+    ours = ["torch_openreg"] if command.extension else []
+    return [f"torch=={TORCH_PIN}", *requirements(*command.extras), *ours]
+
+
+def third_party(patterns: tuple[str, ...]) -> dict[str, str]:
+    """By name, the modules that files import and that are neither Python's nor beside them; with one that does."""
+    found: dict[str, str] = {}
+    for file in sorted(file for pattern in patterns for file in ROOT.glob(pattern)):
+        for name in sorted(_imported(file)):
+            if name not in sys.stdlib_module_names and not _is_ours(name, file):
+                found.setdefault(name, str(file.relative_to(ROOT)))
+    return found
+
+
+@cache
+def _imported(file: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def _is_ours(name: str, file: Path) -> bool:
+    folders = (file.parent, ROOT, ROOT / "tools", ROOT / "conformance", ROOT / "csrc" / "aten")
+    return any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders)
+
+
+def missing(made: ForeignVenv, modules: dict[str, str]) -> list[str]:
+    """Those that an environment does not have."""
+    code = f"from importlib.util import find_spec; print(*(name for name in {list(modules)} if not find_spec(name)))"
+    ran = made.python(code)
+    assert ran.returncode == 0, ran.stderr
+    return [f"{name}, which {modules[name]} imports" for name in ran.stdout.split()]
+
+
+def runs(name: str, made: ForeignVenv, folder: Path) -> list[str]:
+    """Runs what can be run of a command; says what went wrong."""
+    page = folder / "page"
+    page.mkdir()
+    (page / "index.md").write_text(_PAGE, encoding="utf-8")
+    faults = []
+    for words in RUNS.get(name, []):
+        filled = [word.format(name=name, page=page, out=folder / "out") for word in words]
+        # Without the programs of our own environment, which a foreign one sees behind its own.
+        modules = os.pathsep.join(map(str, (ROOT / "tools", ROOT, ROOT / "conformance")))
+        paths = {"PYTHONPATH": modules, "PATH": f"{made.prefix / 'bin'}:{os.defpath}"}
+        ran = made.run(*filled, cwd=ROOT, **paths)
+        if ran.returncode or "No module named" in ran.stdout + ran.stderr:
+            faults.append(f"{' '.join(filled)}\n{ran.stdout}{ran.stderr}")
+    return faults
+
+
+def test_all_commands_are_tried() -> None:
+    assert list(SOURCES) == list(COMMANDS)
+    assert set(RUNS) <= set(COMMANDS)
+    targets = (ROOT / "Makefile").read_text(encoding="utf-8").partition(".PHONY: ")[2].partition("\n")[0].split()
+    assert set(targets) - set(COMMANDS) == {"help", "clean", "python"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_names_all_extras_that_it_needs(
+    name: str, environments: dict[tuple[str, ...], ForeignVenv], tmp_path: Path
+) -> None:
+    wanted = installs(COMMANDS[name])
+    key = tuple(sorted(closure(wanted)))
+    if key not in environments:
+        environments[key] = narrow_venv(tmp_path / "venv", wanted)
+    made = environments[key]
+    faults = missing(made, third_party(SOURCES[name])) + runs(name, made, tmp_path)
+    assert not faults, f"make {name} does not find, with its extras alone:\n" + "\n".join(faults)
+
+
+def test_an_extra_that_is_not_named_is_missed(tmp_path: Path) -> None:
+    command = COMMANDS["html"]._replace(extras=("build", "docs"))
+    made = narrow_venv(tmp_path / "venv", installs(command))
+    assert "pytest, which conformance/accelerator_conformance/__main__.py imports" in missing(
+        made, third_party(SOURCES["html"])
+    )
+    assert "No module named pytest" in "".join(runs("html", made, tmp_path)).replace("'", "")

@@ -1,0 +1,26 @@
+"""A command of tools/dev.py: what does it, and what the environment holds before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from environment import ensure_requirements, ensure_torch
+from extension import ensure_extension
+
+
+class Command(NamedTuple):
+    """A command, and what is installed when it starts, beside torch."""
+
+    run: Callable[[list[str]], None]
+    extras: tuple[str, ...] = ()
+    """Extras of pyproject.toml: all that the command imports, whatever an earlier one has left there."""
+    extension: bool = False
+    """Whether the extension is built and installed; without it a command builds its own, or none."""
+
+    def prepare(self) -> None:
+        """Torch first, then the extras, then the extension."""
+        ensure_torch()
+        ensure_requirements(*self.extras)
+        if self.extension:
+            ensure_extension()
