@@ -1,8 +1,8 @@
 """Whether what `make vendor` writes works: all chapters together, and each alone, as a backend called acme.
 
-Each is built, and asked by the backend's kit at the level *usable*. What fails must be what a chapter that was left out
-would cure, by the kit's own word. The committed result says which parts of the closure it was taken of, so that a check
-can say when another is due.
+Each is built, and asked by the backend's kit at the level *usable*; those alone without optimization, since the question
+is which sources they need. What fails must be what a chapter that was left out would cure, by the kit's own word. The
+committed result says which parts of the closure it was taken of, so that a check can say when another is due.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ def main(arguments: list[str]) -> None:
         for name, chosen in choices().items()
         if options.every or name == ALL or known.get(name, {}).get("parts") != _parts(chosen)
     ]
-    work = ROOT / "build" / "chapters"
     for name in wanted:
-        known[name] = _tried(name, choices()[name], work)
+        known[name] = _tried(name, choices()[name])
         kept = {each: known[each] for each in choices() if each in known}
         (ROOT / RESULT).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     print(f"make chapters: {', '.join(wanted)} built and conform as far as they go; the result is {RESULT}")
 
 
-def _tried(name: str, chosen: list[str] | None, work: Path) -> dict[str, Any]:
+def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     """Brings the repository to the choice, builds it and asks it."""
     print(f"-- chapters: {name}", flush=True)
+    work = ROOT / "build" / "chapters" / ("whole" if name == ALL else "alone")
     destination = work / "torch_acme"
     wanted = tree.files(_ACME, chosen)
     before = record.read(destination)
@@ -83,6 +83,8 @@ def _tried(name: str, chosen: list[str] | None, work: Path) -> dict[str, Any]:
     # As its new owner would: in an environment of its own, which it makes.
     inherited = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
     environment = {key: value for key, value in os.environ.items() if key not in inherited}
+    if name != ALL:
+        environment["SKBUILD_CMAKE_DEFINE"] = "CMAKE_CXX_FLAGS_RELEASE=-O0"
 
     def make(*words: str) -> int:
         return subprocess.run(["make", "-C", str(destination), *words], env=environment, check=False).returncode
