@@ -1,7 +1,7 @@
 """Whether what `make vendor` writes works: all chapters together, and each alone, as a backend called acme.
 
-Each is built, and asked by the backend's kit at the level *usable*; those alone without optimization, since the question
-is which sources they need. What fails must be what a chapter that was left out would cure, by the kit's own word. The
+Each is built, and asked by the backend's kit at the level *usable*; those alone without optimization: the question is
+which sources they need. What fails must be what a chapter that was left out would cure, by the kit's own word. The
 committed result says which parts of the closure it was taken of, so that a check can say when another is due.
 """
 
