@@ -1,7 +1,4 @@
-"""The stubs that PyTorch's headers declare, and where each is in this process.
-
-Read by a regular expression: a declaration is a macro, of which a parser of C++ knows no more.
-"""
+"""The stubs that PyTorch's headers declare, and where each is in this process."""
 
 from __future__ import annotations
 
