@@ -51,7 +51,10 @@ class Result:
         if not (root / self.path).is_file():
             yield f"{self.path} is missing: run `{self.command}`"
             return
-        before, now = _read(root).get(self.path.as_posix(), {}), self.inputs(root)
+        before, now = _read(root).get(self.path.as_posix()), self.inputs(root)
+        if before is None:
+            yield f"{self.path}: {INPUTS} does not say what it was made from: run `{self.command}`"
+            return
         changed = [name for name in {*before, *now} if before.get(name) != now.get(name)]
         if changed:
             changed.sort(key=lambda name: (name != _TORCH, name))

@@ -187,6 +187,8 @@ def test_a_result_of_other_sources_is_stale(
 ) -> None:
     assert list(result.stale(tmp_path)) == [f"{result.path} is missing: run `{result.command}`"]
     write(tmp_path / result.path, "a table")
+    unknown = f"{result.path}: {results.INPUTS} does not say what it was made from: run `{result.command}`"
+    assert list(result.stale(tmp_path)) == [unknown]
     for path in counts:
         write(tmp_path / path, "x = 1")
         result.note(tmp_path)
