@@ -247,6 +247,30 @@ def test_a_result_is_stale_when_a_source_needs_another(tmp_path: Path) -> None:
     assert parts('#include "aten/two.h"\n') != before
 
 
+def test_a_chapter_alone_is_not_stale_when_the_base_needs_more(tmp_path: Path) -> None:
+    def write(name: str, text: str = "") -> None:
+        (tmp_path / "csrc/aten").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "csrc/aten" / name).write_text(text)
+
+    def parts() -> tuple[str, str]:
+        sources = Sources(tmp_path)
+        base = sources.closure(["csrc/aten/base.h"])
+        whole = sources.closure(["csrc/aten/base.h", "csrc/aten/one.cpp"])
+        return proven.parts(sources, base), proven.parts(sources, whole, base)
+
+    write("base.h")
+    write("more.h")
+    write("own.h")
+    write("one.cpp", '#include "aten/base.h"\n')
+    base, alone = parts()
+    write("base.h", '#include "aten/more.h"\n')
+    changed, kept = parts()
+    assert changed != base
+    assert kept == alone
+    write("one.cpp", '#include "aten/base.h"\n#include "aten/own.h"\n')
+    assert parts()[1] != alone
+
+
 def test_every_choice_is_tried() -> None:
     assert list(proven.choices())[:2] == ["all", "base"]
     assert set(proven.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}

@@ -128,12 +128,16 @@ def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _parts(chosen: list[str] | None) -> str:
-    return parts(Sources(ROOT), Choice(ROOT, chosen).taken)
+    base = Choice(ROOT, []).taken if chosen else set()
+    return parts(Sources(ROOT), Choice(ROOT, chosen).taken, base)
 
 
-def parts(sources: Sources, taken: Collection[str]) -> str:
-    """A digest of what decides whether a choice is whole: its sources, and what each of them needs."""
-    edges = {path: sorted(sources.closure([path])) for path in sorted(taken)}
+def parts(sources: Sources, taken: Collection[str], base: Collection[str] = ()) -> str:
+    """A digest of what decides whether a choice is whole: its sources, and what each of them needs.
+
+    What the base has is tried with the base, so a chapter alone is only what it adds to that.
+    """
+    edges = {path: sorted(sources.closure([path]) - set(base)) for path in sorted(set(taken) - set(base))}
     return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]
 
 
