@@ -29,6 +29,7 @@ __all__ = [
     "code_digest",
     "code_files",
     "included",
+    "is_built",
     "region_digest",
     "registered_operators",
     "run_digest",
@@ -60,9 +61,13 @@ def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
             subfolders[:] = sorted(name for name in subfolders if name not in _OTHER_FOLDERS and name[0] != ".")
             for name in sorted(names):
                 left_over = name[0] == "." or name[-1] == "~"
-                built = name in _BUILT_FILES or Path(name).suffix in _BUILT_SUFFIXES
-                if not (left_over or built):
+                if not (left_over or is_built(name)):
                     yield Path(folder, name)
+
+
+def is_built(path: str) -> bool:
+    """Return whether a file is written by the build, so that its text is another one in each environment."""
+    return Path(path).name in _BUILT_FILES or Path(path).suffix in _BUILT_SUFFIXES
 
 
 def code_digest(file: Path) -> str:

@@ -55,7 +55,7 @@ class Measured:
         if any(path.startswith(_BACKEND) for path in executed):
             # What runs while the package is imported counts for no example, and begins all of them.
             executed |= _IMPORTED
-        found = sorted(binding.included(root, executed))
+        found = sorted(path for path in binding.included(root, executed) if not binding.is_built(path))
         return {path: digest for path in found if (digest := binding.code_digest(root / path))}
 
 
@@ -178,7 +178,7 @@ def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -
             "example": _best_example(page, measured[page.name], listing.path, set(found.executed)),
         }
 
-    today = datetime.date.today().isoformat()
+    today, registered = datetime.date.today().isoformat(), binding.registered_operators(run.sandbox.tree)
     return {
         page.name: {
             "digest": page.digest,
@@ -187,7 +187,8 @@ def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -
             "seconds": measured[page.name].seconds,
             # Of the copy: the working tree may have moved on meanwhile.
             "sources": measured[page.name].sources(run.sandbox.tree),
-            "fell_back": measured[page.name].fell_back,
+            # One that is registered too was sent to the fallback by its kernel.
+            "fell_back": [name for name in measured[page.name].fell_back if name not in registered],
             "listings": [entry(page, listing) for listing in page.listings],
         }
         for page in pages
