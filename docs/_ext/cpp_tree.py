@@ -14,7 +14,7 @@ from tree_sitter import Language, Parser, Tree
 
 LANGUAGE = Language(tree_sitter_cpp.language())
 # A macro of attributes in front of a declaration, or behind ``typedef`` one that stands for ``enum``.
-MACRO = re.compile(r"^(typedef )?([A-Z]+_[A-Z]+)(?= \w)", re.MULTILINE)
+MACRO = re.compile(r"^ *(typedef )?([A-Z][A-Z0-9]*_[A-Z]+)(?= \w)", re.MULTILINE)
 # The type of what the condition of a ``for`` declares.
 _CONDITION = re.compile(r"(?<=; )\w+\* const (?=\w+ = [^;\n]+; )")
 _FOR_C_TOO = re.compile(r"^#ifdef __cplusplus\n(.*?)(?:^#else\n.*?)?^#endif[^\n]*\n", re.MULTILINE | re.DOTALL)
@@ -39,8 +39,8 @@ def code(text: str) -> str:
 
 
 def _without_macro(match: re.Match[str]) -> str:
-    typedef, macro = match.groups()
-    return typedef + "enum".ljust(len(macro)) if typedef else f"[[{macro[2:-2]}]]"
+    before, macro = match[0][: match.start(2) - match.start()], match[2]
+    return before + ("enum".ljust(len(macro)) if match[1] else f"[[{'a' * (len(macro) - 4)}]]")
 
 
 def _blank(text: str) -> str:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Collection, Iterator
 from datetime import date
@@ -83,6 +84,9 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     # As its new owner would: in an environment of its own, which it makes.
     inherited = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
     environment = {key: value for key, value in os.environ.items() if key not in inherited}
+    # And not in ours, whose programs dev.py puts first on PATH.
+    ours = str(Path(sys.executable).parent)
+    environment["PATH"] = os.pathsep.join(path for path in os.get_exec_path() if path != ours)
     if name != ALL:
         environment["SKBUILD_CMAKE_DEFINE"] = "CMAKE_CXX_FLAGS_RELEASE=-O0"
 
