@@ -156,10 +156,13 @@ class Measured:
         """The listings whose mutants were tried, where they stand now, be the trial current or not."""
         known = self.proof.mutants
         same = {(one.path, one.region, entry.digest): (one, entry) for one, entry in known.items()}
+        # A marked region that has changed is still the one that was tried.
+        named = {(one.path, one.region): (one, entry) for one, entry in known.items() if one.region}
         found: dict[Listing, ListingMutants] = {}
         moved = set()
         for listing in {listing for page in self.pages.values() for listing in page.listings}:
             current = same.get((listing.path, listing.region, self._bound_to(listing)))
+            current = current or named.get((listing.path, listing.region))
             if current is not None:
                 moved.add(current[0])
                 found[listing] = current[1].moved(listing.first - current[0].first)
