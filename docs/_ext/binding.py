@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from docs._ext.records import Listing
 
 __all__ = [
+    "INCLUDE_FOLDERS",
     "code_digest",
     "code_files",
     "included",
@@ -45,7 +46,7 @@ _CXX = {".cpp", ".h"}
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # The folders in which the compiler looks for a header.
-_INCLUDE_FOLDERS = ("csrc", "csrc/driver")
+INCLUDE_FOLDERS = ("csrc", "csrc/driver")
 _SURFACE = Path("docs", "proof", "surface.txt")
 
 
@@ -104,7 +105,7 @@ def included(root: Path, paths: Iterable[str]) -> set[str]:
         found.add(path)
         if Path(path).suffix in _CXX and (root / path).is_file():
             for name in _INCLUDE.findall((root / path).read_text(encoding="utf-8")):
-                candidates = [f"{folder}/{name}" for folder in (str(Path(path).parent), *_INCLUDE_FOLDERS)]
+                candidates = [f"{folder}/{name}" for folder in (str(Path(path).parent), *INCLUDE_FOLDERS)]
                 waiting += [one for one in candidates if (root / one).is_file()][:1]
     return found
 

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from docs._ext.binding import code_files
+from docs._ext.binding import INCLUDE_FOLDERS, code_files
 
 ENTRIES = ("csrc", "torch_openreg", "torch_openreg_autoload.py")
 
 _PAGES = Path("docs", "source", "accelerator")
 _FOLDED = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'#include "([^"]+)"')
-# The folders in which the compiler looks for a header.
-_INCLUDE_FOLDERS = ("csrc", "csrc/driver")
 _SCHEMAS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT)?\((\w+),", re.MULTILINE)
 _KERNELS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY_IMPL\((\w+),", re.MULTILINE)
 # In a column of its own: nothing is indented in a namespace. Of a class, only that it is there.
@@ -87,7 +85,7 @@ class Sources:
             yield table
 
     def _header(self, path: str, name: str) -> Iterator[str]:
-        for folder in (str(Path(path).parent), *_INCLUDE_FOLDERS):
+        for folder in (str(Path(path).parent), *INCLUDE_FOLDERS):
             header = f"{folder}/{name}"
             if header in self.texts:
                 yield header
