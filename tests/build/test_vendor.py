@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from environment import ROOT, Fault
@@ -271,6 +272,27 @@ def test_a_chapter_alone_is_not_stale_when_the_base_needs_more(tmp_path: Path) -
     assert kept == alone
     write("one.cpp", '#include "aten/base.h"\n#include "aten/own.h"\n')
     assert parts()[1] != alone
+
+
+def test_a_choice_is_built_in_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries it has an environment active, whose programs come first on PATH."""
+    ours = str(Path(sys.executable).parent)
+    seen: dict[str, str] = {}
+
+    def run(command: list[str], env: dict[str, str], check: bool) -> SimpleNamespace:
+        seen.update(env)
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(proven, "ROOT", tmp_path)
+    monkeypatch.setattr(proven.tree, "files", lambda names, chosen: {"Makefile": "build:\n"})
+    monkeypatch.setattr(proven.tree, "commit", lambda: "")
+    monkeypatch.setattr(proven, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    monkeypatch.setenv("PATH", f"{ours}{os.pathsep}/usr/bin")
+    with pytest.raises(Fault, match="make chapters: base does not build"):
+        proven._tried("base", [])
+    assert seen["PATH"] == "/usr/bin"
+    assert "VIRTUAL_ENV" not in seen
 
 
 def test_every_choice_is_tried() -> None:
