@@ -1,7 +1,9 @@
-"""A plugin of pytest for `make test`: the files that take longest come first.
+"""A plugin of pytest for `make test`: the files that take longest come first, and some of the files if not all.
 
 A file stays in one worker (tools/commands.py), so what comes last must be short, or one worker is busy while the
 others wait. benchmarks/results/loop.md says which tests are slow.
+
+With `--share 1/3` each third file is run, beginning with the second. CI takes another share for each commit.
 """
 
 from __future__ import annotations
@@ -22,8 +24,25 @@ LONGEST = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option."""
+    parser.addoption("--share", type=share, default=(0, 1), metavar="N/M", help="of M shares of the files, the Nth")
+
+
+def share(text: str) -> tuple[int, int]:
+    """Reads a share. Throws: ``ValueError`` when there is no such share."""
+    number, _, of = text.partition("/")
+    if not 0 <= int(number) < int(of):
+        raise ValueError(f"a share is N/M with 0 <= N < M, got {text}")
+    return int(number), int(of)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sorts the files; within one, and among the rest, the order stays."""
+    """Takes the share, and sorts the files; within one, and among the rest, the order stays."""
+    number, of = config.getoption("share")
+    taken = set(sorted({item.path for item in items})[number::of])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in taken])
+    items[:] = [item for item in items if item.path in taken]
 
     def rank(item: pytest.Item) -> int:
         path = item.path.relative_to(config.rootpath).as_posix()

@@ -295,6 +295,32 @@ def test_a_choice_is_built_in_an_environment_of_its_own(tmp_path: Path, monkeypa
     assert "VIRTUAL_ENV" not in seen
 
 
+def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "csrc/aten/one.cpp"
+    source.parent.mkdir(parents=True)
+    source.write_text("int one;\n")
+    monkeypatch.setattr(proven, "ROOT", tmp_path)
+    monkeypatch.setattr(proven, "choices", lambda: {proven.ALL: None, proven.NONE: []})
+    monkeypatch.setattr(proven, "_parts", lambda chosen: "the same")
+    tried: list[str] = []
+
+    def try_it(name: str, chosen: list[str] | None) -> dict[str, str]:
+        tried.append(name)
+        return {"date": "today", "parts": "the same", "sources digest": proven.written()}
+
+    monkeypatch.setattr(proven, "_tried", try_it)
+    (tmp_path / proven.RESULT).parent.mkdir(parents=True)
+    for text, due in {
+        "int one;\n": [proven.ALL, proven.NONE],
+        "int one;  // of two\n": [],
+        "int two;\n": [proven.ALL],
+    }.items():
+        tried.clear()
+        source.write_text(text)
+        proven.main([])
+        assert tried == due, text
+
+
 def test_every_choice_is_tried() -> None:
     assert list(proven.choices())[:2] == ["all", "base"]
     assert set(proven.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}

@@ -2,7 +2,8 @@
 
 Each is built, and asked by the backend's kit at the level *usable*; those alone without optimization: the question is
 which sources they need. What fails must be what a chapter that was left out would cure, by the kit's own word. The
-committed result says which parts of the closure it was taken of, so that a check can say when another is due.
+committed result says which parts of the closure it was taken of, so that a check can say when another is due. All of
+them together are tried again as soon as the code of one source changes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from vendor import place, record, tree, update
 from vendor.chapters import BASE, Choice
 from vendor.names import Names
 
+from docs._ext.binding import code_digest, code_files
 from docs._ext.closure import Sources
 
 RESULT = Path("docs", "proof", "chapters.json")
@@ -54,11 +56,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--every", action="store_true", help="try all choices, also those that have not changed")
     options = parser.parse_args(arguments)
     known = _read()
-    wanted = [
-        name
-        for name, chosen in choices().items()
-        if options.every or name == ALL or known.get(name, {}).get("parts") != _parts(chosen)
-    ]
+    wanted = [name for name in choices() if options.every or not _is_known(name, known.get(name, {}))]
+    if not wanted:
+        print(f"make chapters: nothing has changed since {known[ALL]['date']}; the result is {RESULT}")
+        return
     for name in wanted:
         known[name] = _tried(name, choices()[name])
         kept = {each: known[each] for each in choices() if each in known}
@@ -108,6 +109,7 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     return {
         "date": date.today().isoformat(),
         "parts": _parts(chosen),
+        **({"sources digest": written()} if name == ALL else {}),
         "sources": len(Choice(ROOT, chosen).taken),
         "passed": sum(check["outcome"] == "passed" for check in asked["checks"]),
         "not offered": sum(check["outcome"] == "not offered" for check in asked["checks"]),
@@ -129,6 +131,20 @@ def unexplained(report: dict[str, Any], left_out: Collection[str]) -> Iterator[s
 
 def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
     yield from (check for check in report["checks"] if check["outcome"] not in ("passed", "not offered"))
+
+
+def _is_known(name: str, result: dict[str, Any]) -> bool:
+    """Whether the result is of what would be tried now."""
+    same = result.get("parts") == _parts(choices()[name])
+    return same and (name != ALL or result.get("sources digest") == written())
+
+
+def written() -> str:
+    """A digest of what `make vendor` writes and builds: the code of the copied files, and of what copies them."""
+    copied = (entry for entry in tree.COPIED if not entry.startswith("tests/"))
+    files = code_files(ROOT, (*copied, "tools/vendor"))
+    lines = [f"{file.relative_to(ROOT)} {code_digest(file)}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _parts(chosen: list[str] | None) -> str:

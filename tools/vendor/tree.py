@@ -15,7 +15,7 @@ from vendor.names import Names
 from docs._ext.regions import without_marks
 
 _TEMPLATES = Path("tools", "vendor", "templates")
-_COPIED = (
+COPIED = (
     ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
     "tests/python", "tests/runtime", "tests/stress/tensors.py", "tools/build_backend.py", "tools/command.py",
@@ -51,7 +51,7 @@ def files(names: Names, chapters: Collection[str] | None = None, root: Path = RO
 
 def _sources(root: Path) -> Iterator[tuple[str, str]]:
     """The files of the copied folders, but what Python or an editor has left there."""
-    for copied in _COPIED:
+    for copied in COPIED:
         top = root / copied
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             name = str(path.relative_to(root))
