@@ -14,6 +14,7 @@
 #include "runtime/error.h"
 #include "runtime/event.h"
 #include "runtime/host_allocator.h"
+#include "runtime/kernel_error.h"
 #include "runtime/stream.h"
 
 namespace openreg {
@@ -84,7 +85,7 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   orStream_t stream = current_stream_handle(device);
   check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
   if (!non_blocking) {
-    check(orStreamSynchronize(stream));
+    synchronize_stream(stream, device);
   } else if (const c10::DataPtr& data = host.storage().data_ptr(); is_pinned(data.get())) {
     // The host tensor may be freed before the copy has run: its memory must not be reused until then.
     host_allocator().record_event(data.get(), data.get_context(), current_stream(device));

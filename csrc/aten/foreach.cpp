@@ -8,10 +8,10 @@
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,20 +78,18 @@ class Lists {
            at::native::can_use_fast_route(std::vector<at::TensorList>(lists_.begin(), lists_.end()));
   }
 
-  // What the library might refuse, where the lists fit: the operator, the dtype, and numbers that no dtype of 16 bits
-  // has. A number in a tensor has the dtype of the lists.
-  uint64_t kind() const {
-    uint64_t kind = KnownKinds::kind_of(std::string_view(op_.schema().name()),
-                                        std::string_view(op_.schema().overload_name()), lists_[0][0].scalar_type());
-    const auto add = [&kind](const auto& value) { kind = c10::hash_combine(kind, KnownKinds::kind_of(value)); };
+  // What the library might refuse, where the lists fit: their dtype, that of the results, and numbers. A number in a
+  // tensor has the dtype of the lists.
+  Dtypes dtypes() const {
+    Dtypes dtypes(lists_[0][0], dtype());
     for (const c10::IValue& argument : arguments_) {
       if (argument.isScalar()) {
-        add(argument.toScalar());
+        dtypes.add(argument.toScalar());
       } else if (argument.isList() && !argument.isTensorList()) {
-        for (const c10::IValue& scalar : argument.toListRef()) add(scalar.toScalar());
+        for (const c10::IValue& scalar : argument.toListRef()) dtypes.add(scalar.toScalar());
       }
     }
-    return kind;
+    return dtypes;
   }
 
   const std::vector<at::Tensor>& first() const { return lists_[0]; }
@@ -165,31 +163,34 @@ std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lis
   return results;
 }
 
-void call_on_lists(const c10::OperatorHandle& op, Stack* stack) {
-  const Lists lists(op, *stack);
-  if (!lists.fit()) {
-    // PyTorch's kernel for all devices, found where a device without one of its own finds it.
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
-    return;
-  }
-  const at::Tensor& model = lists.first()[0];
-  const c10::OptionalDeviceGuard guard(unless_current(model.device()));
-  const std::vector<at::Tensor> results = new_results(op.schema(), lists);
-  {
-    const LibraryScope scope;
-    // That the sizes fit has been seen, so the trial is made with one number for each tensor.
-    static KnownKinds known;
-    const uint64_t kind = lists.kind();
-    if (!known.has(kind)) {
-      const auto one = [](const at::Tensor& tensor) { return at::zeros({}, tensor.options().device(c10::kCPU)); };
-      lists.on(one, results)();
-      known.add(kind);
+// One operator of the family, and the dtypes that it has taken.
+class ForeachKernel final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    const Lists lists(op, *stack);
+    if (!lists.fit()) {
+      // PyTorch's kernel for all devices, found where a device without one of its own finds it.
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+      return;
     }
-    launch(op.schema().name().c_str(), model.device().index(), lists.bytes(), lists.on(host_view, results));
+    const at::Tensor& model = lists.first()[0];
+    const c10::OptionalDeviceGuard guard(unless_current(model.device()));
+    const std::vector<at::Tensor> results = new_results(op.schema(), lists);
+    {
+      const LibraryScope scope;
+      const Dtypes dtypes = lists.dtypes();
+      const bool is_known = known_.has(dtypes);
+      launch(op.schema().name().c_str(), model.device().index(), lists.bytes(), lists.on(host_view, results),
+             /*wait=*/!is_known);
+      if (!is_known) known_.add(dtypes);
+    }
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    if (!op.schema().returns().empty()) torch::jit::push(*stack, results);
   }
-  torch::jit::drop(*stack, op.schema().arguments().size());
-  if (!op.schema().returns().empty()) torch::jit::push(*stack, results);
-}
+
+ private:
+  KnownDtypes known_;
+};
 // LITERALINCLUDE END: foreach-kernel
 
 // LITERALINCLUDE START: foreach-registration
@@ -201,7 +202,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const bool is_other = std::find(std::begin(kOthers), std::end(kOthers), name.name) != std::end(kOthers);
     if (name.name.starts_with("aten::_foreach_") && !name.overload_name.ends_with("out") && !is_other) {
-      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&call_on_lists>());
+      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>()));
     }
   }
 }

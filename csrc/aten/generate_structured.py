@@ -144,16 +144,18 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: s
 
 
 def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, cpu: BackendIndex) -> Operator:
-    """An operator that PyTorch has not split in two. What PyTorch makes of the other overload itself is left out."""
+    """An operator that PyTorch has not split in two. What PyTorch makes of the other overload itself is left out.
+
+    The launch waits for what PyTorch's function refuses, unless the meta function has checked all of it.
+    """
     functions = {"out": group.out} if "generated" not in group.out.tags else {}
     if group.structured or cpu.has_kernel(group.functional):
         functions = {"functional": group.functional, **functions}
     return Operator(
         functions,
         group.out,
-        bool(family.get("waits")),
+        not family.get("checked"),
         meta,
-        kernel=str(family.get("kernel", "UnsplitKernel")),
         by_cpu=cpu.has_kernel(group.out),
         copied=bool(family.get("copied")),
     )

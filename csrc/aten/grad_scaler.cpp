@@ -48,7 +48,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
     check_device("one of the gradients", gradient, device);
     at::assert_no_internal_overlap(gradient);  // What expand() repeats would be divided more than once.
   }
-  launch_in_place<Unscale>(device, {self, found_inf}, at::ITensorListRef(self), found_inf, inv_scale);
+  launch_in_place<Unscale>(device, at::ITensorListRef(self), found_inf, inv_scale);
 }
 // LITERALINCLUDE END: grad-scaler-unscale
 
@@ -70,8 +70,7 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   check_number("the scale", self, device, at::kFloat);
   check_number("growth_tracker", growth_tracker, device, at::kInt);
   check_number("found_inf", found_inf, device, at::kFloat);
-  launch_in_place<UpdateScale>(device, {self, growth_tracker}, self, growth_tracker, found_inf, growth, backoff,
-                               interval);
+  launch_in_place<UpdateScale>(device, self, growth_tracker, found_inf, growth, backoff, interval);
   return self;
 }
 // LITERALINCLUDE END: grad-scaler-update

@@ -2,7 +2,8 @@
 // the thread that queues the kernel.
 #include "aten/host_library.h"
 
-#include <ATen/ops/zeros.h>
+#include <cmath>
+#include <complex>
 
 namespace openreg {
 
@@ -37,7 +38,7 @@ c10::List<std::optional<at::Tensor>> KernelArguments::keep(const c10::List<std::
 }
 
 // A CPU tensor may stand beside those of the device as a number or as an index.
-at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written) {
+at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu) {
   if (!tensor.defined()) {
     return {};
   }
@@ -49,17 +50,18 @@ at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on
   TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
               "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
               tensor.device(), "!");
-  views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy_of(tensor) : view_(tensor, written));
+  views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy_of(tensor) : host_view(tensor));
   bytes_ += tensor.nbytes();
   return views_.back().second;
 }
 // LITERALINCLUDE END: library-tensors
 
-// LITERALINCLUDE START: library-rehearsal
-at::Tensor stand_in(const at::Tensor& tensor, bool written) {
-  const at::TensorOptions options = tensor.options().device(c10::kCPU);
-  return written ? at::zeros(tensor.sizes(), options) : at::zeros({}, options).expand(tensor.sizes());
+// LITERALINCLUDE START: library-large
+// A small number fits every dtype. Any other might not, and then the library refuses it.
+bool Dtypes::is_large(const at::Scalar& number) {
+  return number.isComplex() ? std::abs(number.toComplexDouble()) > 127 || number.toComplexDouble().imag() != 0
+                            : !(std::abs(number.toDouble()) <= 127);
 }
-// LITERALINCLUDE END: library-rehearsal
+// LITERALINCLUDE END: library-large
 
 }  // namespace openreg

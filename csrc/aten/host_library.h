@@ -8,7 +8,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "aten/host_view.h"
-#include "aten/known_kinds.h"
+#include "aten/known_dtypes.h"
 #include "aten/launch.h"
 #include "aten/library_scope.h"
 #include "aten/structured.h"
@@ -28,13 +27,9 @@ namespace openreg {
 // caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place.
 class KernelArguments {
  public:
-  // View: from a tensor of the device, and whether it is written, to one of the CPU.
-  using View = at::Tensor (*)(const at::Tensor& tensor, bool written);
+  explicit KernelArguments(c10::Device device) : device_(device) {}
 
-  KernelArguments(c10::Device device, View view) : device_(device), view_(view) {}
-
-  // To be called before the others: a tensor that is read and written is one that is written.
-  at::Tensor keep_output(const at::Tensor& tensor) { return keep_tensor(tensor, false, true); }
+  at::Tensor keep_output(const at::Tensor& tensor) { return keep_tensor(tensor, false); }
 
   at::Tensor keep(const at::Tensor& tensor) { return keep_tensor(tensor, tensor.defined() && tensor.dim() == 0); }
   std::optional<at::Tensor> keep(const std::optional<at::Tensor>& tensor) {
@@ -55,13 +50,13 @@ class KernelArguments {
     return value;
   }
 
+  c10::Device device() const { return device_; }
   size_t bytes() const { return bytes_; }
 
  private:
-  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu, bool written = false);
+  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu);
 
   c10::Device device_;
-  View view_;
   c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 4> views_;
   size_t bytes_ = 0;
 };
@@ -105,50 +100,38 @@ template <size_t>
 using KeptOutput = at::Tensor;
 // LITERALINCLUDE END: library-call
 
-// In the place of a tensor: zeros, as many as it has elements, but one where they are only read.
-at::Tensor stand_in(const at::Tensor& tensor, bool written);
-
-// LITERALINCLUDE START: library-tried
-// Queues the call that prepare makes of arguments on the device. Where the kind is new, it is made of stand-ins and
-// tried on the host before.
-template <class Prepare>
-void launch_tried(const char* name, KnownKinds& known, c10::Device device, uint64_t kind, const Prepare& prepare) {
-  KernelArguments kernel(device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
-  auto call = prepare(kernel);
-  if (!known.has(kind)) {
-    KernelArguments zeros(device, stand_in);
-    prepare(zeros)();
-    known.add(kind);
-  }
-  openreg::launch(name, device.index(), kernel.bytes(), std::move(call));
+// LITERALINCLUDE START: library-known
+// Queues a call of the library, and waits for what it says where it has not taken such dtypes before.
+template <class Call>
+void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, const KernelArguments& kernel,
+                  Call&& call) {
+  const bool is_known = known.has(dtypes);
+  openreg::launch(name, kernel.device().index(), kernel.bytes(), std::forward<Call>(call), /*wait=*/!is_known);
+  if (!is_known) known.add(dtypes);
 }
-// LITERALINCLUDE END: library-tried
+// LITERALINCLUDE END: library-known
 
 // LITERALINCLUDE START: library-in-place
 // Queues Op::compute(arguments...), for an operator that changes tensors it was given, be it whole lists, and that
-// returns no new one. Requires: every tensor is on the device, and none of `written` overlaps itself.
+// returns no new one. Requires: every tensor is on the device, and none that is written overlaps itself.
 template <class Op, class... Given>
-void launch_in_place(c10::Device device, std::initializer_list<at::TensorList> written, const Given&... arguments) {
+void launch_in_place(c10::Device device, const Given&... arguments) {
   const LibraryScope scope;
-  static KnownKinds known;
-  launch_tried(Op::kName, known, device, KnownKinds::kind_of(arguments...), [&](KernelArguments& kernel) {
-    for (const at::TensorList tensors : written) {
-      for (const at::Tensor& tensor : tensors) kernel.keep_output(tensor);
-    }
-    return LibraryCall<KeptOf<Given>...>{compute_kept<Op, KeptOf<Given>...>, {kernel.keep(arguments)...}};
-  });
+  static KnownDtypes known;
+  KernelArguments kernel(device);
+  LibraryCall<KeptOf<Given>...> call{compute_kept<Op, KeptOf<Given>...>, {kernel.keep(arguments)...}};
+  launch_known(Op::kName, known, Dtypes(arguments...), kernel, std::move(call));
 }
 // LITERALINCLUDE END: library-in-place
 
 // LITERALINCLUDE START: library-launch
 // Queues compute(arguments..., outputs...).
 //
-// A vendor's library tells at once that it has no kernel for a dtype. This one raises in the middle of the work, and a
-// kernel that raises takes its device with it. So before the first launch of each kind the function is called on the
-// host, with zeros for the tensors. Where no meta function has checked the sizes (kBySizes) each new set of them is a
-// kind. Where the library refuses values (kWaits) the launch waits for what it says.
-template <bool kWaits, bool kBySizes, class... Kept, size_t... I, class... Given>
-void launch_library(const char* name, KnownKinds& known, void (*compute)(Kept&...), const Outputs& outputs,
+// What the library refuses must be raised by the call. A vendor's library is asked before the launch; this one raises
+// in the middle of the work. So where it may refuse more than dtypes (kWaits) the launch waits for what it says: values,
+// and sizes that no meta function has checked.
+template <bool kWaits, class... Kept, size_t... I, class... Given>
+void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&...), const Outputs& outputs,
                     std::index_sequence<I...>, const Given&... arguments) {
   // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
   const std::optional<c10::Device> device = first_device({outputs.get(0), outputs.get(I)...});
@@ -156,39 +139,27 @@ void launch_library(const char* name, KnownKinds& known, void (*compute)(Kept&..
     return;
   }
   const LibraryScope scope;  // Views are made faster when autograd need not know of them.
-  const auto prepare = [&](KernelArguments& kernel) {
-    kernel.keep_output(outputs.get(0));
-    (kernel.keep_output(outputs.get(I)), ...);
-    return LibraryCall<Kept...>{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
-  };
+  KernelArguments kernel(*device);
+  LibraryCall<Kept...> call{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
   if constexpr (kWaits) {
-    KernelArguments kernel(*device, [](const at::Tensor& tensor, bool) { return host_view(tensor); });
-    auto call = prepare(kernel);
-    launch_and_wait(name, device->index(), kernel.bytes(), std::move(call));
+    openreg::launch(name, device->index(), kernel.bytes(), std::move(call), /*wait=*/true);
   } else {
-    uint64_t kind = KnownKinds::kind_of(arguments..., outputs.get(I)...);
-    if constexpr (kBySizes) {
-      kind = c10::hash_combine(kind, KnownSizes::kind_of(arguments..., outputs.get(I)...));
-    }
-    launch_tried(name, known, *device, kind, prepare);
+    launch_known(name, known, Dtypes(arguments..., outputs.get(I)...), kernel, std::move(call));
   }
 }
 
 // The base of an operator whose kernel is Op::compute.
-template <class Op, bool kWaits, bool kBySizes = false>
+template <class Op, bool kWaits>
 struct LibraryKernel {
   template <class... Given>
   static void launch(const Outputs& outputs, const Given&... arguments) {
-    static KnownKinds known;
+    static KnownDtypes known;
     [&]<size_t... I>(std::index_sequence<I...> indices) {
-      launch_library<kWaits, kBySizes>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs,
-                                       indices, arguments...);
+      launch_library<kWaits>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs, indices,
+                             arguments...);
     }(std::make_index_sequence<Op::kOutputs>());
   }
 };
-// Where PyTorch's function for the CPU checks sizes, and computes shapes, in one with the work.
-template <class Op, bool kWaits>
-using UnsplitKernel = LibraryKernel<Op, kWaits, /*kBySizes=*/true>;
 // LITERALINCLUDE END: library-launch
 
 }  // namespace openreg

@@ -61,26 +61,8 @@ HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorB
   common_device_ = c10::kCPU;
 }
 
-HostIterator::HostIterator(const HostIterator& other, int64_t elements) : TensorIteratorBase(other) {
-  shape_.assign(1, elements);
-  view_offsets_.assign(1, 0);
-}
-
 const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: asked while an iterator is built
   return operands_[i].tensor();                                // NOT PROVEN: asked while an iterator is built
-}
-
-// The same for one element that is zero.
-void HostIterator::rehearse(Loop loop) const {
-  constexpr size_t kOperands = 8;
-  alignas(std::max_align_t) std::array<std::array<std::byte, 16>, kOperands> zeros{};
-  HostIterator one(*this, 1);
-  TORCH_INTERNAL_ASSERT(one.operands_.size() <= kOperands);
-  for (size_t i = 0; i < one.operands_.size(); ++i) {
-    if (!is_number(one.operands_[i])) one.operands_[i].data = zeros.at(i).data();
-    one.operands_[i].stride_bytes.assign(1, 0);
-  }
-  one.run(loop);
 }
 // LITERALINCLUDE END: host-loop-addresses
 
@@ -145,11 +127,11 @@ void HostIterator::run(Loop loop) {
   }
 }
 
-size_t work_and_kind(const at::TensorIteratorBase& iter, uint64_t& kind) {
+size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes) {
   size_t bytes = 0;
   for (int i = 0; i < iter.ntensors(); ++i) {
     bytes += operand_bytes(iter, i);
-    kind = c10::hash_combine(kind, static_cast<uint64_t>(iter.dtype(i)));
+    dtypes.add(iter.dtype(i));
   }
   return bytes;
 }

@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "aten/known_kinds.h"
+#include "aten/known_dtypes.h"
 #include "aten/launch.h"
 
 namespace openreg {
@@ -35,11 +35,7 @@ class HostIterator final : public at::TensorIteratorBase {
   // it builds the iterator; for other devices it leaves that to the kernel.
   void run(Loop loop);
 
-  // The same on the host, for one element that is zero: raises what the loop raises for these dtypes.
-  void rehearse(Loop loop) const;
-
  private:
-  HostIterator(const HostIterator& other, int64_t elements);
   const at::Tensor& maybe_get_output(int64_t i) override;
   bool to_convert(const at::OperandInfo& operand) const;
   at::Tensor view(const at::OperandInfo& operand) const;
@@ -64,29 +60,23 @@ struct HostLoopCall {
   }
 };
 
-// The work of a kernel in bytes; adds the dtypes of the operands to the kind.
-size_t work_and_kind(const at::TensorIteratorBase& iter, uint64_t& kind);
+// The work of a kernel in bytes; adds the dtypes of the operands to those of the numbers.
+size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes);
 
-// Queues loop(iterator, numbers...) over the bytes of the device. The first call of each kind is rehearsed on the host;
-// where the loop refuses integers by their values (kWaits), the call waits for what it says.
+// Queues loop(iterator, numbers...) over the bytes of the device. Waits for what the loop says where it has not taken
+// such dtypes before, and where it refuses integers by their values (kWaits).
 template <bool kWaits, class... Numbers>
-void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownKinds& known,
+void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
   if (iter.numel() == 0) {
     return;
   }
-  uint64_t kind = KnownKinds::kind_of(numbers...);
-  const size_t bytes = work_and_kind(iter, kind);
+  Dtypes dtypes(numbers...);
+  const size_t bytes = work_and_dtypes(iter, dtypes);
+  const bool wait = !known.has(dtypes) || (kWaits && at::isIntegralType(iter.common_dtype(), true));
   HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
-  if (kWaits && at::isIntegralType(iter.common_dtype(), true)) {
-    launch_and_wait(name, iter.device(0).index(), bytes, std::move(call));
-    return;
-  }
-  if (!known.has(kind)) {
-    call.host.rehearse([&call](HostIterator& on) { call.run(on); });
-    known.add(kind);
-  }
-  launch(name, iter.device(0).index(), bytes, std::move(call));
+  launch(name, iter.device(0).index(), bytes, std::move(call), wait);
+  if (wait) known.add(dtypes);
 }
 // LITERALINCLUDE END: host-loop-launch
 
@@ -106,7 +96,7 @@ struct LibraryLoop;
 template <Name kName, auto& kStub, bool kWaits, class Iterator, class... Numbers>
 struct LibraryLoop<kName, kStub, kWaits, void (*)(Iterator&, Numbers...)> {
   static void kernel(Iterator& iter, Numbers... numbers) {
-    static KnownKinds known;
+    static KnownDtypes known;
     launch_host_loop<kWaits, std::decay_t<Numbers>...>(kName.text, iter, known, call, numbers...);
   }
 

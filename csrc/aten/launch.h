@@ -5,7 +5,6 @@
 
 #include <c10/core/Device.h>
 
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
@@ -14,7 +13,6 @@
 
 #include "driver/openreg_host_kernels.h"
 #include "runtime/error.h"
-#include "runtime/stream.h"
 
 namespace openreg {
 
@@ -29,51 +27,64 @@ T* host_alias(T* device_pointer, size_t bytes) {
 }
 // LITERALINCLUDE END: launch-host-alias
 
+// LITERALINCLUDE START: launch-raised
+// Where an exception of a kernel goes: to the launch, as long as that has not returned, and else to the next one who
+// waits for the device.
+struct KernelCall {
+  void* closure;
+  const char* name;
+  c10::DeviceIndex device;
+  std::exception_ptr* at_launch = nullptr;  // null once the kernel is queued
+  std::shared_ptr<std::exception_ptr> waited_for = nullptr;  // null where the launch does not wait
+  bool is_queued = false;
+
+  // To be called in a handler.
+  void raised() const noexcept;
+};
+
+// Launches the call by what the kernel says of its closure, and raises what it raised (see launch).
+void launch_call(KernelCall call, orHostKernel kernel, bool wait);
+// LITERALINCLUDE END: launch-raised
+
 // LITERALINCLUDE START: launch-closure
+// A call that is queued, with the closure that was moved.
+template <class Closure>
+struct QueuedCall : KernelCall {
+  explicit QueuedCall(const KernelCall& call)
+      : KernelCall(call), own(std::move(*static_cast<Closure*>(call.closure))) {
+    closure = &own;
+    at_launch = nullptr;
+  }
+  Closure own;
+};
+
 // Queues a closure on the device's stream, to be called there, and returns. It holds addresses and numbers, no tensors
 // of the caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The
 // memory stays valid, since the allocator reuses it in stream order.
+//
+// What the closure raises says that its arguments were wrong, and the device goes on. Throws it, where the kernel ran at
+// once or `wait` is set. Otherwise the next one who waits for the device gets it (kernel_error.h).
 template <class Closure>
   requires(!std::is_reference_v<Closure>)
-void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure) {
-  const auto run = [](void* closure, char* message, size_t message_bytes) noexcept {
+void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure, bool wait = false) {
+  const auto run = [](void* call, char*, size_t) noexcept {
+    const KernelCall& kernel = *static_cast<KernelCall*>(call);
     try {
-      (*static_cast<Closure*>(closure))();
-      return 0;
-    } catch (const std::exception& error) {
-      std::snprintf(message, message_bytes, "%s", error.what());
+      (*static_cast<Closure*>(kernel.closure))();
     } catch (...) {
-      std::snprintf(message, message_bytes, "an exception that is not a std::exception");
+      kernel.raised();
     }
-    return 1;
+    return 0;
   };
   // A kernel that runs at once finds the closure where it is. Only one that is queued has it moved.
-  const auto keep = [](void* closure) noexcept -> void* {
-    return new (std::nothrow) Closure(std::move(*static_cast<Closure*>(closure)));
+  const auto keep = [](void* call) noexcept -> void* {
+    KernelCall& kernel = *static_cast<KernelCall*>(call);
+    kernel.is_queued = true;
+    return static_cast<KernelCall*>(new (std::nothrow) QueuedCall<Closure>(kernel));
   };
-  const auto destroy = [](void* closure) { delete static_cast<Closure*>(closure); };
-  const orHostKernel kernel{name, run, destroy, &closure, work_bytes, keep};
-  check(orLaunchHostKernel(&kernel, current_stream_handle(device)));
+  const auto destroy = [](void* call) { delete static_cast<QueuedCall<Closure>*>(static_cast<KernelCall*>(call)); };
+  launch_call({&closure, name, device}, {name, run, destroy, nullptr, work_bytes, keep}, wait);
 }
 // LITERALINCLUDE END: launch-closure
-
-// LITERALINCLUDE START: library-wait
-// Runs body() on the device, waits for it, and raises what it raised: the device goes on.
-template <class Body>
-void launch_and_wait(const char* name, c10::DeviceIndex device, size_t work_bytes, Body body) {
-  const auto raised = std::make_shared<std::exception_ptr>();
-  launch(name, device, work_bytes, [raised, body = std::move(body)]() mutable {
-    try {
-      body();
-    } catch (...) {
-      *raised = std::current_exception();
-    }
-  });
-  check(orStreamSynchronize(current_stream_handle(device)));
-  if (*raised) {
-    std::rethrow_exception(*raised);
-  }
-}
-// LITERALINCLUDE END: library-wait
 
 }  // namespace openreg

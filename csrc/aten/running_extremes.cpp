@@ -14,7 +14,7 @@ namespace {
 
 // LITERALINCLUDE START: running-extremes
 template <bool kLargest>
-struct RunningExtreme : UnsplitKernel<RunningExtreme<kLargest>, /*kWaits=*/false> {
+struct RunningExtreme : LibraryKernel<RunningExtreme<kLargest>, /*kWaits=*/true> {
   static constexpr auto kName = kLargest ? "_cummax_helper" : "_cummin_helper";
   static constexpr auto kOnOneDevice = std::array{"self", "values", "indices"};
   static constexpr auto kOutputs = 2;

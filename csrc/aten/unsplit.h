@@ -1,8 +1,8 @@
 // The first half of operators that PyTorch has not split in two: what their outputs are. structured.toml says which
 // operator has which, and generate_structured.py joins them with the rest.
 //
-// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses in the trial,
-// which such an operator gets for each new set of sizes (known_kinds.h).
+// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses while it computes,
+// and the call waits for it.
 #pragma once
 
 #include <ATen/ExpandUtils.h>

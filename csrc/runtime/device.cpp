@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "runtime/error.h"
+#include "runtime/kernel_error.h"
 
 namespace openreg {
 namespace {
@@ -118,6 +119,7 @@ void initialize() {
 void synchronize_device(int64_t index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
   check(orDeviceSynchronize());
+  raise_kernel_error(current_device());
 }
 // LITERALINCLUDE END: device-synchronize
 

@@ -7,6 +7,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/kernel_error.h"
 #include "runtime/stream.h"
 
 namespace openreg {
@@ -49,6 +50,7 @@ bool query_event(void* event) { return event == nullptr || is_finished(orEventQu
 void synchronize_event(void* event) {
   if (event != nullptr) {
     check(orEventSynchronize(event_handle(event)));
+    raise_kernel_error(-1);  // the driver does not say of which device an event is
   }
 }
 // LITERALINCLUDE END: event-waits

@@ -10,6 +10,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/event.h"
+#include "runtime/kernel_error.h"
 #include "runtime/stream.h"
 
 namespace openreg {
@@ -72,7 +73,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     return is_finished(orStreamQuery(stream_handle(stream)));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    check(orStreamSynchronize(stream_handle(stream)));
+    openreg::synchronize_stream(stream_handle(stream), stream.device_index());
   }
   // The device captures no graphs, so no stream of it ever does.
   bool isStreamCapturing(const c10::Stream&) const override { return false; }

@@ -1,0 +1,41 @@
+// Launching closures: what does not depend on the closure.
+#include "aten/launch.h"
+
+#include "runtime/kernel_error.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: launch-call
+void KernelCall::raised() const noexcept {
+  if (at_launch != nullptr) {
+    *at_launch = std::current_exception();
+  } else if (waited_for) {
+    *waited_for = std::current_exception();
+  } else {
+    keep_kernel_error(device, name, std::current_exception());
+  }
+}
+
+void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
+  std::exception_ptr at_launch;
+  call.at_launch = &at_launch;
+  // Shared: when waiting ends in an error, the kernel may still be queued.
+  if (wait) call.waited_for = std::make_shared<std::exception_ptr>();
+  kernel.closure = &call;
+  orStream_t stream = current_stream_handle(call.device);
+  check(orLaunchHostKernel(&kernel, stream));
+  if (at_launch) {
+    std::rethrow_exception(at_launch);
+  }
+  if (wait && call.is_queued) {
+    check(orStreamSynchronize(stream));
+    if (*call.waited_for) {
+      std::rethrow_exception(*call.waited_for);
+    }
+    raise_kernel_error(call.device);
+  }
+}
+// LITERALINCLUDE END: launch-call
+
+}  // namespace openreg
