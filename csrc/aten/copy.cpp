@@ -131,6 +131,7 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
   TORCH_CHECK(self.layout() == at::kStrided && dst.layout() == at::kStrided,
               "openreg: only strided tensors can be copied, got ", self.layout(), " to ", dst.layout());
   at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, self);
   const at::Tensor src = self.expand_as(dst);
   if (dst.numel() == 0 || self.is_same(dst)) {
     return dst;

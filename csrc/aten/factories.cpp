@@ -2,8 +2,10 @@
 // Called on any thread, with or without the GIL.
 #include "aten/factories.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -22,6 +24,17 @@ void refuse_pinning(std::optional<bool> pin_memory) {
               "openreg: only CPU tensors can be pinned: leave pin_memory out, or device");
 }
 
+// LITERALINCLUDE START: factories-filled
+// torch.utils.deterministic: what a program reads before it has written shall be the same each time.
+at::Tensor filled(at::Tensor empty) {
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(empty);
+  }
+  return empty;
+}
+// LITERALINCLUDE END: factories-filled
+
 // LITERALINCLUDE START: factories-empty
 // schema: aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
@@ -31,7 +44,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
   refuse_pinning(pin_memory);
   // The allocator allocates on the current device. The guard also refuses an index that is out of range.
   const c10::OptionalDeviceGuard guard(unless_current(device));
-  return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), memory_format);
+  return filled(at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(dtype), memory_format));
 }
 // LITERALINCLUDE END: factories-empty
 
@@ -41,7 +54,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
                          std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   refuse_pinning(pin_memory);
   const c10::OptionalDeviceGuard guard(unless_current(device));
-  return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(dtype));
+  return filled(at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(dtype)));
 }
 
 // LITERALINCLUDE START: factories-registration

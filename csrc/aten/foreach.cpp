@@ -4,6 +4,7 @@
 //
 // PyTorch has a kernel for all devices already, which calls an operator for each tensor. It stays for the lists that do
 // not fit together, and raises what is to be raised.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>
@@ -54,7 +55,7 @@ class Lists {
 
   // Whether one launch computes what a launch for each tensor would: everything is of one device, and of one dtype of
   // floating point, which the results have too; tensors that stand side by side have the same sizes and strides, and
-  // elements. There is one scalar, or as many as tensors.
+  // elements. There is one scalar, or as many as tensors. What is written has no bytes of another place beside it.
   bool fit() const {
     const size_t count = lists_[0].size();
     const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
@@ -63,7 +64,7 @@ class Lists {
       return false;
     }
     for (const auto& list : lists_) {
-      if (list.size() != count) return false;
+      if (list.size() != count || (op_.schema().returns().empty() && overlaps_first(list))) return false;
     }
     const auto fits = [&](const c10::IValue& argument) {
       if (argument.isTensor()) return fits_beside(argument.toTensor());
@@ -126,6 +127,11 @@ class Lists {
   }
 
  private:
+  bool overlaps_first(const std::vector<at::Tensor>& list) const {
+    return !std::equal(list.begin(), list.end(), lists_[0].begin(), [](const at::Tensor& one, const at::Tensor& first) {
+      return at::get_overlap_status(one, first) != at::MemOverlapStatus::Partial;
+    });
+  }
   bool fits_beside(const at::Tensor& number) const {
     const at::Tensor& model = lists_[0][0];
     return number.dim() == 0 && number.dtype() == model.dtype() &&

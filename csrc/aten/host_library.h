@@ -128,8 +128,8 @@ void launch_in_place(c10::Device device, const Given&... arguments) {
 // Queues compute(arguments..., outputs...).
 //
 // What the library refuses must be raised by the call. A vendor's library is asked before the launch; this one raises
-// in the middle of the work. So where it may refuse more than dtypes (kWaits) the launch waits for what it says: values,
-// and sizes that no meta function has checked.
+// in the middle of the work. So where it may refuse more than dtypes (kWaits) the launch waits for what it says:
+// values, and sizes that no meta function has checked.
 template <bool kWaits, class... Kept, size_t... I, class... Given>
 void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&...), const Outputs& outputs,
                     std::index_sequence<I...>, const Given&... arguments) {

@@ -10,12 +10,15 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string_view>
 
 namespace openreg {
 
 // LITERALINCLUDE START: known-dtypes
 // The dtypes of one call, side by side in a number: of its tensors, of its scalars, and dtypes that are arguments.
+// Beside them stand names, such as that of an approximation.
 class Dtypes {
  public:
   template <class... Arguments>
@@ -36,6 +39,8 @@ class Dtypes {
     add(number.type());
     has_large_number_ = has_large_number_ || is_large(number);
   }
+  // Of the names that an option may have the library knows some.
+  void add(std::string_view name) { packed_ = packed_ << 3 * kBits | (std::hash<std::string_view>()(name) & 0x3ffff); }
   template <class Value>
   void add(const std::optional<Value>& value) {
     value ? add(*value) : add(at::ScalarType::Undefined);

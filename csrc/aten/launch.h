@@ -50,8 +50,7 @@ void launch_call(KernelCall call, orHostKernel kernel, bool wait);
 // A call that is queued, with the closure that was moved.
 template <class Closure>
 struct QueuedCall : KernelCall {
-  explicit QueuedCall(const KernelCall& call)
-      : KernelCall(call), own(std::move(*static_cast<Closure*>(call.closure))) {
+  explicit QueuedCall(const KernelCall& call) : KernelCall(call), own(std::move(*static_cast<Closure*>(call.closure))) {
     closure = &own;
     at_launch = nullptr;
   }
@@ -62,8 +61,8 @@ struct QueuedCall : KernelCall {
 // of the caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The
 // memory stays valid, since the allocator reuses it in stream order.
 //
-// What the closure raises says that its arguments were wrong, and the device goes on. Throws it, where the kernel ran at
-// once or `wait` is set. Otherwise the next one who waits for the device gets it (kernel_error.h).
+// What the closure raises says that its arguments were wrong, and the device goes on. Throws it, where the kernel ran
+// at once or `wait` is set. Otherwise the next one who waits for the device gets it (kernel_error.h).
 template <class Closure>
   requires(!std::is_reference_v<Closure>)
 void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure, bool wait = false) {

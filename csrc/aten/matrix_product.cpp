@@ -3,7 +3,7 @@
 // GIL; BLAS runs on the device's stream.
 #include "aten/matrix_product.h"
 
-#include <ATen/ExpandUtils.h>
+#include <ATen/EmptyTensor.h>
 
 #include <algorithm>
 #include <climits>
@@ -138,14 +138,12 @@ bool launch_product(BlasProduct<T>* multiply, const char* name, const at::Tensor
                          .inner = static_cast<int>(left.columns),
                          .alpha = alpha.to<T>()};
   if (addend.tensor.defined()) {
-    auto [sizes, strides] =
-        at::inferExpandGeometry_dimvector(addend.tensor.sizes(), addend.tensor.strides(), out.sizes());
     product.beta = addend.beta.to<T>();
-    if (product.beta != T(0) && addend.tensor.data_ptr() != out.data_ptr()) {
-      const size_t last = (sizes[0] - 1) * strides[0] + (sizes[1] - 1) * strides[1];
-      product.added = host_alias(static_cast<const T*>(addend.tensor.data_ptr()), (last + 1) * sizeof(T));
-      product.added_row_stride = strides[by_columns ? 1 : 0];
-      product.added_column_stride = strides[by_columns ? 0 : 1];
+    if (product.beta != T(0) && !is_same(out, addend.tensor)) {
+      const Matrix added(addend.tensor);
+      product.added = added.address<const T>();
+      product.added_row_stride = by_columns ? added.column_stride : added.row_stride;
+      product.added_column_stride = by_columns ? added.row_stride : added.column_stride;
     }
   }
   launch(name, out.device().index(), left.bytes() + right.bytes() + to.bytes(), std::move(product));
@@ -160,6 +158,17 @@ bool is_plain(const at::Tensor& tensor, const at::Tensor& out) {
 }
 
 }  // namespace
+
+bool is_read_late(const at::Tensor& out, const at::Tensor& argument) {
+  if (out.numel() == 0 || argument.numel() == 0 || !out.is_alias_of(argument)) {
+    return false;
+  }
+  const auto first = [](const at::Tensor& tensor) { return static_cast<const char*>(tensor.const_data_ptr()); };
+  const auto last = [&first](const at::Tensor& tensor) {
+    return first(tensor) + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+  };
+  return first(out) < last(argument) && first(argument) < last(out);
+}
 
 bool launch_blas_product(const char* name, const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                          const at::Scalar& alpha, const Addend& addend) {

@@ -75,9 +75,12 @@ struct Multinomial {
   void operator()() const {
     std::vector<double> sums(columns);
     for (int64_t row = 0; row < rows; ++row) {
+      const T* const of_row = weights + row * columns;
+      // Divided by the largest, so that their sum is finite, and not so small that a point on the line is its end.
+      const auto largest = static_cast<double>(*std::max_element(of_row, of_row + columns));
       double sum = 0;
       for (int64_t column = 0; column < columns; ++column) {
-        sums[column] = sum += static_cast<double>(weights[row * columns + column]);
+        sums[column] = sum += static_cast<double>(of_row[column]) / largest;
       }
       for (int64_t number = row * samples; number < (row + 1) * samples; ++number) {
         const double point = unit_interval<double>(first_bits(sequence[number])) * sum;
@@ -93,8 +96,7 @@ void check_weights(const at::Tensor& weights) {
               "invalid multinomial distribution (encountering probability entry < 0)");
   TORCH_CHECK(weights.isfinite().all().item<bool>(),
               "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
-  TORCH_CHECK(weights.sum(-1, false, at::kDouble).gt(0).all().item<bool>(),
-              "invalid multinomial distribution (sum of probabilities <= 0)");
+  TORCH_CHECK(weights.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
 // PyTorch's multinomial comes here for more than one sample with replacement. Without replacement it draws exponential

@@ -1,7 +1,9 @@
 // Resizing and re-seating tensors: resize_ and the family of set_. They change which memory a tensor sees, and grow
 // that memory when it is too small. Called on any thread, with or without the GIL.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/set_native.h>
@@ -29,12 +31,17 @@ void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef 
 // schema: aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(size);
+  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != size) {
     set_geometry(self, size, c10::contiguous_strides(size), self.storage_offset());
   }
   if (memory_format.has_value()) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "openreg: resize_ cannot preserve a memory format");
     self.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
+  }
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_resize_deterministic_(self, bytes_before);
   }
   return self;
 }

@@ -145,6 +145,10 @@ void check_one_device(const char* name, std::span<const char* const> names, Argu
 // Raises what PyTorch raises where an output covers a part of an input.
 void check_overlap(const Outputs& outputs, size_t count, Arguments arguments);
 
+// The same for an operator that changes one tensor, and reads others after it has begun to write. A number may stand in
+// the tensor. A mask may be the tensor itself, and so may what it selects, since of that no element is read too late.
+void check_apart(const at::Tensor& self, Arguments arguments);
+
 // Makes a device the current one for as long as it lives.
 class OnDevice {
  public:
@@ -186,8 +190,8 @@ C10_NOINLINE void run_structured(Outputs& outputs, const Given&... arguments) {
   Shaped<typename Op::Meta> op(outputs);
   op.meta(for_meta(arguments)...);
   // A TensorIterator does it in meta; of the other operators some leave it to the kernel, where it is too late, or to
-  // the caller, who gets nonsense.
-  if constexpr (!std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta>) {
+  // the caller, who gets nonsense. A few kernels make copies.
+  if constexpr (!std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta> && !requires { Op::kCopiesOverlap; }) {
     check_overlap(outputs, Op::kOutputs, {arguments...});
   }
   compute<Op>(op, outputs, std::make_index_sequence<Op::kOutputs>(), arguments...);
@@ -227,6 +231,7 @@ template <class Op, class... Given>
 void in_place_only(const at::Tensor& self, const Given&... arguments) {
   check_one_device<Op>(self, arguments...);
   const OnDevice current(self.device());
+  check_apart(self, {arguments...});
   InPlaceOutput outputs(self);
   Op::launch(outputs, self, arguments...);
 }

@@ -1,8 +1,8 @@
 // The first half of operators that PyTorch has not split in two: what their outputs are. structured.toml says which
 // operator has which, and generate_structured.py joins them with the rest.
 //
-// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses while it computes,
-// and the call waits for it.
+// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses while it
+// computes, and the call waits for it.
 #pragma once
 
 #include <ATen/ExpandUtils.h>
@@ -214,6 +214,13 @@ struct EmbeddingBackwardMeta : at::impl::MetaBase {
 struct TakeMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& index) {
     set_output_raw_strided(0, index.sizes(), {}, self.options());
+  }
+};
+
+// Whether one number is among the elements. PyTorch's meta function says that the answer has no element.
+struct IsinNumberMeta : at::impl::MetaBase {
+  void meta(const at::Scalar&, const at::Tensor& elements, bool, bool) {
+    set_output_raw_strided(0, {}, {}, elements.options().dtype(at::kBool));
   }
 };
 

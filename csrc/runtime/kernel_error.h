@@ -1,7 +1,7 @@
 // What a kernel has raised after the call that queued it had returned.
 //
-// Such an exception says that the arguments of one call were wrong. Nothing is wrong with the device, which goes on: the
-// exception is kept, and whoever next waits for the device gets it.
+// Such an exception says that the arguments of one call were wrong. Nothing is wrong with the device, which goes on:
+// the exception is kept, and whoever next waits for the device gets it.
 #pragma once
 
 #include <c10/core/Device.h>

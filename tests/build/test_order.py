@@ -9,7 +9,6 @@ from environment import ROOT
 
 from tests.order import LONGEST
 
-
 FILES = ["tests/driver/test_pinned.py", "tests/docs/test_diagram.py", "tests/build/test_surface.py"]
 
 
