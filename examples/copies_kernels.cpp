@@ -9,7 +9,7 @@
 #include <string>
 
 #include "aten/copy_staged.cpp"
-#include "aten/launch.h"
+#include "aten/launch.cpp"
 #include "aten/library_scope.h"
 #include "runtime/error.cpp"
 

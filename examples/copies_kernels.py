@@ -102,16 +102,18 @@ def keeps() -> None:
 
 # LITERALINCLUDE START: launch-failing-case
 def failing() -> None:
-    """Lets a kernel fail on each device, and goes on."""
+    """Lets kernels raise, one that runs at once and one behind other work, and goes on."""
     kernels = torch.ops.copies
-    for device, how in (("openreg:0", "exception"), ("openreg:1", "number")):
-        for attempt in ("launch", "copy"):
+    for how in ("exception", "number"):
+        for busy in (False, True):
             try:
-                kernels.watched(device, how) if attempt == "launch" else torch.ones(2).to(device)
-                torch.accelerator.synchronize(device)
-            except torch.AcceleratorError as error:
-                print(str(error).split("(")[1].split(";")[0])
-    print("closures:", kernels.closures())
+                torch.openreg._sleep(20_000_000 * busy)
+                kernels.watched("openreg:0", how)
+                print("the call has returned")
+                torch.accelerator.synchronize()
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}")
+    print("closures:", kernels.closures(), "and the device:", torch.ones(2, device="openreg").tolist())
 
 
 # LITERALINCLUDE END: launch-failing-case

@@ -1,19 +1,36 @@
 // Launching closures: what does not depend on the closure.
 #include "aten/launch.h"
 
+#include <stdexcept>
+
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
 
 namespace openreg {
 
 // LITERALINCLUDE START: launch-call
+namespace {
+
+// PyTorch makes Python exceptions of those that are derived from std::exception, and ends the process at another.
+std::exception_ptr for_python() noexcept {
+  try {
+    throw;
+  } catch (const std::exception&) {
+    return std::current_exception();
+  } catch (...) {
+    return std::make_exception_ptr(std::runtime_error("an exception that is not a std::exception"));
+  }
+}
+
+}  // namespace
+
 void KernelCall::raised() const noexcept {
   if (at_launch != nullptr) {
-    *at_launch = std::current_exception();
+    *at_launch = for_python();
   } else if (waited_for) {
-    *waited_for = std::current_exception();
+    *waited_for = for_python();
   } else {
-    keep_kernel_error(device, name, std::current_exception());
+    keep_kernel_error(device, name, for_python());
   }
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch.nn import functional as F
+from torch.nn.functional import gelu, hardshrink, linear
 from torch.testing import assert_close
 
 from tests.conftest import RunProcess
@@ -22,8 +22,8 @@ def ones(*sizes: int, on: str, dtype: torch.dtype = torch.float32) -> torch.Tens
     return torch.ones(*sizes, device=on, dtype=dtype)
 
 
-def linear(*weight: int) -> Call:
-    return lambda on: F.linear(
+def with_weight(*weight: int) -> Call:
+    return lambda on: linear(
         ones(3, 3, on=on, dtype=HALF), ones(*weight, on=on, dtype=HALF), ones(3, on=on, dtype=HALF)
     )
 
@@ -45,7 +45,7 @@ def addcmul(value: complex) -> Call:
 
 
 MISTAKES: dict[str, tuple[Call, Call]] = {
-    "linear, wrong bias": (linear(3, 3), linear(2, 3)),
+    "linear, wrong bias": (with_weight(3, 3), with_weight(2, 3)),
     **{
         f"addmm, wrong bias, {str(dtype).removeprefix('torch.')}": (addmm(dtype, 3, 3), addmm(dtype, 3, 2))
         for dtype in (torch.float16, HALF, torch.float32, torch.int64)
@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[Call, Call]] = {
     "_addmm_activation": tuple(addmm(torch.float32, 3, columns, torch._addmm_activation) for columns in (3, 2)),
     "renorm": tuple(lambda on, dim=dim: ones(2, 3, on=on).renorm(2, dim, 1.0) for dim in (0, 3)),
     "less than": (less(torch.int8, torch.int64), less(torch.complex128, torch.complex128)),
-    "hardshrink": tuple(lambda on, by=by: F.hardshrink(ones(2, on=on), by) for by in (2 + 0j, 2 + 1j)),
+    "hardshrink": tuple(lambda on, by=by: hardshrink(ones(2, on=on), by) for by in (2 + 0j, 2 + 1j)),
     "addcmul": (addcmul(1j), addcmul(1e300j)),
     "_foreach_norm": tuple(
         lambda on, dtype=dtype: torch._foreach_norm([ones(2, on=on)], dtype=dtype)
@@ -65,7 +65,7 @@ MISTAKES: dict[str, tuple[Call, Call]] = {
         lambda on: torch._neg_view(ones(2, on=on, dtype=torch.bool)).resolve_neg(),
     ),
     "clamp": tuple(lambda on, to=to: ones(2, on=on, dtype=torch.uint8).clamp(max=to) for to in (3, 300)),
-    "gelu": tuple(lambda on, by=by: F.gelu(ones(2, on=on), approximate=by) for by in ("tanh", "cubic")),
+    "gelu": tuple(lambda on, by=by: gelu(ones(2, on=on), approximate=by) for by in ("tanh", "cubic")),
 }  # type: ignore[assignment]
 
 
