@@ -39,6 +39,21 @@ def attempt(what: str, call: Callable[[], Any]) -> None:
         print(f"{what}: {value if isinstance(value, (bool, int, list)) else 'no error'}")
 
 
+# LITERALINCLUDE START: errors-found-late
+def found_late() -> None:
+    """A mistake that nobody sees before the kernel: a bool has no negative, and this view asks for it."""
+    x = torch.arange(3.0, device="openreg")
+    flags = torch._neg_view(torch.ones(2, dtype=torch.bool, device="openreg"))
+    torch.openreg._sleep(20_000_000)
+    attempt("the wrong call", flags.resolve_neg)
+    attempt("a call that only queues", lambda: x.add_(1))
+    attempt("the next that waits", x.tolist)
+    attempt("and from then on", x.tolist)
+
+
+# LITERALINCLUDE END: errors-found-late
+
+
 # LITERALINCLUDE START: errors-kernel-fails
 def kernel() -> None:
     """Lets a kernel fail: when is that seen, and what still works."""
@@ -256,6 +271,7 @@ def places() -> None:
 
 if __name__ == "__main__":
     {
+        "found-late": found_late,
         "kernel": kernel,
         "in-kernel": in_kernel,
         "allocation": allocation,
