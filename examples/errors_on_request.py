@@ -47,6 +47,9 @@ def found_late() -> None:
     torch.openreg._sleep(20_000_000)
     attempt("the wrong call", flags.resolve_neg)
     attempt("a call that only queues", lambda: x.add_(1))
+    while not torch.accelerator.current_stream().query():
+        time.sleep(0.001)  # the kernel has run now, and nobody has waited for it
+    attempt("to wait for the other device", lambda: torch.accelerator.synchronize("openreg:1"))
     attempt("the next that waits", x.tolist)
     attempt("and from then on", x.tolist)
 
