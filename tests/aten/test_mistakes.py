@@ -6,6 +6,7 @@ Before each mistake comes a call that is right and like it, of which the backend
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -44,6 +45,10 @@ def addcmul(value: complex) -> Call:
     return lambda on: torch.addcmul(*(ones(2, on=on, dtype=COMPLEX) for _ in range(3)), value=value)
 
 
+def pair(make: Callable[[Any], Call], right: object, wrong: object) -> tuple[Call, Call]:
+    return make(right), make(wrong)
+
+
 MISTAKES: dict[str, tuple[Call, Call]] = {
     "linear, wrong bias": (with_weight(3, 3), with_weight(2, 3)),
     **{
@@ -51,22 +56,20 @@ MISTAKES: dict[str, tuple[Call, Call]] = {
         for dtype in (torch.float16, HALF, torch.float32, torch.int64)
     },
     "addmm of no inner elements": (addmm(torch.float32, 0, 3), addmm(torch.float32, 0, 2)),
-    "_addmm_activation": tuple(addmm(torch.float32, 3, columns, torch._addmm_activation) for columns in (3, 2)),
-    "renorm": tuple(lambda on, dim=dim: ones(2, 3, on=on).renorm(2, dim, 1.0) for dim in (0, 3)),
+    "_addmm_activation": pair(lambda columns: addmm(torch.float32, 3, columns, torch._addmm_activation), 3, 2),
+    "renorm": pair(lambda dim: lambda on: ones(2, 3, on=on).renorm(2, dim, 1.0), 0, 3),
     "less than": (less(torch.int8, torch.int64), less(torch.complex128, torch.complex128)),
-    "hardshrink": tuple(lambda on, by=by: hardshrink(ones(2, on=on), by) for by in (2 + 0j, 2 + 1j)),
+    "hardshrink": pair(lambda by: lambda on: hardshrink(ones(2, on=on), by), 2 + 0j, 2 + 1j),
     "addcmul": (addcmul(1j), addcmul(1e300j)),
-    "_foreach_norm": tuple(
-        lambda on, dtype=dtype: torch._foreach_norm([ones(2, on=on)], dtype=dtype)
-        for dtype in (torch.float64, torch.int32)
+    "_foreach_norm": pair(
+        lambda dtype: lambda on: torch._foreach_norm([ones(2, on=on)], dtype=dtype), torch.float64, torch.int32
     ),
-    "_neg_view of bool": (
-        lambda on: torch._neg_view(ones(2, on=on)).resolve_neg(),
-        lambda on: torch._neg_view(ones(2, on=on, dtype=torch.bool)).resolve_neg(),
+    "_neg_view of bool": pair(
+        lambda dtype: lambda on: torch._neg_view(ones(2, on=on, dtype=dtype)).resolve_neg(), torch.float32, torch.bool
     ),
-    "clamp": tuple(lambda on, to=to: ones(2, on=on, dtype=torch.uint8).clamp(max=to) for to in (3, 300)),
-    "gelu": tuple(lambda on, by=by: gelu(ones(2, on=on), approximate=by) for by in ("tanh", "cubic")),
-}  # type: ignore[assignment]
+    "clamp": pair(lambda to: lambda on: ones(2, on=on, dtype=torch.uint8).clamp(max=to), 3, 300),
+    "gelu": pair(lambda by: lambda on: gelu(ones(2, on=on), approximate=by), "tanh", "cubic"),
+}
 
 
 def outcome(call: Call, on: str) -> object:
