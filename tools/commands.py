@@ -53,9 +53,14 @@ def html(_arguments: list[str]) -> None:
 
 
 def doctest(arguments: list[str]) -> None:
-    """Executes every snippet of the pages, always from a clean start, and judges the proof that this leaves."""
-    shutil.rmtree(OUTPUT / "doctest", ignore_errors=True)
-    if _run([sys.executable, "-m", "docs._ext.prove", "--output", str(OUTPUT / "doctest"), *arguments]) != 0:
+    """Executes every snippet of the pages, or of those that are named, and judges the proof that this leaves.
+
+    All of them always from a clean start; those that are named in a folder of their own, where the last state is kept.
+    """
+    output = OUTPUT / ("doctest_pages" if arguments else "doctest")
+    if not arguments:
+        shutil.rmtree(output, ignore_errors=True)
+    if _run([sys.executable, "-m", "docs._ext.prove", "--output", str(output), *arguments]) != 0:
         raise Fault("make doctest: not every snippet holds; the faults are above")
 
 

@@ -93,18 +93,30 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
 }
 // LITERALINCLUDE END: copy-transfer
 
+// LITERALINCLUDE START: copy-converted-by-device
+// Whether a copy that need not wait can leave the conversion to the device: the host's memory is pinned, and the driver
+// reads or writes it as it is. Otherwise the host converts, and the bytes are fewer where the dtype is smaller.
+bool device_converts(const at::Tensor& host, bool non_blocking) {
+  return non_blocking && host.is_non_overlapping_and_dense() && is_pinned(host.storage().data_ptr().get());
+}
+// LITERALINCLUDE END: copy-converted-by-device
+
 // LITERALINCLUDE START: copy-to-device
 void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!dst.is_non_overlapping_and_dense()) {
     const at::Tensor dense = empty_dense(dst, dst.device());
     copy_to_device(dense, src, non_blocking);
     copy_within_device(dst, dense);
-  } else if (!holds_same_bytes(dst, src)) {
+  } else if (holds_same_bytes(dst, src)) {
+    transfer(dst, src, orMemcpyHostToDevice, non_blocking);
+  } else if (device_converts(src, non_blocking)) {
+    const at::Tensor same = empty_dense(src, dst.device());
+    transfer(same, src, orMemcpyHostToDevice, non_blocking);
+    copy_within_device(dst, same);
+  } else {
     const at::Tensor same = empty_dense(dst, c10::kCPU);
     same.copy_(src);
     transfer(dst, same, orMemcpyHostToDevice, false);
-  } else {
-    transfer(dst, src, orMemcpyHostToDevice, non_blocking);
   }
 }
 // LITERALINCLUDE END: copy-to-device
@@ -113,6 +125,10 @@ void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_block
 void copy_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (holds_same_bytes(dst, src)) {
     transfer(dst, src, orMemcpyDeviceToHost, non_blocking);
+  } else if (device_converts(dst, non_blocking)) {
+    const at::Tensor same = empty_dense(dst, src.device());
+    copy_within_device(same, src);
+    transfer(dst, same, orMemcpyDeviceToHost, non_blocking);
   } else if (!src.is_non_overlapping_and_dense()) {
     const at::Tensor dense = empty_dense(src, src.device());
     copy_within_device(dense, src);

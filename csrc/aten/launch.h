@@ -4,6 +4,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/util/Exception.h>
 
 #include <exception>
 #include <memory>
@@ -21,6 +22,8 @@ namespace openreg {
 // earlier kernels may still be writing them.
 template <class T>
 T* host_alias(T* device_pointer, size_t bytes) {
+  TORCH_CHECK(device_pointer != nullptr, "openreg: a tensor of ", bytes,
+              " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
   void* alias = nullptr;
   check(orGetHostAlias(&alias, device_pointer, bytes));
   return static_cast<T*>(alias);

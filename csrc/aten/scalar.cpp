@@ -15,6 +15,8 @@ namespace {
 
 // schema: aten::_local_scalar_dense(Tensor self) -> Scalar
 at::Scalar _local_scalar_dense(const at::Tensor& self) {
+  // item() and the rest of Python have looked; C++ calls this.
+  TORCH_CHECK(self.numel() > 0, "openreg: _local_scalar_dense was asked for the number in a tensor without elements");
   // The bytes go to the stack, without a CPU tensor of their own. The driver has written pageable memory when it
   // returns, and reports the failure of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;

@@ -17,7 +17,6 @@ void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef str
               out.dtype(), " instead");
   TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
               out.device(), " instead");
-  at::assert_no_internal_overlap(out);  // Resized, it may have none, and yet the caller has given another tensor.
   if (!at::native::resize_output(out, sizes)) {
     return;  // It had these sizes, and keeps its strides.
   }
@@ -37,7 +36,6 @@ void InPlaceOutput::set(int64_t, at::IntArrayRef sizes, at::IntArrayRef, const a
               " and output tensor device ", options.device(), " should match");
   TORCH_CHECK(sizes == self_.sizes(), "Bad in-place call: input tensor size ", self_.sizes(),
               " and output tensor size ", sizes, " should match");
-  at::assert_no_internal_overlap(self_);
 }
 // LITERALINCLUDE END: structured-in-place
 
@@ -76,6 +74,14 @@ OnDevice::~OnDevice() = default;
 // LITERALINCLUDE END: structured-device
 
 // LITERALINCLUDE START: structured-overlap
+void check_written_once(const Outputs& outputs, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (const at::Tensor& given = outputs.get(static_cast<int64_t>(i)); given.defined()) {
+      at::assert_no_internal_overlap(given);
+    }
+  }
+}
+
 void check_overlap(const Outputs& outputs, size_t count, Arguments arguments) {
   for (size_t i = 0; i < count; ++i) {
     const at::Tensor& output = outputs.get(static_cast<int64_t>(i));

@@ -142,6 +142,10 @@ std::optional<c10::Device> first_device(Arguments arguments);
 // Raises what PyTorch raises for tensors on two devices.
 void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments);
 
+// Raises what PyTorch raises where two elements of a given output have one address. Asked before meta, since an output
+// that is resized has no such elements any more, and yet the caller has given another tensor.
+void check_written_once(const Outputs& outputs, size_t count);
+
 // Raises what PyTorch raises where an output covers a part of an input.
 void check_overlap(const Outputs& outputs, size_t count, Arguments arguments);
 
@@ -188,10 +192,14 @@ void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_s
 template <class Op, class... Given>
 C10_NOINLINE void run_structured(Outputs& outputs, const Given&... arguments) {
   Shaped<typename Op::Meta> op(outputs);
+  // A TensorIterator checks overlap in meta; of the other operators some leave it to the kernel, where it is too late, or
+  // to the caller, who gets nonsense. A few kernels make copies.
+  constexpr bool kIsIterator = std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta>;
+  if constexpr (!kIsIterator) {
+    check_written_once(outputs, Op::kOutputs);
+  }
   op.meta(for_meta(arguments)...);
-  // A TensorIterator does it in meta; of the other operators some leave it to the kernel, where it is too late, or to
-  // the caller, who gets nonsense. A few kernels make copies.
-  if constexpr (!std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta> && !requires { Op::kCopiesOverlap; }) {
+  if constexpr (!kIsIterator && !requires { Op::kCopiesOverlap; }) {
     check_overlap(outputs, Op::kOutputs, {arguments...});
   }
   compute<Op>(op, outputs, std::make_index_sequence<Op::kOutputs>(), arguments...);

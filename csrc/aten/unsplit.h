@@ -104,7 +104,9 @@ struct CountMeta : at::impl::MetaBase {
 template <bool kWithMean>
 struct DeviationMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
-    at::meta::resize_reduction(*this, self, dim, keepdim, c10::toRealValueType(self.scalar_type()));
+    const at::Tensor& given = maybe_get_output(0);  // may have another dtype, as a sum may
+    at::meta::resize_reduction(*this, self, dim, keepdim,
+                               given.defined() ? given.scalar_type() : c10::toRealValueType(self.scalar_type()));
     if constexpr (kWithMean) {
       set_output_raw_strided(1, maybe_get_output(0).sizes(), {}, self.options());
     }

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sphinx.builders import Builder
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
 from docs._ext import cached_compiler, examples, isolation, proof_files
@@ -82,8 +83,15 @@ class ProofBuilder(Builder):
         self.open.close()
 
     def get_outdated_docs(self) -> set[str]:
-        """Return all pages: a page can fail although nothing of it changed."""
-        return set(self.env.found_docs)
+        """Return all pages that are asked for: a page can fail although nothing of it changed."""
+        found = set(self.env.found_docs)
+        if unknown := self._asked() - found:
+            raise ExtensionError(f"weaver_pages: there is no page {', '.join(sorted(unknown))}")
+        return self._asked() or found
+
+    def _asked(self) -> set[str]:
+        """Return the pages that are named; without any, all are meant."""
+        return set(self.config.weaver_pages)
 
     def get_target_uri(self, docname: str, typ: str | None = None) -> str:
         """Return nothing: this builder writes no pages."""
@@ -105,7 +113,9 @@ class ProofBuilder(Builder):
                 logger.info("%s", outcome.stderr.rstrip())
 
     def _start(self, docname: str, doctree: nodes.document) -> None:
-        """Let a page run, if it has examples."""
+        """Let a page run, if it is asked for and has examples."""
+        if self._asked() and docname not in self._asked():
+            return
         blocks, _ = examples.read(doctree, Path(self.env.doc2path(docname)))
         if blocks:
             self.running[docname] = self.pool.apply_async(self._run, (docname, blocks))
@@ -131,7 +141,7 @@ class ProofBuilder(Builder):
                 **self.took.get(docname, {"seconds": 0.0, "processor_seconds": 0.0}),
             }
             for docname, record in sorted(records.items())
-            if record.examples or record.listings
+            if (record.examples or record.listings) and docname in self.get_outdated_docs()
         }
         self.proof.write_text(json.dumps({"pages": proven}, indent=2) + "\n", encoding="utf-8")
 
@@ -140,6 +150,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Put this builder in the place of the stock one, whose directives stay."""
     app.setup_extension("sphinx.ext.doctest")
     app.add_config_value("weaver_page_seconds", 300.0, "", types=frozenset({float, int}))
+    app.add_config_value("weaver_pages", [], "", types=frozenset({list}))
     app.add_config_value("weaver_late_modules", [], "", types=frozenset({list}))
     app.add_builder(ProofBuilder, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
