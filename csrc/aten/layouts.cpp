@@ -3,6 +3,7 @@
 // whatever else is asked for is refused by name. Called on any thread, with or without the GIL.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/ops/_nnz_native.h>
 #include <ATen/ops/ccol_indices_native.h>
@@ -112,8 +113,10 @@ constexpr const char* kByOperators[] = {
     "_nested_tensor_storage_offsets",
     "_nested_tensor_strides",
     "_to_copy",
+    "alias",
     "clone",
     "copy_",
+    "detach",
     "empty_like",
     "is_same_size",
     "select.int",
@@ -129,11 +132,10 @@ constexpr const char* kByOperators[] = {
     "all.dim",
     "bmm",
     "isneginf",
-    "masked_fill.Scalar",
     "matmul",
     "matmul_backward",
     "mul.Scalar",
-    "where.self",
+    "mul.Tensor",
     "where.self_out",
 };
 
@@ -141,8 +143,9 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   for (const char* name : kByOperators) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&by_operators>());
 }
 
-// Its argument is the buffer, a plain tensor. Gradients come back through it.
+// Their arguments are plain tensors, the buffer or padded rows. Gradients come back through them.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_nested_from_padded", TORCH_FN(at::native::nested_from_padded_generic));
   m.impl("_nested_view_from_buffer", TORCH_FN(at::native::_nested_view_from_buffer));
 }
 // LITERALINCLUDE END: layouts-nested

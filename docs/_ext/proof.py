@@ -58,6 +58,8 @@ class ProofBuilder(Builder):
 
     def _begin(self, app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
         """Get ready to run pages. Sphinx reads those first that take long, so that none runs alone at the end."""
+        if unknown := self._asked() - set(env.found_docs):
+            raise ExtensionError(f"doctest: there is no page {', '.join(sorted(unknown))}")
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
@@ -84,10 +86,7 @@ class ProofBuilder(Builder):
 
     def get_outdated_docs(self) -> set[str]:
         """Return all pages that are asked for: a page can fail although nothing of it changed."""
-        found = set(self.env.found_docs)
-        if unknown := self._asked() - found:
-            raise ExtensionError(f"weaver_pages: there is no page {', '.join(sorted(unknown))}")
-        return self._asked() or found
+        return self._asked() or set(self.env.found_docs)
 
     def _asked(self) -> set[str]:
         """Return the pages that are named; without any, all are meant."""
