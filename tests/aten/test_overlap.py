@@ -34,6 +34,9 @@ CHANGES: dict[str, Change] = {
     "_foreach_add_, shifted": lambda x: torch._foreach_add_([x[1:]], [x[:-1]]),
     "_foreach_add_, itself": lambda x: torch._foreach_add_([x], [x]),
     "_foreach_mul_, neighbours": lambda x: torch._foreach_mul_([x[1:], x[:-1]], 2),
+    "threshold_, expanded": lambda x: torch.threshold_(x[:1].expand(3), 2.0, 7.0),
+    "relu_, expanded": lambda x: torch.relu_(x[:1].expand(3)),
+    "cumsum_, expanded": lambda x: x[:1].expand(3).cumsum_(0),
     "add_, shifted": lambda x: x[1:].add_(x[:-1]),
     "addmm, a row of the output is added": lambda x: torch.addmm(
         x[:2], torch.ones(3, 2, device=x.device), torch.ones(2, 2, device=x.device), out=x.view(3, 2)

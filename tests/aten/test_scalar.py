@@ -34,3 +34,5 @@ def test_no_element_and_several() -> None:
         torch.empty(0, device="openreg").item()
     with pytest.raises(RuntimeError, match="a Tensor with 2 elements cannot be converted to Scalar"):
         torch.empty(2, device="openreg").item()
+    with pytest.raises(RuntimeError, match="_local_scalar_dense was asked for the number in a tensor without elements"):
+        torch.ops.aten._local_scalar_dense(torch.empty(0, device="openreg"))

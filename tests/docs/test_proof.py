@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sphinx.errors import ExtensionError
 
 if TYPE_CHECKING:
     from tests.docs.conftest import Repository
@@ -44,6 +45,18 @@ def test_proof_counts_what_ran(repository: Repository) -> None:
             "other": {"examples": 1, "ran": 1, "listings": 0},
         }
     }
+
+
+def test_pages_that_are_named_run_alone(repository: Repository) -> None:
+    repository.add(doctest(">>> 1\n2") + "```{toctree}\nother\n```\n")
+    repository.page("# Other\n\n" + doctest(">>> 1\n1"), "other.md")
+    result = repository.build("doctest", weaver_pages=["other"])
+    assert result.status == 0, result.warnings
+    assert list(json.loads((result.output / "proof.json").read_text())["pages"]) == ["other"]
+    repository.page("# Other\n\n" + doctest(">>> 1\n3"), "other.md")
+    repository.build("doctest", weaver_pages=["other"]).assert_fault("other.md:4", "Expected:\n    3")
+    with pytest.raises(ExtensionError, match="there is no page third"):
+        repository.build("doctest", weaver_pages=["third"])
 
 
 @pytest.mark.parametrize(

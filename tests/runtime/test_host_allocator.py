@@ -95,6 +95,24 @@ def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:
     }
 
 
+def test_a_copy_that_converts_overlaps() -> None:
+    stream = torch.Stream("openreg:1")
+    source = torch.arange(10_000).pin_memory()
+    back = torch.zeros(10_000, dtype=torch.int16).pin_memory()
+    with stream:
+        sleep_on(stream, 100)
+        there = torch.zeros(20_000, device="openreg:1")[::2]
+        there.copy_(source, non_blocking=True)
+        back.copy_(there, non_blocking=True)
+    assert not stream.query()  # the host did not wait
+    del source
+    torch.empty(10_000, dtype=torch.int64).pin_memory().fill_(9)  # may not be the memory that is still to be read
+    assert back.sum() == 0
+    stream.synchronize()
+    assert torch.equal(back, torch.arange(10_000, dtype=torch.int16))
+    assert torch.equal(there.cpu(), torch.arange(10_000.0))
+
+
 def test_a_copy_to_pinned_memory_overlaps() -> None:
     stream = torch.Stream("openreg:0")
     x = torch.arange(10_000.0, device="openreg:0")

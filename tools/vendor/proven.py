@@ -110,7 +110,6 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
         "date": date.today().isoformat(),
         "parts": _parts(chosen),
         **({"sources digest": written()} if name == ALL else {}),
-        "sources": len(Choice(ROOT, chosen).taken),
         "passed": sum(check["outcome"] == "passed" for check in asked["checks"]),
         "not offered": sum(check["outcome"] == "not offered" for check in asked["checks"]),
         "left to other chapters": {
