@@ -12,9 +12,9 @@ from docs._ext.closure import Sources
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
-    "autoload", "build", "copies", "device", "driver", "driver_memory", "driver_streams", "errors", "event", "fallback",
-    "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "operators", "random", "registration", "serialization",
-    "storage", "stream", "structured", "stubs",
+    "autoload", "build", "copies", "device", "dispatcher_tools", "driver", "driver_memory", "driver_streams", "errors",
+    "event", "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "operators", "random",
+    "registration", "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. The others are of the base.
 TESTS = {

@@ -1,0 +1,69 @@
+// Times on the device for PyTorch's profiler of events, torch.autograd.profiler.profile(use_device="openreg"): it wants an
+// event before and after each operator, and the time between the two. Called on any thread, without the GIL.
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/ApproximateClock.h>
+#include <torch/csrc/profiler/stubs/base.h>
+
+#include "runtime/device.h"
+#include "runtime/event.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: profiler-stubs
+using torch::profiler::impl::ProfilerVoidEventStub;
+
+class EventTimes final : public torch::profiler::impl::ProfilerStubs {
+ public:
+  // Without it the rest is not asked. PyTorch calls record all the same, and prints a C++ stack for each operator.
+  bool enabled() const override { return true; }
+
+  // On the current stream, which is where the kernels of an operator go.
+  void record(c10::DeviceIndex* device, ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
+    const c10::DeviceIndex index = current_device();
+    if (device != nullptr) *device = index;
+    void* made = nullptr;
+    record_event(&made, current_stream(index), index, c10::EventFlag::BACKEND_DEFAULT);
+    event->reset(made, destroy_event);
+    if (cpu_ns != nullptr) *cpu_ns = c10::getTime();
+  }
+
+  // Microseconds. Waits for both events.
+  // Throws: for events of two devices, of an operator that was given tensors of both.
+  float elapsed(const ProfilerVoidEventStub* start, const ProfilerVoidEventStub* end) const override {
+    synchronize_event(start->get());
+    synchronize_event(end->get());
+    return static_cast<float>(elapsed_time(start->get(), end->get()) * 1000);
+  }
+
+  void onEachDevice(std::function<void(int)> function) const override {
+    for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
+      const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
+      function(index);
+    }
+  }
+
+  void synchronize() const override { synchronize_device(current_device()); }
+
+  // Names in the traces of the vendor's own tool. This driver has no such tool.
+  void mark(const char* name) const override { refuse(name); }
+  void rangePush(const char* name) const override { refuse(name); }
+  void rangePop() const override { refuse("the innermost range"); }
+
+ private:
+  [[noreturn]] static void refuse(const char* name) {
+    C10_THROW_ERROR(NotImplementedError, c10::str("openreg: the driver keeps no marks, so there is no place for '", name,
+                                                  "'; record_function(name) names a part of a program in every trace"));
+  }
+};
+
+// For the life of the process.
+[[maybe_unused]] const bool stubs_registered = [] {
+  torch::profiler::impl::registerPrivateUse1Methods(new EventTimes());
+  return true;
+}();
+// LITERALINCLUDE END: profiler-stubs
+
+}  // namespace
+}  // namespace openreg
