@@ -154,7 +154,7 @@ orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, siz
   // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of
   // size and of what else the stream was doing, and when a failure is reported may not depend on that.
   if (dst.pageable()) return device.synchronize(*ref.stream, sequence);
-  if (wait) ref.stream->wait(sequence);
+  if (wait && !ref.stream->wait(sequence)) return end_dropped_call();  // the source may still be read
   return orSuccess;
 }
 // LITERALINCLUDE END: copy-queue
