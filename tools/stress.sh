@@ -27,4 +27,8 @@ for sanitizer in thread address; do
     done
   done
 done
+# A process for each allocation that fails: short, and to be looked through for leaks, so without threads to race.
+for mode in auto async inline; do
+  OPENREG_LAUNCH=$mode "${plain[@]}" build/stress/address/stress_memory
+done
 echo "stress: $runs runs of $seconds s each under the thread and the address sanitizer, in modes auto and async: clean"

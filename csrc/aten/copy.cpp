@@ -16,6 +16,7 @@
 #include "runtime/host_allocator.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -78,11 +79,13 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 // LITERALINCLUDE START: copy-transfer
 // Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
-// the driver has finished with the host's side when it returns.
+// the driver has finished with the host's side when it returns; the work before the copy is waited for here, where
+// Ctrl-C can end the wait.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
   const at::Tensor& host = kind == orMemcpyHostToDevice ? src : dst;
   const c10::DeviceIndex device = (kind == orMemcpyHostToDevice ? dst : src).device().index();
   orStream_t stream = current_stream_handle(device);
+  if (!non_blocking) wait_for_stream(stream, device);
   check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
   if (!non_blocking) {
     synchronize_stream(stream, device);

@@ -5,6 +5,7 @@
 
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 
@@ -46,6 +47,7 @@ void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
     std::rethrow_exception(at_launch);
   }
   if (wait && call.is_queued) {
+    wait_for_stream(stream, call.device);
     check(orStreamSynchronize(stream));
     if (*call.waited_for) {
       std::rethrow_exception(*call.waited_for);

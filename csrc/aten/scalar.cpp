@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -20,8 +21,9 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   // The bytes go to the stack, without a CPU tensor of their own. The driver has written pageable memory when it
   // returns, and reports the failure of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
-  check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost,
-                      current_stream_handle(self.device().index())));
+  orStream_t stream = current_stream_handle(self.device().index());
+  wait_for_stream(stream, self.device().index());
+  check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost, stream));
   at::Scalar value;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense", AT_WRAP([&] {
                    scalar_t element;

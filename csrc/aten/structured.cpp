@@ -59,7 +59,9 @@ void check_one_device(const char* name, std::span<const char* const> names, Argu
   std::optional<c10::Device> device;
   size_t i = 0;  // Numbers behind the last tensor need no name.
   const auto check = [&](const auto* argument) {
-    if (argument != nullptr) c10::impl::check_and_update_common_device(device, *argument, name, names[i]);
+    if (argument == nullptr) return;
+    TORCH_INTERNAL_ASSERT(i < names.size(), name, " has no name for its tensor argument ", i);
+    c10::impl::check_and_update_common_device(device, *argument, name, names[i]);
   };
   for (const Argument& argument : arguments) {
     check(argument.tensor);

@@ -51,4 +51,8 @@ orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
 }
 // LITERALINCLUDE END: memory-reserve
 
+AddressSpace::~AddressSpace() {
+  if (start_ != 0) munmap(reinterpret_cast<void*>(start_), 2 * distance_);
+}
+
 }  // namespace openreg::driver

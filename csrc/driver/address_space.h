@@ -21,6 +21,11 @@ class AddressSpace {
   // Backing memory becomes accessible in pieces of this many bytes.
   static constexpr size_t kSegment = size_t{32} << 20;
 
+  AddressSpace() = default;
+  ~AddressSpace();  // only where the driver could not start
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
   // Reserves addresses for the devices; no memory is used yet.
   orError_t reserve(int devices, size_t memory_per_device);
 

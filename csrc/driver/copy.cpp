@@ -1,7 +1,7 @@
 // Copies and fills. What a pointer is, is looked up before anything is queued, so that a bad one is an error of the
 // call.
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include "driver.h"
@@ -43,7 +43,7 @@ struct StagedCopyWork {
   size_t bytes;
 
   void run(Device&) { std::memcpy(dst, staged, bytes); }
-  void release() { std::free(staged); }
+  void release() { ::operator delete(staged); }
 };
 // LITERALINCLUDE END: copy-work
 
@@ -131,7 +131,7 @@ bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
 }
 
 orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {
-  void* const staged = std::malloc(copy.bytes);
+  void* const staged = ::operator new(copy.bytes, std::nothrow);
   if (staged == nullptr) return fail(orErrorMemoryAllocation, "no host memory to stage %zu bytes in", copy.bytes);
   std::memcpy(staged, copy.src, copy.bytes);
   uint64_t sequence = 0;
@@ -154,7 +154,7 @@ orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, siz
   // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of
   // size and of what else the stream was doing, and when a failure is reported may not depend on that.
   if (dst.pageable()) return device.synchronize(*ref.stream, sequence);
-  if (wait) ref.stream->wait(sequence);
+  if (wait && !ref.stream->wait(sequence)) return end_dropped_call();  // the source may still be read
   return orSuccess;
 }
 // LITERALINCLUDE END: copy-queue

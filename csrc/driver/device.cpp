@@ -25,7 +25,7 @@ template <class Wait>
 orError_t Device::synchronize_with(Wait wait) {
   if (const orError_t error = failure.refuse()) return error;
   const uint64_t resets = failure.resets();
-  wait();
+  if (!wait()) return end_dropped_call();
   rest_if_process_is_ending();
   if (resetting_.load() || failure.resets() != resets) {
     return fail(orErrorLaunchFailure, "orDeviceReset of openreg:%d dropped the work that this call waited for", index);
@@ -36,13 +36,14 @@ orError_t Device::synchronize_with(Wait wait) {
 orError_t Device::synchronize() {
   return synchronize_with([this] {
     for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
-      stream->wait(stream->queued());
+      if (!stream->wait(stream->queued())) return false;
     }
+    return true;
   });
 }
 
 orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
-  return synchronize_with([&] { stream.wait(sequence); });
+  return synchronize_with([&] { return stream.wait(sequence); });
 }
 // LITERALINCLUDE END: memory-device-wait
 
@@ -52,13 +53,15 @@ orError_t Device::reset() {
   resetting_.store(true);
   // Work of this device may be waiting for streams of any device.
   started_driver()->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
-  streams.for_each_alive([this](Stream& stream, uint32_t number, uint64_t generation) {
+  bool drained = true;
+  streams.for_each_alive([&](Stream& stream, uint32_t number, uint64_t generation) {
     if (number == 0) {
-      stream.drain();  // the default stream lives on
+      drained = stream.drain();  // the default stream lives on
     } else if (stream.end(generation) == orSuccess) {  // else another thread has just destroyed it
       streams.give_back(number);
     }
   });
+  if (!drained) return end_dropped_call();
   events.for_each_alive([this](Event& event, uint32_t number, uint64_t generation) {
     if (event.end(generation)) events.give_back(number);
   });

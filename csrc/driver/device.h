@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
-#include <string>
 
 #include "config.h"
 #include "device_memory.h"

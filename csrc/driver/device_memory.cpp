@@ -45,8 +45,7 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   if (const size_t rest = block->second.bytes - needed; rest > 0) {
     if (const orError_t error = add_free_block(start + needed, rest)) return error;
   }
-  free_blocks_.erase(fit);
-  block->second = Block{needed, bytes};
+  block->second = Block{needed, bytes, free_blocks_.extract(fit)};
   free_bytes_ -= needed;
   *offset = start;
   return orSuccess;
@@ -67,7 +66,7 @@ orError_t DeviceMemory::free(size_t offset) {
   const size_t bytes = found->second.bytes;
   if (bytes >= kGiveBackBytes) give_back_pages(offset, offset + bytes);
   free_bytes_ += bytes;
-  join_with_free_neighbours(blocks_.find(offset));
+  make_free(blocks_.find(offset));
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-free
@@ -102,10 +101,9 @@ orError_t DeviceMemory::check_range(size_t offset, size_t bytes) const {
 void DeviceMemory::clear() {
   const std::lock_guard lock(mutex_);
   give_back_pages(0, committed_);
-  blocks_.clear();
-  free_blocks_.clear();
-  blocks_.emplace(0, Block{capacity_, 0});
-  free_blocks_.emplace(capacity_, 0);
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->second.requested != 0) block = make_free(block);
+  }
   free_bytes_ = capacity_;
 }
 // LITERALINCLUDE END: memory-clear
@@ -168,7 +166,10 @@ orError_t DeviceMemory::commit(size_t end) {
 // LITERALINCLUDE END: memory-commit
 
 // LITERALINCLUDE START: memory-join
-void DeviceMemory::join_with_free_neighbours(Blocks::iterator block) {
+// Frees the block, joined with its free neighbours, and returns what it is now. Allocates nothing, since a host without
+// memory must be able to free.
+DeviceMemory::Blocks::iterator DeviceMemory::make_free(Blocks::iterator block) {
+  FreeBlocks::node_type entry = std::move(block->second.entry);
   if (const auto next = std::next(block); next != blocks_.end() && next->second.requested == 0) {
     free_blocks_.erase({next->second.bytes, next->first});
     block->second.bytes += next->second.bytes;
@@ -183,7 +184,9 @@ void DeviceMemory::join_with_free_neighbours(Blocks::iterator block) {
     }
   }
   block->second.requested = 0;
-  free_blocks_.emplace(block->second.bytes, block->first);
+  entry.value() = {block->second.bytes, block->first};
+  free_blocks_.insert(std::move(entry));
+  return block;
 }
 // LITERALINCLUDE END: memory-join
 

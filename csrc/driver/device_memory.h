@@ -44,9 +44,13 @@ class DeviceMemory {
 
  private:
 // LITERALINCLUDE START: memory-blocks
+  // (bytes, offset) of each free block: the first that is large enough fits best.
+  using FreeBlocks = std::set<std::pair<size_t, size_t>>;
   struct Block {
     size_t bytes;      // a multiple of kAlignment
     size_t requested;  // 0 for a free block
+    // Its entry among the free blocks, kept while it is in use: so to free it allocates nothing.
+    FreeBlocks::node_type entry{};
   };
   // Every byte of the memory belongs to one block; the key is its offset. Two free blocks never touch.
   using Blocks = std::map<size_t, Block>;
@@ -56,7 +60,7 @@ class DeviceMemory {
   orError_t find_start_locked(size_t offset, Blocks::const_iterator* found) const;
   orError_t add_free_block(size_t start, size_t bytes);
   orError_t commit(size_t end);
-  void join_with_free_neighbours(Blocks::iterator block);
+  Blocks::iterator make_free(Blocks::iterator block);
   void give_back_pages(size_t begin, size_t end) const;
 
   const int device_;
@@ -64,7 +68,7 @@ class DeviceMemory {
   const size_t capacity_;
   mutable std::mutex mutex_;
   Blocks blocks_;
-  std::set<std::pair<size_t, size_t>> free_blocks_;  // (bytes, offset): the first that is large enough fits best
+  FreeBlocks free_blocks_;
   size_t free_bytes_;
   size_t committed_ = 0;  // bytes from the start that kernels can access; never shrinks
 // LITERALINCLUDE END: memory-blocks

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "error.h"
 #include "fault_handler.h"
@@ -22,6 +24,24 @@ std::atomic<bool> g_forked{false};
 thread_local int t_device = 0;
 
 // LITERALINCLUDE START: memory-driver-start
+orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
+  const auto no_memory = [] {
+    return fail(orErrorInitialization, "the host has no memory for the driver's own records");
+  };
+  try {
+    auto started = std::make_unique<Driver>();
+    if (const orError_t error = started->space.reserve(config.device_count, config.device_memory)) return error;
+    for (int index = 0; index < config.device_count; ++index) {
+      Device& device = started->devices.emplace_back(index, config.launch, started->space);
+      if (!device.begin()) return no_memory();
+    }
+    *made = std::move(started);
+    return orSuccess;
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: takes a host whose memory is used up
+    return no_memory();              // NOT PROVEN: takes a host whose memory is used up
+  }
+}
+
 orError_t start_driver(Driver** driver) {
   const std::lock_guard lock(start_mutex());
   *driver = g_driver.load();
@@ -29,12 +49,8 @@ orError_t start_driver(Driver** driver) {
 
   Config config;
   if (const orError_t error = read_config(&config)) return error;
-  auto started = std::make_unique<Driver>();
-  if (const orError_t error = started->space.reserve(config.device_count, config.device_memory)) return error;
-  for (int index = 0; index < config.device_count; ++index) {
-    Device& device = started->devices.emplace_back(index, config.launch, started->space);
-    if (!device.begin()) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
-  }
+  std::unique_ptr<Driver> started;
+  if (const orError_t error = make_driver(config, &started)) return error;
   if (!watch_process_end()) return fail(orErrorInitialization, "the host refused another function to call at exit");
   // Last: nothing after it fails, and it keeps a pointer to the address space.
   if (const orError_t error = explain_device_faults(started->space)) return error;

@@ -15,7 +15,7 @@ struct ErrorText {
 };
 
 // LITERALINCLUDE START: memory-error-texts
-constexpr std::array<ErrorText, 16> kErrorTexts = {{
+constexpr std::array<ErrorText, 17> kErrorTexts = {{
     {"orSuccess", "no error"},
     {"orErrorInvalidValue", "an argument is null or outside its range"},
     {"orErrorInvalidDevice", "no device has this index"},
@@ -32,6 +32,7 @@ constexpr std::array<ErrorText, 16> kErrorTexts = {{
     {"orErrorForked", "the driver was initialised before this process was forked"},
     {"orErrorInitialization", "the driver could not start"},
     {"orErrorNotSupported", "the driver does not support what was asked for"},
+    {"orErrorDeinitialized", "the process is ending, and the device runs nothing more"},
 }};
 
 constexpr ErrorText kUnknownError = {"orErrorUnknown", "the driver has no error of this number"};

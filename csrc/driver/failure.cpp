@@ -1,21 +1,23 @@
 // Stores, reports and clears the failure of a device.
 #include "failure.h"
 
+#include <cstdio>
+
 #include "error.h"
 
 namespace openreg::driver {
 
 // LITERALINCLUDE START: memory-failure-states
-void Failure::store(const std::string& text) {
+void Failure::store(const char* text) {
   const std::lock_guard lock(mutex_);
   if (present()) return;
-  text_ = text;
+  std::snprintf(text_, sizeof(text_), "%s", text);
   state_.store(State::kStored);
 }
 
-void Failure::lose(const std::string& text) {
+void Failure::lose(const char* text) {
   const std::lock_guard lock(mutex_);
-  text_ = text;
+  std::snprintf(text_, sizeof(text_), "%s", text);
   lost_.store(true);
   state_.store(State::kReported);
 }
@@ -41,7 +43,7 @@ orError_t Failure::report() {
 orError_t Failure::raise() const {
   const std::lock_guard lock(mutex_);
   if (!present()) return orSuccess;  // another thread has reset the device meanwhile
-  return fail_until_reset(lost() ? orErrorDeviceLost : orErrorLaunchFailure, text_.c_str(), resets_, resets());
+  return fail_until_reset(lost() ? orErrorDeviceLost : orErrorLaunchFailure, text_, resets_, resets());
 }
 // LITERALINCLUDE END: memory-failure-report
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <string>
 
 #include "openreg.h"
 
@@ -21,9 +20,9 @@ class Failure {
   [[nodiscard]] uint64_t resets() const noexcept { return resets_.load(); }
 
   // A kernel failed. The first failure is the one that is kept.
-  void store(const std::string& text);
+  void store(const char* text);
   // The device is lost, whatever was wrong before; it counts as reported.
-  void lose(const std::string& text);
+  void lose(const char* text);
   // The device was reset.
   void clear();
 
@@ -42,7 +41,7 @@ class Failure {
   std::atomic<bool> lost_{false};
   std::atomic<uint64_t> resets_{0};
   mutable std::mutex mutex_;  // guards text_, and every change of the members above
-  std::string text_;
+  char text_[1024] = "";  // not a std::string: a failure must be kept when the host has no memory, too
 };
 
 }  // namespace openreg::driver

@@ -1,12 +1,10 @@
 // orInjectFault.
 #include "faults.h"
 
-#include <string>
+#include <cstdio>
 
 #include "driver.h"
 #include "error.h"
-
-using namespace std::string_literals;
 
 // LITERALINCLUDE START: kernel-fault-order
 orError_t orInjectFault(orFault_t fault, int device, unsigned count) {
@@ -23,7 +21,9 @@ orError_t orInjectFault(orFault_t fault, int device, unsigned count) {
       target->faults.order(fault, count);
       return orSuccess;
     case orFaultDeviceLost:
-      target->failure.lose("openreg:" + std::to_string(device) + " is lost (injected fault) until orDeviceReset");
+      char text[64];
+      std::snprintf(text, sizeof(text), "openreg:%d is lost (injected fault) until orDeviceReset", device);
+      target->failure.lose(text);
       driver->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
       return orSuccess;
   }

@@ -32,11 +32,19 @@ struct Handle {
 };
 // LITERALINCLUDE END: stream-handle
 
-// Objects that are reused but never destroyed, so that a thread that still holds a dead one reads valid memory. Each
-// has `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner moves on at birth and death.
+// Objects that are reused but, once the driver has started, never destroyed, so that a thread that still holds a dead
+// one reads valid memory. Each has `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner
+// moves on at birth and death.
 template <class T>
 class HandleTable {
  public:
+  HandleTable() = default;
+  ~HandleTable() {
+    for (const std::atomic<T*>& chunk : chunks_) delete[] chunk.load();
+  }
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+
 // LITERALINCLUDE START: stream-table-use
   static constexpr size_t kCapacity = size_t{1} << 17;
 
@@ -81,6 +89,12 @@ class HandleTable {
   bool grow() {
     const size_t chunk = size_ / kChunk;
     if (chunk == chunks_.size()) return false;
+    try {
+      // Room for every index there is, so that nothing below fails half way, nor does give_back.
+      if (free_.capacity() < size_ + kChunk) free_.reserve(2 * (size_ + kChunk));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
     T* const objects = new (std::nothrow) T[kChunk];
     if (objects == nullptr) return false;
     chunks_[chunk].store(objects, std::memory_order_release);

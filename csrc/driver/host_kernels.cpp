@@ -1,6 +1,8 @@
 // Host functions as kernels, and the host's view of device memory.
 #include "openreg_host_kernels.h"
 
+#include <cstdio>
+
 #include "driver.h"
 #include "error.h"
 #include "kernel.h"
@@ -22,7 +24,8 @@ struct HostKernelWork {
     const int result = function(closure, message, sizeof(message));
     if (result == 0) return;
     message[sizeof(message) - 1] = '\0';
-    fail_kernel(device, name, message[0] != '\0' ? message : ("it returned " + std::to_string(result)).c_str());
+    if (message[0] == '\0') std::snprintf(message, sizeof(message), "it returned %d", result);
+    fail_kernel(device, name, message);
   }
   void release() {
     if (copy == nullptr && destroy != nullptr) destroy(closure);

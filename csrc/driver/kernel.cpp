@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
-#include <string>
 #include <thread>
 
 #include "error.h"
@@ -49,8 +49,10 @@ void hang(Device& device, uint64_t resets) {
 }
 
 void fail_kernel(Device& device, const char* name, const char* message) {
-  device.failure.store("kernel '" + std::string(name) + "' failed on openreg:" + std::to_string(device.index) + ": " +
-                       message + "; the device runs nothing more until orDeviceReset");
+  char text[1024];
+  std::snprintf(text, sizeof(text), "kernel '%s' failed on openreg:%d: %s; the device runs nothing more until %s", name,
+                device.index, message, "orDeviceReset");
+  device.failure.store(text);
 }
 // LITERALINCLUDE END: kernel-hang-and-fail
 

@@ -12,7 +12,8 @@
 //            needs a device, at once and without taking a lock. What needs none keeps working: the error functions,
 //            orDriverGetVersion, orGetDevice, orDeviceGetStreamPriorityRange and orGetKernel.
 //   Exit:    queued work is dropped, a running kernel is waited for. A call that comes later, from a static
-//            destructor say, finds the device idle.
+//            destructor say, finds the device idle, and gets orErrorDeinitialized where it brings work, or waits for
+//            work that was dropped. On other threads such a call never returns.
 //   Offered: what a driver cannot do answers orErrorNotSupported, which becomes NotImplementedError. The text of each
 //            function says what PyTorch relies on it for; conformance/driver asks a library whether it does all that.
 #pragma once
@@ -48,6 +49,7 @@ typedef OR_ENUM orError_t {
   orErrorForked = 13,              // the driver was initialised before this process was forked
   orErrorInitialization = 14,      // the driver could not start: a bad environment variable, no address space
   orErrorNotSupported = 15,        // the driver was built without what was asked for
+  orErrorDeinitialized = 16,       // the process is ending, and the work was dropped
 } orError_t;
 // LITERALINCLUDE END: driver-errors
 

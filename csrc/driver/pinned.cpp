@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -61,7 +62,8 @@ class PinnedBlocks {
 };
 
 PinnedBlocks& pinned_blocks() {
-  static PinnedBlocks& blocks = *new PinnedBlocks;  // never destroyed: see process.cpp
+  alignas(PinnedBlocks) static std::byte storage[sizeof(PinnedBlocks)];
+  static PinnedBlocks& blocks = *new (storage) PinnedBlocks;  // never destroyed: see process.cpp
   return blocks;
 }
 
@@ -135,7 +137,9 @@ orError_t orFreeHost(void* pointer) {
   if (pointer == nullptr) return orSuccess;
   PinnedBlock block;
   if (const orError_t error = check_pinned_start(*driver, pointer, &block)) return error;
-  driver->for_each_served_stream([](Stream& stream) { stream.wait(stream.queued()); });
+  bool passed = true;
+  driver->for_each_served_stream([&passed](Stream& stream) { passed = stream.wait(stream.queued()) && passed; });
+  if (!passed) rest_if_process_is_ending();  // a worker may still use the memory
   if (!pinned_blocks().remove(pointer)) {
     return fail(orErrorInvalidPointer, "%p was freed by another thread meanwhile", pointer);
   }

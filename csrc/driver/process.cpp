@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <type_traits>
 
 #include "driver.h"
+#include "error.h"
 #include "stream.h"
 
 namespace openreg::driver {
@@ -48,7 +50,8 @@ void end_workers() {
 }  // namespace
 
 std::mutex& start_mutex() {
-  static std::mutex& mutex = *new std::mutex;  // never destroyed: see the top of this file
+  static std::mutex mutex;
+  static_assert(std::is_trivially_destructible_v<std::mutex>);  // never destroyed: see the top of this file
   return mutex;
 }
 
@@ -60,6 +63,11 @@ bool watch_process_end() noexcept { return std::atexit(end_workers) == 0; }
 // LITERALINCLUDE START: errors-exit-rest
 void rest_if_process_is_ending() noexcept {
   while (process_is_ending() && pthread_equal(g_ending_thread, pthread_self()) == 0) pause();
+}
+
+orError_t end_dropped_call() noexcept {
+  rest_if_process_is_ending();
+  return fail(orErrorDeinitialized, "the process is ending, and the work of this call was dropped");
 }
 // LITERALINCLUDE END: errors-exit-rest
 

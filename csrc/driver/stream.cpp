@@ -5,8 +5,8 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <exception>
 #include <new>
-#include <system_error>
 
 #include "device.h"
 #include "error.h"
@@ -96,9 +96,12 @@ uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
 }
 
 orError_t Stream::end(uint64_t expected_generation) {
-  const std::lock_guard lock(submit_);
+  std::unique_lock lock(submit_);
   if (const orError_t error = expect(expected_generation)) return error;
-  wait(queued());
+  if (!wait(queued())) {
+    lock.unlock();
+    return end_dropped_call();
+  }
   generation.fetch_add(1);
   stop_worker();
   served_ = false;
@@ -109,17 +112,21 @@ orError_t Stream::end(uint64_t expected_generation) {
 // LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
   ReleasedUnlessKept pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
-  const std::lock_guard lock(submit_);
+  std::unique_lock lock(submit_);
+  const auto drop = [&lock] {
+    lock.unlock();
+    return end_dropped_call();
+  };
   *sequence = queued();
   if (const orError_t error = expect(expected_generation)) return error;
-  if (placement == Placement::kCaller) wait(*sequence);
+  if (placement == Placement::kCaller && !wait(*sequence)) return drop();
   if (placement != Placement::kQueue && idle()) {
     run(task);
-    return orSuccess;
+    return process_is_ending() ? drop() : orSuccess;
   }
-  if (!served_ && !start_worker()) return unserved();
-  if (*sequence >= kSlots) wait(*sequence + 1 - kSlots);  // the ring is full: wait for the slot
-  if (process_is_ending()) return orSuccess;
+  if (!served_ && !start_worker()) return process_is_ending() ? drop() : unserved();
+  if (*sequence >= kSlots && !wait(*sequence + 1 - kSlots)) return drop();  // the ring was full, and stays so
+  if (process_is_ending()) return drop();
   if (!keep(task)) return unserved();
   ring_[*sequence % kSlots] = task;
   pending.keep();
@@ -129,8 +136,9 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
 // LITERALINCLUDE END: driver-submit
 
 // LITERALINCLUDE START: stream-waiting
-void Stream::wait(uint64_t sequence) noexcept {
+bool Stream::wait(uint64_t sequence) noexcept {
   finished_.wait(sequence, [] { return process_is_ending(); });
+  return passed(sequence);
 }
 
 void Stream::wait_for(Device& waiter, uint64_t sequence) noexcept {
@@ -142,9 +150,9 @@ void Stream::wake_all() noexcept {
   finished_.wake_all();
 }
 
-void Stream::drain() {
+bool Stream::drain() {
   const std::lock_guard lock(submit_);
-  wait(queued());
+  return wait(queued());
 }
 // LITERALINCLUDE END: stream-waiting
 
@@ -155,7 +163,6 @@ orError_t Stream::expect(uint64_t expected_generation) const {
 }
 
 orError_t Stream::unserved() const {
-  if (process_is_ending()) return orSuccess;
   return fail(orErrorMemoryAllocation, "the host has no thread or no memory to serve stream %u of openreg:%d", index_,
               device_->index);
 }
@@ -175,7 +182,7 @@ bool Stream::start_worker() {
   try {
     const SignalsBlocked blocked;
     worker_ = std::thread([this] { serve(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for one
     return false;
   }
   served_ = true;
@@ -203,7 +210,8 @@ void Stream::serve() {
     Task& task = ring_[(next - 1) % kSlots];
     run(task);
     release(task);
-    finished_.advance(next);
+    // What the end of the process drops, or cuts short, never passes: whoever waits for it is to be told.
+    if (!process_is_ending()) finished_.advance(next);
   }
 }
 

@@ -36,6 +36,7 @@ class Stream {
   orError_t end(uint64_t expected_generation);
 
   // Takes the task in every case, and releases it when it fails. `sequence` is the number to wait for.
+  // Returns: orErrorDeinitialized, on the thread that ends the process, where the task was dropped.
   orError_t submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence);
 
   [[nodiscard]] Device& device() const noexcept { return *device_; }
@@ -45,14 +46,15 @@ class Stream {
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
 
-  // Waits until the stream has passed the sequence, or the process ends.
-  void wait(uint64_t sequence) noexcept;
+  // Waits until the stream has passed the sequence. False when the process is ending and it never will: the work was
+  // dropped, or still runs.
+  [[nodiscard]] bool wait(uint64_t sequence) noexcept;
   // The same on behalf of a stream of another device: that device's reset and loss end the wait too.
   void wait_for(Device& waiter, uint64_t sequence) noexcept;
   // Makes every thread that waits for this stream or serves it look again at what cancels its wait.
   void wake_all() noexcept;
-  // Waits for the stream's work, and for a task that runs on another caller at the moment.
-  void drain();
+  // Waits for the stream's work, and for a task that runs on another caller at the moment. False as for wait.
+  [[nodiscard]] bool drain();
   // Ends the thread that serves the stream, after the work still queued; that is dropped when the process is ending.
   void stop_worker();
   // The next stream in the device's list of those that ever had a thread.
@@ -65,7 +67,7 @@ class Stream {
   // Whether the object is still the stream that a handle means.
   [[nodiscard]] orError_t expect(uint64_t expected_generation) const;
   bool start_worker();
-  // What work without a thread comes to: an error, or nothing when the process is ending.
+  // What work without a thread comes to.
   [[nodiscard]] orError_t unserved() const;
   void serve();
   void run(Task& task);

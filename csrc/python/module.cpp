@@ -20,6 +20,7 @@
 #include "runtime/sleep.h"
 #include "runtime/stream.h"
 #include "runtime/tensor_meta.h"
+#include "runtime/wait.h"
 
 namespace py = pybind11;
 
@@ -34,6 +35,20 @@ void init() {
   torch::utils::register_fork_handler_for_device_init(c10::kPrivateUse1);
 }
 // LITERALINCLUDE END: bridge-init
+
+// LITERALINCLUDE START: bridge-signals
+// Runs the handlers of signals that have arrived; that of Ctrl-C raises KeyboardInterrupt. Called by waits, without the
+// GIL, and also after the interpreter has ended.
+void check_signals() {
+  if (Py_IsInitialized() == 0) {
+    return;  // NOT PROVEN: takes a static object that waits for the device in its destructor
+  }
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) {
+    throw py::error_already_set();
+  }
+}
+// LITERALINCLUDE END: bridge-signals
 
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
@@ -113,6 +128,7 @@ void set_named_policy(const std::string& policy, const std::vector<std::string>&
 
 // LITERALINCLUDE START: bridge-method-table
 PYBIND11_MODULE(_C, m) {
+  set_interrupt_check(&check_signals);
   m.def("_init", &init);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
 

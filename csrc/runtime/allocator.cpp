@@ -165,6 +165,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
  private:
   // LITERALINCLUDE START: allocator-free
+  // A program may install a handler that turns warnings into exceptions. This one must not leave a deleter.
+  static void warn_of_unknown(const void* pointer) noexcept {
+    try {
+      TORCH_WARN("openreg: ", pointer, " was freed, but is not memory in use: it was freed before, or never allocated");
+    } catch (...) {
+      // The handler has the text.
+    }
+  }
+
   // The deleter of every DataPtr. Called by destructors: it must not throw. In a forked child the lock may be held for
   // ever by a thread that does not exist here, and the memory is not this process's to give back.
   static void free(void* pointer) {
@@ -175,7 +184,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const BlockPool::Freed freed = block_pool().free(pointer, &error);
     warn(error);
     if (!freed.found) {
-      TORCH_WARN("openreg: ", pointer, " was freed, but is not memory in use: it was freed before, or never allocated");
+      warn_of_unknown(pointer);
       return;
     }
     const c10::Device device(c10::kPrivateUse1, static_cast<c10::DeviceIndex>(freed.device));

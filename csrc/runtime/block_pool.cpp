@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace openreg {
@@ -120,7 +121,8 @@ void BlockPool::split_for(PerDevice& owner, Block* block, const Block& wanted, c
   const size_t rest = block->bytes - wanted.bytes;
   // A small rest of a large block is of no use to anybody: small requests look elsewhere.
   if (block->small ? rest >= kUnit : rest > kSmallLimit && block->bytes <= settings.max_split) {
-    split(owner, block, wanted.bytes);
+    // A block that the host has no memory to split is handed out whole.
+    static_cast<void>(split(owner, block, wanted.bytes));
   }
 }
 
@@ -130,18 +132,42 @@ void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted) {
   owner.statistics.handed_out(*block);
 }
 
-void BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
-  Block* const rest = &blocks_.emplace(block->address + bytes, *block).first->second;
-  rest->address = block->address + bytes;
-  rest->bytes = block->bytes - bytes;
-  rest->requested = 0;
-  rest->previous = block;
+bool BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
+  Block right = *block;
+  right.address += bytes;
+  right.bytes -= bytes;
+  right.requested = 0;
+  right.previous = block;
+  Block* const rest = add_block(right);
+  if (rest == nullptr) return false;
   if (rest->next != nullptr) rest->next->previous = rest;
   block->next = rest;
   block->bytes = bytes;
   insert_free(owner, rest);
+  return true;
 }
 // LITERALINCLUDE END: pool-take-free
+
+// LITERALINCLUDE START: pool-records-of-blocks
+// Makes all that the block will need until it is erased, or nothing.
+Block* BlockPool::add_block(const Block& block) {
+  try {
+    if (nodes_.capacity() <= blocks_.size()) nodes_.reserve(2 * blocks_.size() + 64);
+    FreeBlocks maker;
+    maker.insert(nullptr);
+    Block* const added = &blocks_.emplace(block.address, block).first->second;
+    nodes_.push_back(maker.extract(maker.begin()));
+    return added;
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
+  }
+}
+
+void BlockPool::erase_block(const Block& block) {
+  blocks_.erase(block.address);
+  nodes_.pop_back();
+}
+// LITERALINCLUDE END: pool-records-of-blocks
 
 // LITERALINCLUDE START: pool-segment
 bool BlockPool::reserve(int device, size_t bytes) {
@@ -160,13 +186,19 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   orError_t error = scope.error();
   if (error == orSuccess) error = orMalloc(&pointer, bytes);
 
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   PerDevice& owner = of(wanted.device);
   owner.being_allocated -= bytes;
   if (error != orSuccess) return error;
-  Block* const segment = &blocks_.emplace(pointer, wanted).first->second;
-  segment->address = static_cast<char*>(pointer);
-  segment->bytes = bytes;
+  Block whole = wanted;
+  whole.address = static_cast<char*>(pointer);
+  whole.bytes = bytes;
+  Block* const segment = add_block(whole);
+  if (segment == nullptr) {
+    lock.unlock();
+    error = orFree(pointer);
+    return error != orSuccess ? error : orErrorMemoryAllocation;
+  }
   owner.statistics.segment_came(*segment);
   split_for(owner, segment, wanted, settings);
   hand_out(owner, segment, wanted);
@@ -208,7 +240,7 @@ void BlockPool::join(PerDevice& owner, Block* block) {
     left->bytes += right->bytes;
     left->next = right->next;
     if (left->next != nullptr) left->next->previous = left;
-    blocks_.erase(right->address);
+    erase_block(*right);
   };
   FreeBlocks& blocks = owner.free_blocks(block->small);
   if (is_free(block->next)) {
@@ -225,7 +257,9 @@ void BlockPool::join(PerDevice& owner, Block* block) {
 
 void BlockPool::insert_free(PerDevice& owner, Block* block) {
   block->listed = true;
-  owner.free_blocks(block->small).insert(block);
+  nodes_.back().value() = block;
+  owner.free_blocks(block->small).insert(std::move(nodes_.back()));
+  nodes_.pop_back();
   if (block->is_split()) owner.statistics.inactive_split_came(*block);
 }
 
@@ -233,7 +267,7 @@ void BlockPool::remove_free(PerDevice& owner, FreeBlocks::iterator place) {
   Block* const block = *place;
   if (block->is_split()) owner.statistics.inactive_split_went(*block);
   block->listed = false;
-  owner.free_blocks(block->small).erase(place);
+  nodes_.push_back(owner.free_blocks(block->small).extract(place));
 }
 // LITERALINCLUDE END: pool-free
 
@@ -299,15 +333,27 @@ orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
   orError_t first_error = orSuccess;
   for (orStream_t stream : std::exchange(block->used_by, {})) {
     orEvent_t event = nullptr;
-    const orError_t error = record_new_event(stream, &event);
-    if (error == orSuccess) {
-      owner.pending[stream].push_back({event, block});
+    orError_t error = record_new_event(stream, &event);
+    if (error == orSuccess && remember(owner, stream, {event, block})) {
       ++block->unpassed;
-    } else if (first_error == orSuccess) {
-      first_error = error;  // The stream or its device is gone, and with it the work that could use the block.
+      continue;
     }
+    // Without an event, or memory to keep it in, there is only to wait. With any other error the stream or its device
+    // is gone, and with it the work that could use the block.
+    if (error == orSuccess || error == orErrorMemoryAllocation) error = orStreamSynchronize(stream);
+    if (first_error == orSuccess) first_error = error;
   }
   return first_error;
+}
+
+bool BlockPool::remember(PerDevice& owner, orStream_t stream, Pending pending) {
+  try {
+    owner.pending[stream].push_back(pending);
+    return true;
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
+    [[maybe_unused]] const orError_t ignored = orEventDestroy(pending.event);  // NOT PROVEN: as above
+    return false;  // NOT PROVEN: as above
+  }
 }
 
 orError_t BlockPool::collect_passed(PerDevice& owner) {
@@ -348,6 +394,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
   PerDevice& owner = of(device);
   if (const orError_t error = collect_passed(owner)) return error;
   join_all(owner);
+  segments->reserve(owner.small.size() + owner.large.size());  // first: what follows must not fail half way
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       const auto place = next++;
@@ -356,7 +403,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
       remove_free(owner, place);
       owner.statistics.segment_went(*block);
       segments->push_back(block->address);
-      blocks_.erase(block->address);
+      erase_block(*block);
     }
   }
   return orSuccess;

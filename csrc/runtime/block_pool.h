@@ -10,7 +10,11 @@
 // A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later work runs
 // after everything queued so far. It is free for no other stream, since nothing orders the two.
 //
-// Thread: any. One lock guards all of it, and is never held while the driver allocates, frees or waits.
+// Thread: any. One lock guards all of it, and is never held while the driver allocates, frees or waits, but where the
+// host has no memory to remember what a freed block has to wait for.
+//
+// A host without memory loses no block: to free and to join allocates nothing, and what allocates does so before it
+// changes anything.
 #pragma once
 
 #include <array>
@@ -112,7 +116,8 @@ class BlockPool {
     int device = 0;
     size_t requested = 0;
   };
-  // Waits for nothing. What the driver says of recorded streams goes to *error; the block is freed in any case.
+  // Allocates nothing, and waits for nothing while the host has memory to remember the events of recorded streams. What
+  // the driver says of those goes to *error; the block is freed in any case.
   Freed free(void* address, orError_t* error);
 
   // Keeps the block from its next use until the work that is queued on the stream when it is freed has finished.
@@ -132,10 +137,10 @@ class BlockPool {
 
   void reset_peaks(int device);
   void reset_sums(int device);
-// LITERALINCLUDE END: pool-interface
+  // LITERALINCLUDE END: pool-interface
 
  private:
-// LITERALINCLUDE START: pool-records
+  // LITERALINCLUDE START: pool-records
   // By stream, then size, then address: the first block that is large enough is the best of its stream.
   struct ByStreamAndSize {
     bool operator()(const Block* a, const Block* b) const;
@@ -173,7 +178,9 @@ class BlockPool {
   Block* take_unjoined(PerDevice& owner, const Block& wanted);
   Block* take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings);
   void split_for(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings);
-  void split(PerDevice& owner, Block* block, size_t bytes);
+  bool split(PerDevice& owner, Block* block, size_t bytes);  // false when the host has no memory
+  Block* add_block(const Block& block);  // null when the host has no memory
+  void erase_block(const Block& block);
   void hand_out(PerDevice& owner, Block* block, const Block& wanted);
   void make_free(PerDevice& owner, Block* block);
   bool join_all(PerDevice& owner);  // false when there was nothing to join
@@ -181,6 +188,7 @@ class BlockPool {
   void insert_free(PerDevice& owner, Block* block);
   void remove_free(PerDevice& owner, FreeBlocks::iterator place);
   orError_t record_pending(PerDevice& owner, Block* block);
+  bool remember(PerDevice& owner, orStream_t stream, Pending pending);  // false when the host has no memory
   orError_t collect_passed(PerDevice& owner);
   PerDevice& of(int device) { return devices_[static_cast<size_t>(device)]; }
 
@@ -193,6 +201,7 @@ class BlockPool {
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
+  std::vector<FreeBlocks::node_type> nodes_;  // as many as blocks that no set lists: with these they are entered
   // LITERALINCLUDE END: pool-records
 };
 

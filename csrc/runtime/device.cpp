@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 #include "runtime/kernel_error.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -118,6 +119,7 @@ void initialize() {
 // LITERALINCLUDE START: device-synchronize
 void synchronize_device(int64_t index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+  wait_for_device(current_device());
   check(orDeviceSynchronize());
   raise_kernel_error(current_device());
 }

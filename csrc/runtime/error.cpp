@@ -68,6 +68,16 @@ void warn(orError_t error, std::source_location where) noexcept {
     }
   }
 }
+
+void warn(const std::exception& error, std::source_location where) noexcept {
+  try {
+    const auto* const raised = dynamic_cast<const c10::Error*>(&error);
+    const char* const text = raised != nullptr ? raised->what_without_backtrace() : error.what();
+    c10::warn({c10::UserWarning(), location_of(where), text, false});
+  } catch (...) {
+    // As above.
+  }
+}
 // LITERALINCLUDE END: errors-query-and-warn
 
 }  // namespace openreg

@@ -4,6 +4,7 @@
 // warn(). The compiler refuses a call that is wrapped in neither.
 #pragma once
 
+#include <exception>
 #include <source_location>
 
 #include "driver/openreg.h"
@@ -22,6 +23,7 @@ bool is_finished(orError_t query, std::source_location where = std::source_locat
 
 // For destructors and noexcept functions: reports the same text, and the place of the call, as a warning.
 void warn(orError_t error, std::source_location where = std::source_location::current()) noexcept;
+void warn(const std::exception& error, std::source_location where = std::source_location::current()) noexcept;
 // LITERALINCLUDE END: errors-contract
 
 }  // namespace openreg

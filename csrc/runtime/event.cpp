@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -49,6 +50,7 @@ bool query_event(void* event) { return event == nullptr || is_finished(orEventQu
 
 void synchronize_event(void* event) {
   if (event != nullptr) {
+    wait_for_event(event_handle(event));
     check(orEventSynchronize(event_handle(event)));
     raise_kernel_error(-1);  // the driver does not say of which device an event is
   }

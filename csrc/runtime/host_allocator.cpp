@@ -8,6 +8,7 @@
 #include <c10/core/Event.h>
 
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -40,8 +41,8 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
     c10::Event event(c10::kPrivateUse1);
     try {
       event.record(stream);
-    } catch (const c10::Error& error) {
-      TORCH_WARN(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      warn(error);
     }
     events->push_back(std::move(event));
   }

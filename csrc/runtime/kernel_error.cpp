@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -81,6 +82,7 @@ void raise_kernel_error(c10::DeviceIndex device) {
 }
 
 void synchronize_stream(orStream_t stream, c10::DeviceIndex device) {
+  wait_for_stream(stream, device);
   check(orStreamSynchronize(stream));
   raise_kernel_error(device);
 }

@@ -4,7 +4,9 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -64,6 +66,11 @@ class StreamPool {
     return stream_of(handle, index);
   }
 
+  void add_handles(std::vector<orStream_t>* all) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::ranges::copy_if(handles_, std::back_inserter(*all), [](orStream_t handle) { return handle != nullptr; });
+  }
+
  private:
   static constexpr size_t kStreams = 32;
 
@@ -113,6 +120,14 @@ c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
   return stream_pool(device, high).take(device, high ? highest : lowest);
 }
 // LITERALINCLUDE END: stream-from-pool
+
+// LITERALINCLUDE START: stream-all-handles
+std::vector<orStream_t> stream_handles(c10::DeviceIndex index) {
+  std::vector<orStream_t> handles{default_stream_handle(index)};
+  for (const bool high : {false, true}) stream_pool(index, high).add_handles(&handles);
+  return handles;
+}
+// LITERALINCLUDE END: stream-all-handles
 
 // LITERALINCLUDE START: stream-external
 c10::Stream external_stream(uint64_t handle) {

@@ -8,6 +8,7 @@
 #include <c10/core/Stream.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "driver/openreg.h"
 #include "runtime/export.h"
@@ -42,6 +43,9 @@ orStream_t stream_handle(const c10::Stream& stream);
 
 // The driver's handle of the calling thread's current stream, which kernels and copies are queued on.
 orStream_t current_stream_handle(c10::DeviceIndex index);
+
+// The driver's handles of the device's default stream, and of those of its pools that were ever asked for.
+std::vector<orStream_t> stream_handles(c10::DeviceIndex index);
 // LITERALINCLUDE END: stream-functions
 
 }  // namespace openreg

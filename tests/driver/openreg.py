@@ -35,6 +35,7 @@ class Error(enum.IntEnum):
     FORKED = 13
     INITIALIZATION = 14
     NOT_SUPPORTED = 15
+    DEINITIALIZED = 16
 
 
 class MemoryType(enum.IntEnum):

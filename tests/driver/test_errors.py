@@ -26,6 +26,7 @@ NAMES = {
     Error.FORKED: "orErrorForked",
     Error.INITIALIZATION: "orErrorInitialization",
     Error.NOT_SUPPORTED: "orErrorNotSupported",
+    Error.DEINITIALIZED: "orErrorDeinitialized",
 }
 
 
@@ -35,7 +36,7 @@ def test_every_error_has_a_name_and_a_sentence(error: Error) -> None:
     assert len(lib.orGetErrorString(error)) > 5
 
 
-@pytest.mark.parametrize("number", [16, -1, 2**31 - 1])
+@pytest.mark.parametrize("number", [17, -1, 2**31 - 1])
 def test_an_unknown_error_has_a_name_too(number: int) -> None:
     assert lib.orGetErrorName(number) == b"orErrorUnknown"
     assert lib.orGetErrorString(number) == b"the driver has no error of this number"

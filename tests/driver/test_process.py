@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.driver import openreg as driver
-from tests.driver.conftest import RunDriver
+from tests.driver.conftest import ROOT, RunDriver
+
+SOURCE = Path(__file__).with_name("process_end.cpp")
+HEADERS = ROOT / "csrc" / "driver"
 
 needs_host_kernels = pytest.mark.skipif(not driver.has_host_kernels, reason="built with HOST_KERNELS=OFF")
 
@@ -205,3 +212,48 @@ def test_the_message_also_comes_in_a_forked_child(run_driver: RunDriver) -> None
     )
     assert ran.stdout == f"{-signal.SIGSEGV}\n"
     assert "host code accessed device memory at openreg:0 + 0x0" in ran.stderr
+
+
+@pytest.fixture(scope="module")
+def process_end(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of process_end.cpp, linked to the driver under test."""
+    program = tmp_path_factory.mktemp("process_end") / "process_end"
+    library = driver.library_path().resolve()
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread"]
+    command = [*compiler, str(SOURCE), "-o", str(program), f"-I{HEADERS}", str(library), f"-Wl,-rpath,{library.parent}"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def end(program: Path, way: str, mode: str) -> tuple[int, str, str]:
+    ran = subprocess.run(
+        [program, way], env={**os.environ, "OPENREG_LAUNCH": mode}, capture_output=True, text=True, timeout=60
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@needs_host_kernels
+@pytest.mark.parametrize("mode", ["auto", "async"])
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+def test_memory_that_is_being_copied_outlives_the_end(process_end: Path, memory: str, mode: str) -> None:
+    # Freed too early, it would end the process with SIGSEGV.
+    assert [end(process_end, memory, mode) for _ in range(3)] == [(0, "", "")] * 3
+
+
+AFTERWARDS = """\
+idle: orSuccess, orSuccess
+busy: orErrorNotReady, orErrorDeinitialized
+orStreamSynchronize: the process is ending, and the work of this call was dropped
+destroy: orErrorDeinitialized
+copies: orErrorDeinitialized, orErrorDeinitialized
+fill: orErrorDeinitialized
+pinned: orSuccess
+reset: orSuccess
+"""
+
+
+@needs_host_kernels
+@pytest.mark.parametrize("mode", ["auto", "async"])
+@pytest.mark.parametrize("way", ["afterwards", "destroying"])
+def test_a_call_after_the_end_says_what_was_dropped(process_end: Path, way: str, mode: str) -> None:
+    assert end(process_end, way, mode) == (0, AFTERWARDS, "")

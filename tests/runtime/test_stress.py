@@ -1,14 +1,20 @@
-"""Threads, streams and devices at once: tests/stress/tensors.py, with fewer steps than `make stress` makes."""
+"""The programs of tests/stress: threads, streams and devices at once, and a host without memory."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"
+from tests.driver import openreg as driver
+
+SOURCES = Path(__file__).parents[2] / "csrc"
+SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than `make stress` makes
+MEMORY = SCRIPT.with_name("memory.cpp")
 
 
 @pytest.mark.parametrize("options", [[], ["--faults"]], ids=["without-faults", "allocations-fail"])
@@ -17,3 +23,17 @@ def test_values_stay_right_and_no_byte_is_left(options: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "left: nothing" in ran.stdout
+
+
+def test_no_allocation_that_fails_loses_memory_or_ends_the_process(tmp_path: Path) -> None:
+    program = tmp_path / "stress_memory"
+    sources = [SOURCES / "runtime" / f"{name}.cpp" for name in ("block_pool", "block_pool_statistics")]
+    library = driver.library_path().resolve()
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread", str(MEMORY)]
+    command += [*map(str, sources), f"-I{SOURCES}", f"-I{SOURCES / 'driver'}", str(library)]
+    subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", str(program)], check=True)
+    for mode in ("auto", "async"):
+        environment = {**os.environ, "OPENREG_LAUNCH": mode}
+        ran = subprocess.run([program], env=environment, capture_output=True, text=True, check=False, timeout=300)
+        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+        assert "nothing lost" in ran.stdout

@@ -7,6 +7,7 @@ environment variables), and `or`, before a capital, in the names of the driver's
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import subprocess
 import sys
@@ -106,6 +107,6 @@ def _fault(device: str) -> str | None:
         return "C++ or PyTorch uses the word, and it is to be a namespace"
     asked = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _ASK_PYTORCH, device],
-        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True, check=False,
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return asked.stderr.strip().splitlines()[-1] if asked.returncode != 0 else None

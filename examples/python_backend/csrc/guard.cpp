@@ -35,7 +35,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kRemote; }
 
   // LITERALINCLUDE START: remote-guard-devices
-  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(count()); }
+  // Without devices there are none: PyTorch must not be told by an exception, which would end the process here.
+  c10::DeviceIndex deviceCount() const noexcept override {
+    try {
+      return static_cast<c10::DeviceIndex>(count());
+    } catch (py::error_already_set& error) {
+      const py::gil_scoped_acquire gil;
+      error.discard_as_unraisable("device_count");
+      return 0;
+    }
+  }
   c10::Device getDevice() const override { return {kRemote, device}; }
   c10::Device exchangeDevice(c10::Device to) const override { return {kRemote, exchange(to.index())}; }
   void setDevice(c10::Device to) const override { exchange(to.index()); }
