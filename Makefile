@@ -10,7 +10,7 @@ PREFIX ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench vendor chapters clean python
+.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -28,6 +28,7 @@ help:
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
+	echo 'make fuzz      random programs on the CPU and on the device, until they differ: ARGS="--seconds 600 --seed 1"'
 	echo 'make bench     run the benchmarks'
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
@@ -35,7 +36,7 @@ help:
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize bench chapters: python
+html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

@@ -164,6 +164,13 @@ def sanitize(arguments: list[str]) -> None:
     sanitized.main(arguments)
 
 
+def fuzz(arguments: list[str]) -> None:
+    """Runs random programs on the CPU and on the device, and shows the shortest on which they differ."""
+    import fuzz as programs
+
+    programs.main(arguments)
+
+
 def _benchmark(script: Path, arguments: list[str]) -> None:
     """Runs one benchmark; it writes its figures to benchmarks/results."""
     say(f"{script}")
@@ -217,6 +224,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command(check, (*_PAGES, "test", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
     "sanitize": Command(sanitize, _TESTS),
+    "fuzz": Command(fuzz, ("build", "kit"), extension=True),
     "bench": Command(bench, _TESTS, extension=True),
     "vendor": Command(vendor),  # torch judges the name
     "chapters": Command(chapters),

@@ -1,6 +1,7 @@
 // index_select on the library. PyTorch has not split this operator in two, so its meta function is ours; the rest is
 // that of the structured ones (structured.h, host_library.h). Called on any thread, with or without the GIL; the
 // library runs on the device's stream.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorMeta.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/index_select.h>
@@ -23,6 +24,10 @@ struct IndexSelectMeta : at::impl::MetaBase {
     dim = at::maybe_wrap_dim(dim, self.dim());
     if (!sizes.empty()) {
       sizes[dim] = index.numel();
+    }
+    if (const at::Tensor& out = maybe_get_output(0); out.defined()) {
+      at::assert_no_overlap(out, self);
+      at::assert_no_overlap(out, index);
     }
     set_output_raw_strided(0, sizes, {}, self.options());
   }

@@ -53,7 +53,11 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                       at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
-  set_geometry(self, size, stride.empty() ? at::IntArrayRef(c10::contiguous_strides(size)) : stride, offset);
+  if (stride.empty() && self.sizes() == size) {  // It keeps the strides that it has, as on the CPU.
+    set_geometry(self, size, at::DimVector(self.strides()), offset);
+  } else {
+    set_geometry(self, size, stride.empty() ? at::IntArrayRef(c10::contiguous_strides(size)) : stride, offset);
+  }
   return self;
 }
 

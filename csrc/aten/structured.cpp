@@ -97,12 +97,14 @@ void check_overlap(const Outputs& outputs, size_t count, Arguments arguments) {
 }
 
 void check_apart(const at::Tensor& self, Arguments arguments) {
-  bool by_mask = false;
+  bool is_first = true;
+  bool by_mask = false;  // A mask comes first; where indices do, bools are values.
   for (const Argument& argument : arguments) {
     if (argument.tensor != nullptr && argument.tensor->dim() > 0) {
-      by_mask = by_mask || argument.tensor->scalar_type() == at::kBool;
+      by_mask = by_mask || (is_first && argument.tensor->scalar_type() == at::kBool);
       by_mask ? at::assert_no_partial_overlap(self, *argument.tensor) : at::assert_no_overlap(self, *argument.tensor);
     }
+    is_first = false;
     if (argument.indices != nullptr) {
       for (const std::optional<at::Tensor>& index : *argument.indices) {
         if (index && index->defined()) at::assert_no_overlap(self, *index);

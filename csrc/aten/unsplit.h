@@ -78,13 +78,23 @@ struct ProductMeta : at::impl::MetaBase {
   }
 };
 
+// The dtype of an output to which a result is converted: that of the one given, if it can hold such results.
+inline at::ScalarType given_dtype(at::ScalarType computed, const at::Tensor& out) {
+  if (!out.defined()) {
+    return computed;
+  }
+  TORCH_CHECK(at::canCast(computed, out.scalar_type()), "result type ", computed,
+              " can't be cast to the desired output type ", out.scalar_type());
+  return out.scalar_type();
+}
+
 template <bool kLargest>
 struct ExtremeMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self) {
     TORCH_CHECK(self.numel() > 0, kLargest ? "max" : "min",
                 "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
                 "'dim' argument.");
-    set_output_raw_strided(0, {}, {}, self.options());
+    set_output_raw_strided(0, {}, {}, self.options().dtype(given_dtype(self.scalar_type(), maybe_get_output(0))));
   }
 };
 
@@ -104,9 +114,8 @@ struct CountMeta : at::impl::MetaBase {
 template <bool kWithMean>
 struct DeviationMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
-    const at::Tensor& given = maybe_get_output(0);  // may have another dtype, as a sum may
-    at::meta::resize_reduction(*this, self, dim, keepdim,
-                               given.defined() ? given.scalar_type() : c10::toRealValueType(self.scalar_type()));
+    const at::ScalarType real = c10::toRealValueType(self.scalar_type());
+    at::meta::resize_reduction(*this, self, dim, keepdim, kWithMean ? real : given_dtype(real, maybe_get_output(0)));
     if constexpr (kWithMean) {
       set_output_raw_strided(1, maybe_get_output(0).sizes(), {}, self.options());
     }
@@ -215,6 +224,10 @@ struct EmbeddingBackwardMeta : at::impl::MetaBase {
 // The elements of the one at the places that the other says.
 struct TakeMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& index) {
+    if (const at::Tensor& out = maybe_get_output(0); out.defined()) {
+      at::assert_no_overlap(out, self);
+      at::assert_no_overlap(out, index);
+    }
     set_output_raw_strided(0, index.sizes(), {}, self.options());
   }
 };

@@ -46,6 +46,10 @@ CHANGES: dict[str, Change] = {
     ),
 }
 INTEGERS: dict[str, Change] = {
+    "take, into itself": lambda x: torch.take(x, torch.arange(6, device=x.device), out=x.view(6)),
+    "take, into its own indices": lambda x: torch.take(x + 0, x, out=x.view(6)),
+    "index_select, into itself": lambda x: torch.index_select(x, 0, torch.arange(6, device=x.device), out=x.view(6)),
+    "index_select, into its own indices": lambda x: torch.index_select(x + 0, 0, x, out=x.view(6)),
     "index_put_, its own indices": lambda x: x.index_put_((x[:2],), index(7, 8, like=x)),
     "put_, its own indices": lambda x: x.put_(x[:2], index(7, 8, like=x)),
     "index_fill_, its own indices": lambda x: x.index_fill_(0, x[:2], 9),
@@ -69,6 +73,18 @@ def test_as_on_the_cpu(name: str) -> None:
     assert type(found) is type(expected), (found, expected)
     assert_close(found, expected) if isinstance(expected, torch.Tensor) else None
     assert isinstance(expected, torch.Tensor) or found == expected
+
+
+@pytest.mark.parametrize("method", ["index_put_", "put_"])
+def test_bools_are_values_where_indices_come_first(method: str) -> None:
+    def change(x: torch.Tensor) -> object:
+        indices = torch.arange(3, device=x.device)
+        return getattr(x, method)((indices,) if method == "index_put_" else indices, x.view(3))
+
+    flags = torch.tensor([True, False, True])
+    expected, found = outcome(change, flags.clone()), outcome(change, flags.to("openreg"))
+    assert isinstance(expected, str)
+    assert found == expected
 
 
 def test_what_is_overwritten_is_read_before() -> None:

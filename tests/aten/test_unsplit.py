@@ -288,6 +288,25 @@ def test_factories(dtype: torch.dtype) -> None:
             torch.testing.assert_close(actual.cpu(), expected, check_stride=actual.is_contiguous())
 
 
+@pytest.mark.parametrize("call", [torch.max, torch.min, lambda x, out: torch.std(x, 0, out=out)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize("given", [torch.bool, torch.int64, torch.bfloat16, torch.float64, torch.complex64])
+def test_a_result_is_converted_to_the_dtype_of_the_output_where_that_can_hold_it(
+    call: Callable[..., Tensor], dtype: torch.dtype, given: torch.dtype
+) -> None:
+    outcomes: list[Tensor | None] = []
+    for device in ("cpu", "openreg"):
+        out = torch.zeros((), dtype=given, device=device)
+        try:
+            outcomes.append(call(torch.tensor([3, 1, 2], device=device).to(dtype), out=out).cpu())
+        except RuntimeError:
+            outcomes.append(None)
+    expected, actual = outcomes
+    assert (actual is None) == (expected is None)
+    if expected is not None:
+        torch.testing.assert_close(actual, expected)
+
+
 WRONG: dict[str, Callable[[Tensor], object]] = {
     "dimension": lambda x: x.roll(1, 5),
     "dimensions": lambda x: x.flip(0, 0),

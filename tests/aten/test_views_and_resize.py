@@ -101,6 +101,14 @@ def test_set_in_all_forms() -> None:
     assert x.set_().numel() == 0
 
 
+def test_set_without_strides_keeps_those_of_a_tensor_that_has_the_sizes() -> None:
+    for device in ("cpu", "openreg"):
+        x = torch.arange(12.0).to(device).view(3, 4).t()
+        storage = x.untyped_storage()
+        assert x.set_(storage, 0, (4, 3)).stride() == (1, 4)
+        assert x.set_(storage, 0, (3, 4)).stride() == (4, 1)
+
+
 def test_set_grows_the_storage_like_the_cpu() -> None:
     results = []
     for device in ("cpu", "openreg"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -160,6 +161,18 @@ def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
     side.synchronize()
     assert torch.empty(1000, device="openreg:0").data_ptr() == address
     assert y.tolist() == [1.0] * 1000
+
+
+@pytest.mark.parametrize("view", [torch.conj, torch._neg_view])
+def test_record_stream_of_a_lazy_view_is_that_of_its_memory(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    side = torch.Stream("openreg:0")
+    x = torch.ones(1000, dtype=torch.complex64, device="openreg:0")
+    address = x.data_ptr()
+    sleep_on(side, 100)
+    lazy = view(x)
+    lazy.record_stream(side)
+    del x, lazy
+    assert [b["state"] for s in segments() for b in s["blocks"] if b["address"] == address] == ["active_awaiting_free"]
 
 
 def test_without_record_stream_the_block_is_handed_out_at_once() -> None:

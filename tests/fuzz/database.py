@@ -1,0 +1,68 @@
+"""Programs from PyTorch's operator database: a call that is right, and the same with one argument wrong, again and again.
+
+`tests/opinfo/test_mistakes.py` makes the same calls and asks whether they return. Here the values are compared, too: of
+the right call once more after each mistake, by which the backend might have learned something wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from random import Random
+
+import torch
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._pytree import tree_unflatten
+
+from tests.fuzz.literals import Unwritable, written
+from tests.fuzz.program import Program, Statement
+from tests.opinfo.compare import UNWRITTEN
+from tests.opinfo.mistakes import DIFFERENT, calls, chosen, mistaken
+
+_LARGEST = 200  # elements, all of which are written down
+
+
+def asked(entries: Mapping[str, OpInfo]) -> list[str]:
+    """The names of the entries of which programs are made."""
+    return [
+        name
+        for name, entry in entries.items()
+        if chosen(entry.name) and entry.name not in DIFFERENT and entry.name not in UNWRITTEN
+    ]
+
+
+def program(entries: Mapping[str, OpInfo], name: str, seed: int, number: int) -> Program:
+    """A program of one entry: another seed or number has other mistakes."""
+    drawn = Random(f"{seed} {number}")
+    statements: list[Statement] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(seed)
+        for leaves, spec in calls(entries[name], _LARGEST):
+            variations = [leaves]
+            for _, given in mistaken(leaves, drawn):
+                variations += [given, leaves]
+            for given in variations:
+                try:
+                    args, kwargs = tree_unflatten([written(leaf) for leaf in given], spec)
+                except Unwritable:
+                    continue
+                statements.append(_statement(name, args, kwargs, len(statements)))
+    return Program(f"seed {seed}, program {number}: {name}", tuple(statements))
+
+
+def _statement(name: str, args: object, kwargs: Mapping[str, object], number: int) -> Statement:
+    texts = [_text(one) for one in args] if isinstance(args, tuple) else []
+    texts += [f"{key}={_text(value)}" for key, value in kwargs.items()]
+    return Statement(f"x{number + 1} = entries[{name!r}]({', '.join(texts)})")
+
+
+def _text(tree: object) -> str:
+    """A tree whose leaves are expressions."""
+    if isinstance(tree, list):
+        return f"[{', '.join(map(_text, tree))}]"
+    if isinstance(tree, tuple):
+        return f"({', '.join(map(_text, tree))}{',' if len(tree) == 1 else ''})"
+    if isinstance(tree, dict):
+        return f"{{{', '.join(f'{key!r}: {_text(value)}' for key, value in tree.items())}}}"
+    return str(tree)

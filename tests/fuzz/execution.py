@@ -1,0 +1,183 @@
+"""Runs a program on the CPU and on the device, line by line, and says where they part.
+
+The rule: what the CPU accepts the device accepts, what the CPU refuses the device refuses, by that call or at the next
+wait, and in the end all variables are equal. The device is not waited for in between, unless a line reads from it or is
+refused: queued work is part of what is tried.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from tests.fuzz.comparison import NoiseOf, difference
+from tests.fuzz.ordering import Ordering
+from tests.fuzz.program import DEVICES, Program, Statement, key, namespace, tensors
+
+WAIT = "\n".join(f'torch.accelerator.synchronize("{device}")' for device in DEVICES)
+Watch = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How the device differs from the CPU. Two findings of one kind are taken for the same defect."""
+
+    kind: str
+    detail: str
+    index: int = -1
+    """The line of the program; -1 where only the end shows it."""
+
+
+def attempt(code: str, names: dict[str, Any]) -> Exception | None:
+    """Runs some lines; what they raise, if anything."""
+    try:
+        exec(code, names)
+    except Exception as error:
+        # The frames of the traceback hold tensors.
+        return error.with_traceback(None)
+    return None
+
+
+class _NotingEmpty(TorchFunctionMode):
+    """Notes whether a call is given a tensor without elements.
+
+    Then no loop looks at the dtype, nor at a number, and which calls return depends on how far the kernel comes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_empty = False
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        leaves = tree_leaves((args, kwargs))
+        self.has_empty |= any(isinstance(leaf, torch.Tensor) and not leaf.numel() for leaf in leaves)
+        return function(*args, **(kwargs or {}))
+
+
+def spoiled(statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
+    """What a refused line may have begun to write, with all that shares its memory: how far it came is nobody's rule."""
+    if "_(" not in statement.code and "out=" not in statement.code:
+        return []
+    storages = {key(known[name]) for name in statement.names if name in known}
+    return [name for name, tensor in known.items() if key(tensor) in storages]
+
+
+class Execution:
+    """One run of a program on both sides.
+
+    ``watch`` is told the side and the line before each, ``say_line`` what then runs on the device, as it can be pasted.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        entries: Mapping[str, Any],
+        watch: Watch = lambda *_: None,
+        say_line: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self.program = program
+        self.watch = watch
+        self.say_line = say_line
+        self.host = namespace(("cpu", "cpu"), entries)
+        self.device = namespace(DEVICES, entries)
+        self._ordering = Ordering()
+        self._noise = NoiseOf()
+        self._random: set[str] = set()  # what was drawn at random
+
+    def run(self) -> Finding | None:
+        """What is wrong, if anything."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for index, statement in enumerate(self.program.statements):
+                finding = self._step(index, statement)
+                if finding is not None:
+                    return finding
+            return self._end()
+
+    def _step(self, index: int, statement: Statement) -> Finding | None:
+        self.watch("cpu", index)
+        gone = {key(tensor) for tensor in tensors(self.host).values()}
+        for line in self._ordering.before(statement, tensors(self.host)):
+            self._device_line(line)
+        state = torch.get_rng_state()
+        with _NotingEmpty() as noting:
+            refused = attempt(statement.code, self.host)
+        if not torch.equal(state, torch.get_rng_state()):
+            self._random.update(statement.bound)
+        may_accept = refused is not None and noting.has_empty
+        self.watch("openreg", index)
+        code = f"with s{statement.stream}: {statement.code}" if statement.stream else statement.code
+        comment = f"  # the CPU raises {_summary(refused)}" if refused else ""
+        self.say_line(f"with suppress(Exception): {code}{comment}" if refused or statement.may_refuse else code)
+        failed = attempt(code, self.device)
+        if failed is None and (refused is not None or statement.may_refuse):
+            failed = attempt(WAIT, self.device)
+        if refused is not None and failed is None and statement.either:
+            refused = attempt(statement.either, self.host)
+        if refused is None and failed is None:
+            for line in self._ordering.after(statement, tensors(self.host)):
+                self._device_line(line)
+            self._noise.spread(statement.names, tensors(self.host))
+            self._ordering.forget(gone - {key(tensor) for tensor in tensors(self.host).values()})
+            return None
+        if refused is None and not statement.may_refuse:
+            return Finding(f"the device raises {type(failed).__name__}", _summary(failed), index)
+        if failed is None and not may_accept:
+            return Finding("the device accepts what the CPU refuses", _summary(refused), index)
+        self._drop(statement)
+        return None
+
+    def _device_line(self, line: str) -> None:
+        self.say_line(line)
+        exec(line, self.device)
+
+    def _drop(self, statement: Statement) -> None:
+        attempt(WAIT, self.device)
+        names = spoiled(statement, tensors(self.host))
+        self._ordering.forget({key(self.host[name]) for name in names})
+        for name in {*names, *statement.bound}:
+            self.host.pop(name, None)
+            self.device.pop(name, None)
+
+    def _end(self) -> Finding | None:
+        self.watch("openreg", len(self.program.statements))
+        failed = attempt(WAIT, self.device)
+        if failed is not None:
+            return Finding(f"the device raises {type(failed).__name__}", f"in the end: {_summary(failed)}")
+        for name in _variables(self.program.statements):
+            if name not in self.host:
+                continue
+            wrong = self._compare(name)
+            if wrong is not None:
+                return wrong
+        return None
+
+    def _compare(self, name: str) -> Finding | None:
+        expected, actual = self.host[name], self.device.get(name)
+        pairs = [(name, expected, actual)]
+        if isinstance(expected, torch.Tensor) and expected.is_leaf and isinstance(actual, torch.Tensor):
+            pairs.append((f"{name}.grad", expected.grad, actual.grad))
+        for what, one, other in pairs:
+            try:
+                wrong = difference(one, other, self._noise.of(name), values=name not in self._random)
+            except Exception as error:
+                return Finding(f"the device raises {type(error).__name__}", f"when {what} is read: {_summary(error)}")
+            if wrong is not None:
+                self.say_line(f"print({what})  # {wrong}")
+                kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
+                return Finding(f"another {kind}", f"{what}: {wrong}")
+        return None
+
+
+def _variables(statements: Iterable[Statement]) -> list[str]:
+    return list(dict.fromkeys(name for statement in statements for name in statement.bound))
+
+
+def _summary(error: Exception | None) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]

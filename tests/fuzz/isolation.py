@@ -1,0 +1,103 @@
+"""Runs work in a child process that may die or hang, and sees how far it came.
+
+The parent has imported torch and the backend, and never touches a device: a child is forked in a hundredth of a second,
+and the driver starts in it, in the launch mode that it is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MODES = ("auto", "async", "inline")
+LIMIT = 60.0  # seconds without a word
+
+Say = Callable[..., None]
+
+
+@dataclass
+class Ending:
+    """How a child ended, and the last that it said."""
+
+    cause: str | None
+    """A signal, a status or silence; None if it came to its end."""
+    messages: dict[str, Any] = field(default_factory=dict)
+    """By subject, the last message."""
+    stderr: str = ""
+
+
+def in_child(
+    work: Callable[[Say], None], mode: str, hear: Callable[[str, Any], None] = lambda *_: None, limit: float = LIMIT
+) -> Ending:
+    """Runs ``work``, which is given a function to say a subject and a message with, in a child of a launch mode."""
+    read, write = os.pipe()
+    errors = os.memfd_create("stderr")
+    child = os.fork()
+    if child == 0:
+        _work(work, mode, write, errors)
+    os.close(write)
+    ending = Ending(None)
+    try:
+        is_silent = not _listen(read, ending, hear, limit)
+        if is_silent:
+            os.kill(child, signal.SIGKILL)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(read)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        ending.stderr = Path(f"/proc/self/fd/{errors}").read_text(encoding="utf-8", errors="replace")
+        os.close(errors)
+    if is_silent:
+        ending.cause = f"hangs: nothing for {limit:.0f} s"
+    elif status:
+        ending.cause = f"dies of {signal.Signals(-status).name}" if status < 0 else f"ends with status {status}"
+    return ending
+
+
+def _work(work: Callable[[Say], None], mode: str, write: int, errors: int) -> None:
+    os.environ["OPENREG_LAUNCH"] = mode
+    os.dup2(errors, 2)
+    status = 1
+
+    def say(subject: str, message: Any) -> None:
+        os.write(write, (json.dumps([subject, message]) + "\n").encode())
+
+    try:
+        work(say)
+        status = 0
+    except BaseException:
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+    finally:
+        # Not the way that Python ends: what the parent has imported is not the child's to take down.
+        os._exit(status)
+
+
+def _listen(read: int, ending: Ending, hear: Callable[[str, Any], None], limit: float) -> bool:
+    """Hears what the child says until it ends; False if it is silent for too long."""
+    rest = b""
+    last = time.monotonic()
+    while True:
+        ready, _, _ = select.select([read], [], [], max(last + limit - time.monotonic(), 0))
+        if not ready:
+            return False
+        data = os.read(read, 1 << 16)
+        if not data:
+            return True
+        last = time.monotonic()
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            subject, message = json.loads(line)
+            ending.messages[subject] = message
+            hear(subject, message)

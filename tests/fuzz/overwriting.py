@@ -1,0 +1,140 @@
+"""Lines that write into memory that is there: ``out=``, and methods in place.
+
+Where what is written overlaps what is read, PyTorch mostly refuses the call, and promises no values where it does not.
+A line stays in a program only if its outcome on the CPU is that of separate memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from tests.fuzz.arguments import DTYPES, Argument, Drawing
+from tests.fuzz.comparison import Noise, difference
+from tests.fuzz.execution import attempt
+from tests.fuzz.operators import READ_BEFORE, Operator
+from tests.fuzz.overlap import overlaps
+from tests.fuzz.program import Statement, tensors
+from tests.fuzz.writer import Writer
+
+
+class Overwriting:
+    """Writes such lines."""
+
+    def __init__(self, random: Random, writer: Writer) -> None:
+        self.random = random
+        self.writer = writer
+
+    def out(self, operator: Operator, drawing: Drawing, arguments: list[Argument]) -> None:
+        """A call with ``out=``: mostly of the right shape and dtype, often a view of something that is there."""
+        code = call(operator.name, arguments)
+        refused, result = self.writer.tried(code)
+        single = isinstance(result, torch.Tensor)
+        results = [result] if single else list(result) if isinstance(result, list | tuple) else []
+        if refused is not None or not all(isinstance(one, torch.Tensor) for one in results) or not results:
+            self.writer.bind(code, drawing.home, inexact=operator.is_inexact)
+            return
+        targets = [self._target(drawing, one) for one in results]
+        target = targets[0] if single else f"({', '.join(targets)})"
+        apart = call(operator.name, [argument.apart for argument in arguments])
+        self._write(
+            operator, drawing.home, f"{code[:-1]}, out={target})", target, arguments, f"{apart[:-1]}, out={target})"
+        )
+
+    def method(self, operator: Operator, home: str, arguments: list[Argument]) -> None:
+        """The variant of an operator that overwrites its first argument."""
+        name, target, rest = operator.name.lstrip("."), arguments[0].code, arguments[1:]
+        code = f"{target}.{name}_({', '.join(argument.text for argument in rest)})"
+        self._write(
+            operator, home, code, target, rest, f"{target}.{name}_({', '.join(argument.apart for argument in rest)})"
+        )
+
+    def in_place(self, operator: Operator, home: str, arguments: list[Argument]) -> None:
+        """A call of what has no other form."""
+        code, rest = call(operator.name, arguments), arguments[1:]
+        apart = call(operator.name, [arguments[0].text, *(argument.apart for argument in rest)])
+        self._write(operator, home, code, arguments[0].code, rest, apart)
+
+    def may_convert(self, source: str, target: str) -> bool:
+        """Whether the numbers of one expression have values in the dtype of another."""
+        refused, pair = self.writer.tried(f"{source}, {target}")
+        if refused is not None or not isinstance(pair[1], torch.Tensor | list):
+            return True
+        if not all(isinstance(one, torch.Tensor | list) for one in pair):
+            return True
+        sources, targets = (one if isinstance(one, list) else [one] for one in pair)
+        is_exact = not any(name in self.writer.inexact for name in Statement(source).names)
+        return all(_converts(one, other, is_exact) for one, other in zip(sources, targets, strict=False))
+
+    def _target(self, drawing: Drawing, result: torch.Tensor) -> str:
+        shape, choice = tuple(result.shape), self.random.random()
+        if choice < 0.1:
+            shape = (0,)
+        elif choice > 0.97:
+            shape = (2, *shape)
+        dtype = result.dtype if 0.02 < choice < 0.9 else self.random.choice(DTYPES["float"])
+        return drawing.operand(shape, dtype)
+
+    def _write(
+        self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str
+    ) -> None:
+        """``apart`` is the same line where all that is read is copied before."""
+        if read and "out=" not in code and not self.may_convert(read[0].code, target):
+            return
+        like = Statement("", may_refuse=self._overlapping(target, [one.code for one in read if one.is_tensor]))
+        if not self.writer.has_gradients():
+            plain, separate = self.writer.copied(), self.writer.copied()
+            self.writer.watch(code)
+            refused, unable = attempt(f"result = {code}", plain), attempt(f"result = {apart}", separate)
+            if refused is None and (unable is not None or not _same(plain, separate)):
+                return
+            if refused is not None and unable is None and operator.name.removeprefix("F.") in READ_BEFORE:
+                like = Statement("", either=apart)
+        if code.startswith("torch._foreach"):
+            self.writer.line(code, inexact=operator.is_inexact, like=like)
+        else:
+            self.writer.bind(code, home, inexact=operator.is_inexact, like=like)
+
+    def _overlapping(self, target: str, read: list[str]) -> bool:
+        refused, values = self.writer.tried(f"[{target}], [{', '.join(read)}]")
+        if refused is not None:
+            return False
+        written, others = (
+            [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
+            for value in values
+        )
+        return any(overlaps(one, others) for one in written)
+
+
+def call(name: str, arguments: list[Argument] | list[str]) -> str:
+    """The call of an operator."""
+    texts = [one.text if isinstance(one, Argument) else one for one in arguments]
+    if name.startswith("."):
+        return f"{texts[0]}{name}({', '.join(texts[1:])})"
+    return f"{'' if name.startswith('F.') else 'torch.'}{name}({', '.join(texts)})"
+
+
+def takes_out(name: str) -> bool:
+    """Whether an operator has a variant with ``out=``."""
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and hasattr(torch, name) and any("out" in one for one in packet.overloads())
+
+
+def _converts(source: Any, target: Any, is_exact: bool) -> bool:
+    if not isinstance(source, torch.Tensor) or not isinstance(target, torch.Tensor):
+        return True
+    if target.is_floating_point() or target.is_complex():
+        return True
+    if source.is_complex():
+        return False
+    if source.is_floating_point():
+        return is_exact and bool(torch.isfinite(source).all()) and bool((source.abs() < 100).all())
+    return True
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(difference(tensor, other[name], Noise()) is None for name, tensor in tensors(one).items())

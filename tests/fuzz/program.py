@@ -1,0 +1,109 @@
+"""A random program: lines of Python that mean the same on the CPU and on the device.
+
+A program is text, so that it goes to a child process and back, loses any of its lines, and is pasted into a shell.
+Names say where a tensor is: ``x1`` on the first device, ``y1`` on the second, ``h1`` on the host; ``v1`` is no tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+NAME = re.compile(r"\b[xyhv]\d+\b")
+BOUND = re.compile(r"^((?:[xyhv]\d+, )*[xyhv]\d+) = ")
+DEVICES = ("openreg:0", "openreg:1")
+PREAMBLE = """\
+import torch
+import torch.nn.functional as F
+from contextlib import suppress
+from math import inf, nan
+d0, d1 = "openreg:0", "openreg:1"  # for the values of the CPU: "cpu", "cpu"
+"""
+DATABASE = """\
+from torch.testing._internal.common_methods_invocations import op_db
+entries = {entry.full_name: entry for entry in op_db}
+"""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One line."""
+
+    code: str
+    stream: int = 0
+    """Which stream of the first device it runs on; 0 is the default stream."""
+    either: str = ""
+    """Where the CPU refuses ``code`` and the device does not: what the CPU computes instead."""
+    may_refuse: bool = False
+    """Whether the device may refuse it where the CPU does not."""
+
+    @property
+    def names(self) -> list[str]:
+        """The variables that it mentions, each once."""
+        return list(dict.fromkeys(NAME.findall(self.code)))
+
+    @property
+    def bound(self) -> list[str]:
+        """The variables that it binds."""
+        match = BOUND.match(self.code)
+        return match[1].split(", ") if match else []
+
+
+@dataclass(frozen=True)
+class Program:
+    """Some lines, and what they came from."""
+
+    origin: str
+    statements: tuple[Statement, ...]
+
+    def without(self, begin: int, end: int) -> Program:
+        """The program that lacks some of its lines."""
+        return replace(self, statements=self.statements[:begin] + self.statements[end:])
+
+    def with_code(self, index: int, code: str) -> Program:
+        """The program with another line in the place of one."""
+        changed = replace(self.statements[index], code=code)
+        return replace(self, statements=(*self.statements[:index], changed, *self.statements[index + 1 :]))
+
+    def on_one_stream(self) -> Program:
+        """The program with all of its lines on the default stream."""
+        return replace(self, statements=tuple(replace(statement, stream=0) for statement in self.statements))
+
+    def dump(self) -> str:
+        """One line of JSON."""
+        return json.dumps([self.origin, [asdict(statement) for statement in self.statements]])
+
+    @staticmethod
+    def load(text: str) -> Program:
+        """The program that ``dump`` wrote."""
+        origin, statements = json.loads(text)
+        return Program(origin, tuple(Statement(**statement) for statement in statements))
+
+
+def namespace(devices: tuple[str, str], entries: Mapping[str, Any]) -> dict[str, Any]:
+    """What the lines of a program find; ``entries`` are those of the operator database."""
+    return {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "inf": math.inf,
+        "nan": math.nan,
+        "d0": devices[0],
+        "d1": devices[1],
+        "entries": entries,
+    }
+
+
+def tensors(names: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Of the names, those of tensors."""
+    return {name: value for name, value in names.items() if isinstance(value, torch.Tensor) and NAME.fullmatch(name)}
+
+
+def key(tensor: torch.Tensor) -> int:
+    """The same for all tensors that share one storage."""
+    return tensor.untyped_storage()._cdata

@@ -1,0 +1,142 @@
+"""Programs, one batch after another in each launch mode, until the time is over; what is found is made small."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from torch.testing._internal.opinfo.core import OpInfo
+
+from tests.fuzz import database
+from tests.fuzz.execution import Execution, Finding
+from tests.fuzz.generator import Generator
+from tests.fuzz.isolation import LIMIT, MODES, Say, in_child
+from tests.fuzz.minimize import minimized
+from tests.fuzz.program import Program
+from tests.fuzz.trial import death, trial
+
+BATCH = 40
+_EACH_OF_DATABASE = 4  # one program of so many is made from the operator database
+
+
+@dataclass
+class Found:
+    """One finding, with the program that shows it."""
+
+    finding: Finding
+    mode: str
+    origin: str
+    listing: str
+    note: str = ""
+
+    def text(self) -> str:
+        """As it is printed."""
+        head = f"{self.origin}, mode {self.mode}: {self.finding.kind}\n{self.finding.detail}"
+        return f"{head}\n{self.note}\n{self.listing}" if self.note else f"{head}\n{self.listing}"
+
+
+@dataclass
+class Session:
+    """What has been run from one seed, and what it found. ``entries`` is the operator database, by name."""
+
+    seed: int
+    entries: Mapping[str, OpInfo]
+    modes: tuple[str, ...] = MODES
+    limit: float = LIMIT
+    say: Callable[[str], None] = print
+    programs: int = 0
+    statements: int = 0
+    by_mode: Counter[str] = field(default_factory=Counter)
+    found: list[Found] = field(default_factory=list)
+    deaths_on_the_cpu: list[str] = field(default_factory=list)
+    """Lines that ended the process before the device saw them."""
+    _next: int = 0
+
+    def run(self, seconds: float, most: int = 10) -> None:
+        """Runs batches until the time is over, or so much is found."""
+        begun = time.monotonic()
+        told = begun
+        while time.monotonic() < begun + seconds and len(self.found) < most:
+            for mode in self.modes:
+                self.batch(mode, self._next, self._next + BATCH, begun + seconds)
+                self._next += BATCH
+            if time.monotonic() > told + 10:
+                told = time.monotonic()
+                self.say(f"{self.programs} programs, {self.statements} statements, {told - begun:.0f} s")
+
+    def batch(self, mode: str, first: int, last: int, until: float = float("inf")) -> None:
+        """Runs some programs in children; where one dies, the next goes on behind the program that it died of."""
+        while first < last:
+            first = self._child(mode, first, last, until)
+
+    def program(self, number: int, watch: Callable[[str], None] = lambda _: None) -> Program:
+        """The program of a number. Touches no device, but may end the process where PyTorch's CPU does."""
+        if number % _EACH_OF_DATABASE == 0:
+            name = Random(f"{self.seed} {number} entry").choice(database.asked(self.entries))
+            return database.program(self.entries, name, self.seed, number)
+        return Generator(self.seed, number, watch).program()
+
+    def _child(self, mode: str, first: int, last: int, until: float) -> int:
+        def work(say: Say) -> None:
+            for number in range(first, last):
+                if time.monotonic() > until:
+                    break
+                say("number", number)
+                say("at", None)
+                program = self.program(number, lambda line: say("line", line))
+                say("program", program.dump())
+                finding = Execution(program, self.entries, lambda side, index: say("at", [side, index])).run()
+                say("ran", len(program.statements))
+                if finding is not None:
+                    say("finding", [finding.kind, finding.detail, finding.index])
+                    break  # A device that has gone wrong is no place for the next program.
+            say("done", True)
+
+        def hear(subject: str, message: Any) -> None:
+            if subject == "ran":
+                self.programs += 1
+                self.statements += message
+                self.by_mode[mode] += 1
+
+        ending = in_child(work, mode, hear, self.limit)
+        heard = ending.messages
+        number = heard.get("number", last)
+        if "finding" in heard:
+            self._found(Program.load(heard["program"]), mode, Finding(*heard["finding"]), first)
+            return int(number) + 1
+        if ending.cause is None:
+            return last
+        at = heard.get("at")
+        if at is None:
+            self.deaths_on_the_cpu.append(heard.get("line", f"program {number}"))
+            self.say(f"(PyTorch's CPU {ending.cause} of {self.deaths_on_the_cpu[-1]})")
+        else:
+            finding = death(ending, at)
+            assert finding is not None
+            self._found(Program.load(heard["program"]), mode, finding, first)
+        return int(number) + 1
+
+    def _found(self, program: Program, mode: str, finding: Finding, first: int) -> None:
+        def fails(candidate: Program) -> bool:
+            seen = trial(candidate, mode, self.entries, self.limit).finding
+            return seen is not None and seen.kind == finding.kind
+
+        origin = program.origin
+        if any(fails(program) for _ in range(3)):
+            program, note = minimized(program, fails), ""
+        else:
+            note = f"Not seen when it runs alone: it takes what ran before, programs {first} and after of this seed."
+        again = trial(program, mode, self.entries, self.limit)
+        found = Found(again.finding or finding, mode, origin, again.listing(), note)
+        self.found.append(found)
+        self.say(f"\nFOUND {len(self.found)}: {found.text()}\n")
+
+
+def numbered(findings: list[Found]) -> Iterator[str]:
+    """One line for each finding."""
+    for number, found in enumerate(findings, 1):
+        yield f"{number}. {found.finding.kind}: {found.origin}, mode {found.mode}"

@@ -1,0 +1,91 @@
+"""``make fuzz``: random programs on the CPU and on the device, in every launch mode, until they differ.
+
+What is found is printed as the shortest program that still shows it. ``--seed S --program N --mode M`` runs one program
+again. A run of an hour writes docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale;
+it says what was tried and when, and another hour tries something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from environment import Fault
+from prerequisites import installed_torch
+
+if TYPE_CHECKING:
+    from tests.fuzz.session import Session
+
+KEPT = Path("docs", "proof", "fuzz.json")
+LATEST = Path("build", "fuzz.json")
+HOUR = 3600
+
+
+def main(arguments: list[str]) -> None:
+    """Runs programs. Throws: ``Fault`` when the device differs from the CPU."""
+    options = _parser().parse_args(arguments)
+    session = _session(options)
+    begun = time.monotonic()
+    if options.program is None:
+        session.run(options.seconds)
+    else:
+        for mode in session.modes:
+            session.batch(mode, options.program, options.program + 1)
+    seconds = time.monotonic() - begun
+    written = KEPT if options.seconds >= HOUR and options.program is None else LATEST
+    _write(written, session, seconds)
+    summary = (
+        f"{session.programs} programs, {session.statements} statements, {seconds:.0f} s, seed {session.seed}, "
+        f"modes {', '.join(session.modes)}; the result is {written}"
+    )
+    if session.found:
+        raise Fault(f"make fuzz: {len(session.found)} found, see above: {summary}")
+    print(f"make fuzz: nothing found: {summary}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=180, help="how long to try (180)")
+    parser.add_argument("--seed", type=int, help="where to begin: the same seed gives the same programs (the time)")
+    parser.add_argument("--program", type=int, metavar="N", help="this program alone")
+    parser.add_argument("--mode", choices=("auto", "async", "inline"), help="this launch mode alone")
+    return parser
+
+
+def _session(options: argparse.Namespace) -> Session:
+    # PyTorch's framework asks at its import whether there is a device. That would start the driver here, and a process
+    # with a driver has no children that can use it. So the backend comes last.
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    import torch_openreg  # noqa: F401 - imported for its registrations
+    from tests.fuzz.session import MODES, Session
+
+    def say(line: str) -> None:
+        print(line)
+        sys.stdout.flush()
+
+    modes = (options.mode,) if options.mode else MODES
+    seed = int(time.time()) if options.seed is None else options.seed
+    return Session(seed, {entry.full_name: entry for entry in op_db}, modes, say=say)
+
+
+def _write(file: Path, session: Session, seconds: float) -> None:
+    result = {
+        "date": str(date.today()),
+        "PyTorch": str(installed_torch()),
+        "seed": session.seed,
+        "seconds": round(seconds),
+        "programs": dict(session.by_mode),
+        "statements": session.statements,
+        "found": [found.text() for found in session.found],
+        "ended on the CPU": session.deaths_on_the_cpu,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
