@@ -81,7 +81,7 @@ def tabulate_ends(runs: int, jobs: int, modes: list[str]) -> bool:
         good = len(found) - others.total()
         lines.append(f"| {way} | {ends.WAYS[way].status} | {mode} | {len(found)} | {good} | {text} |")
         print(lines[-1], flush=True)
-    RESULTS.with_name("process_ends.md").write_text("\n".join(lines) + "\n")
+        RESULTS.with_name("process_ends.md").write_text("\n".join(lines) + "\n")  # each time: it takes an hour
     return failed
 
 
