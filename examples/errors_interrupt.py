@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 
 SECOND = 1_000_000_000
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore Ctrl-C
 
 
 # LITERALINCLUDE START: errors-interrupt-waits

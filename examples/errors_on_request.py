@@ -243,6 +243,7 @@ def signals() -> None:
 
 def wait_quietly(waits: multiprocessing.synchronize.Event) -> None:
     """Says when it begins to wait, and gives up at Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore it
     inject(HANG_FAULT)
     torch.ones(4, device="openreg").abs()
     waits.set()

@@ -104,6 +104,7 @@ def by_sigterm() -> None:
 
 
 def by_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore it
     queue_work()
     send_soon(signal.SIGINT)
     torch.accelerator.synchronize()

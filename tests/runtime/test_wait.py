@@ -12,6 +12,7 @@ import os, signal, sys, threading, time
 import torch
 
 HOUR, MILLISECOND = 3600 * 10**9, 10**6
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore it
 
 def send_soon(number):
     threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
