@@ -2,6 +2,8 @@
 
     python benchmarks/process_exit.py                      200 processes for each of the first two ways
     python benchmarks/process_exit.py --runs 5 by-sigterm  5 in the way that is named; writes no result
+    python benchmarks/process_exit.py --ends               200 for each of the ways of tests/runtime/ends.py, in each of
+                                                           two launch modes; writes benchmarks/results/process_ends.md
 
 The processes are children of this one, which has imported torch and not used the device: each starts the driver and
 autograd's threads of its own, and goes through the whole end of an interpreter. A crash is a status other than the one
@@ -12,18 +14,26 @@ benchmarks/results/process_exit.md, and ends with status 1 if a process did not 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
 import platform
 import runpy
+import subprocess
 import sys
 from collections import Counter
+from dataclasses import astuple
 from datetime import date
 from pathlib import Path
 
 import torch
 
 RESULTS = Path(__file__).parent / "results" / "process_exit.md"
-EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "errors_exit.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLE = runpy.run_path(str(ROOT / "examples" / "errors_exit.py"))
+sys.path.insert(0, str(ROOT))
+
+from tests.runtime import ends  # noqa: E402  # found by the line above
 
 
 def statuses(way: str, runs: int, jobs: int) -> Counter[int]:
@@ -44,13 +54,48 @@ def row(way: str, seen: Counter[int]) -> str:
     return f"| {way} | {seen.total()} | {expected} | {seen[expected]} | {others or 'none'} |"
 
 
+def tabulate_ends(runs: int, jobs: int, modes: list[str]) -> bool:
+    """Writes the table of the ways of tests/runtime/ends.py. Returns whether a process did not end as it should."""
+    subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
+    lines = [
+        f"Made by `python benchmarks/process_exit.py --ends --runs {runs}` on {platform.machine()}, "
+        f"{torch.__version__}, Python {platform.python_version()}, {jobs} at a time, {date.today()}. As it should: "
+        "with the status and the output expected, and nothing on stderr that does not belong there.",
+        "",
+        "| way to end | expected status | launch mode | processes | as it should | others |",
+        "| --- | ---: | --- | ---: | ---: | --- |",
+    ]
+    failed = False
+    for mode, way in itertools.product(modes, ends.WAYS):
+        command = [sys.executable, ends.__file__, way, "--runs", str(runs), "--jobs", str(jobs), "--modes", mode]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = [json.loads(line)[2:] for line in ran.stdout.splitlines()]
+        expected = list(astuple(ends.expected(way)))
+        others = Counter(
+            f"{status} {' '.join(error[-1:])}".strip()
+            for status, out, error in found
+            if [status, out, tuple(error)] != expected
+        )
+        failed |= bool(others)
+        text = ", ".join(f"{count} times {what}" for what, count in others.items()) or "none"
+        good = len(found) - others.total()
+        lines.append(f"| {way} | {ends.WAYS[way].status} | {mode} | {len(found)} | {good} | {text} |")
+        print(lines[-1], flush=True)
+        RESULTS.with_name("process_ends.md").write_text("\n".join(lines) + "\n")  # each time: it takes an hour
+    return failed
+
+
 def main() -> None:
     """Runs the ways that the command line names, or the first two."""
     parser = argparse.ArgumentParser()
     parser.add_argument("ways", nargs="*", metavar="WAY", help=", ".join(EXAMPLE["WAYS"]))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--ends", action="store_true", help="the ways of tests/runtime/ends.py instead")
+    parser.add_argument("--modes", nargs="+", default=["auto", "async"], help="launch modes of those")
     asked = parser.parse_args()
+    if asked.ends:
+        sys.exit(tabulate_ends(asked.runs, asked.jobs, asked.modes))
     lines = [
         f"Made by `python benchmarks/process_exit.py --runs {asked.runs}` on {platform.machine()}, "
         f"{torch.__version__}, Python {platform.python_version()}, {asked.jobs} at a time, {date.today()}.",

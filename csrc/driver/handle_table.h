@@ -92,8 +92,8 @@ class HandleTable {
     try {
       // Room for every index there is, so that nothing below fails half way, nor does give_back.
       if (free_.capacity() < size_ + kChunk) free_.reserve(2 * (size_ + kChunk));
-    } catch (const std::bad_alloc&) {
-      return false;
+    } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
+      return false;                    // NOT PROVEN: as above
     }
     T* const objects = new (std::nothrow) T[kChunk];
     if (objects == nullptr) return false;

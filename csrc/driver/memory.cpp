@@ -52,7 +52,9 @@ orError_t orFree(void* pointer) {
   Device& device = driver->devices[static_cast<size_t>(location.device)];
   if (const orError_t error = device.failure.refuse()) return error;
   if (const orError_t error = device.memory.check_start(location.offset)) return error;
-  if (const orError_t error = device.synchronize()) return error;
+  rest_if_process_is_ending();
+  // When it has ended, no worker is left that could use the memory, although its work was dropped.
+  if (const orError_t error = process_is_ending() ? orSuccess : device.synchronize()) return error;
   return device.memory.free(location.offset);
 }
 // LITERALINCLUDE END: memory-release

@@ -99,8 +99,8 @@ orError_t Stream::end(uint64_t expected_generation) {
   std::unique_lock lock(submit_);
   if (const orError_t error = expect(expected_generation)) return error;
   if (!wait(queued())) {
-    lock.unlock();
-    return end_dropped_call();
+    lock.unlock();              // NOT PROVEN: tests/driver/process_end.cpp does it while the process ends
+    return end_dropped_call();  // NOT PROVEN: as above
   }
   generation.fetch_add(1);
   stop_worker();
@@ -114,8 +114,8 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   ReleasedUnlessKept pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
   std::unique_lock lock(submit_);
   const auto drop = [&lock] {
-    lock.unlock();
-    return end_dropped_call();
+    lock.unlock();              // NOT PROVEN: tests/driver/process_end.cpp does it while the process ends
+    return end_dropped_call();  // NOT PROVEN: as above
   };
   *sequence = queued();
   if (const orError_t error = expect(expected_generation)) return error;

@@ -148,7 +148,7 @@ bool BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
 }
 // LITERALINCLUDE END: pool-take-free
 
-// LITERALINCLUDE START: pool-records-of-blocks
+// LITERALINCLUDE START: pool-add-block
 // Makes all that the block will need until it is erased, or nothing.
 Block* BlockPool::add_block(const Block& block) {
   try {
@@ -167,7 +167,7 @@ void BlockPool::erase_block(const Block& block) {
   blocks_.erase(block.address);
   nodes_.pop_back();
 }
-// LITERALINCLUDE END: pool-records-of-blocks
+// LITERALINCLUDE END: pool-add-block
 
 // LITERALINCLUDE START: pool-segment
 bool BlockPool::reserve(int device, size_t bytes) {
@@ -195,9 +195,9 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   whole.bytes = bytes;
   Block* const segment = add_block(whole);
   if (segment == nullptr) {
-    lock.unlock();
-    error = orFree(pointer);
-    return error != orSuccess ? error : orErrorMemoryAllocation;
+    lock.unlock();                                                // NOT PROVEN: tests/stress/memory.cpp
+    error = orFree(pointer);                                      // NOT PROVEN: takes the host's
+    return error != orSuccess ? error : orErrorMemoryAllocation;  // NOT PROVEN: memory away
   }
   owner.statistics.segment_came(*segment);
   split_for(owner, segment, wanted, settings);

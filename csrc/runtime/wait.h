@@ -18,7 +18,7 @@ OPENREG_EXPORT void set_interrupt_check(InterruptCheck check);
 // and calls the interrupt check meanwhile. Elsewhere returns at once. It reports nothing: what comes after it is the
 // driver's own wait, which then has little left to wait for.
 // Throws: what the check throws. The work goes on.
-void wait_for_stream(orStream_t stream, c10::DeviceIndex device);
+OPENREG_EXPORT void wait_for_stream(orStream_t stream, c10::DeviceIndex device);
 // For all streams of the device that the backend has made.
 void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);

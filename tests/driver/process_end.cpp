@@ -86,7 +86,7 @@ struct Late {
     std::printf("copies: %s, %s\n", answer(orMemcpy(bytes, memory, 8, orMemcpyDeviceToHost)),
                 answer(orMemcpyAsync(memory, bytes, 8, orMemcpyHostToDevice, idle)));
     std::printf("fill: %s\n", answer(orMemsetAsync(memory, 1, 8, idle)));
-    std::printf("pinned: %s\n", answer(orFreeHost(pinned)));
+    std::printf("free: %s, %s\n", answer(orFree(memory)), answer(orFreeHost(pinned)));
     std::printf("reset: %s\n", answer(orDeviceReset()));
     std::fflush(stdout);
   }

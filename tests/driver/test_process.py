@@ -247,7 +247,7 @@ orStreamSynchronize: the process is ending, and the work of this call was droppe
 destroy: orErrorDeinitialized
 copies: orErrorDeinitialized, orErrorDeinitialized
 fill: orErrorDeinitialized
-pinned: orSuccess
+free: orSuccess, orSuccess
 reset: orSuccess
 """
 

@@ -362,3 +362,21 @@ def test_devices_from_the_environment() -> None:
         command = [sys.executable, "-c", code]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert said in ran.stdout + ran.stderr
+
+
+@pytest.mark.compiled
+def test_a_device_count_that_raises_does_not_end_the_process() -> None:
+    """The engine asks before any backward, that of a CPU tensor too, where no exception may pass."""
+    code = """
+import torch, torch_remote
+from torch_remote import answers
+answers.device_count = lambda: 1 / 0
+torch_remote.register()
+x = torch.ones(2, requires_grad=True)
+x.sum().backward()
+print(x.grad.tolist())
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "[1.0, 1.0]\n"), ran.stderr
+    assert "ZeroDivisionError" in ran.stderr

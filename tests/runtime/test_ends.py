@@ -1,0 +1,36 @@
+"""How processes end: each way of ends.py, with its status and nothing on stderr that does not belong there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+from tests.runtime import ends
+
+MODES = ["auto", "async"]
+RUNS = 2  # of each way in each mode; benchmarks/process_exit.py makes two hundred
+ALONE = "in-the-python-backend"  # a process has one backend
+All = dict[tuple[str, str], list[ends.Seen]]
+
+
+@pytest.fixture(scope="module")
+def seen() -> All:
+    """What was to be seen of the processes of each way and mode."""
+    subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
+    found: All = defaultdict(list)
+    for ways in ([way for way in ends.WAYS if way != ALONE], [ALONE]):
+        command = [sys.executable, ends.__file__, *ways, "--runs", str(RUNS), "--modes", *MODES]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        for way, mode, status, stdout, stderr in map(json.loads, ran.stdout.splitlines()):
+            found[way, mode].append(ends.Seen(status, stdout, tuple(stderr)))
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ends.WAYS)
+def test_a_process_ends_as_it_should(seen: All, way: str, mode: str) -> None:
+    assert seen[way, mode] == [ends.expected(way)] * RUNS
