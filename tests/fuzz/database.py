@@ -15,11 +15,15 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_unflatten
 
 from tests.fuzz.literals import Unwritable, written
+from tests.fuzz.operators import NEEDS_STRIDES
 from tests.fuzz.program import Program, Statement
-from tests.opinfo.compare import UNWRITTEN
+from tests.fuzz.views import lacks_stride
+from tests.opinfo.compare import Comparison
 from tests.opinfo.mistakes import DIFFERENT, calls, chosen, mistaken
 
 _LARGEST = 200  # elements, all of which are written down
+# What grows by these has no value.
+_RESIZING = ("resize_", "resize_as_")
 
 
 def asked(entries: Mapping[str, OpInfo]) -> list[str]:
@@ -27,7 +31,7 @@ def asked(entries: Mapping[str, OpInfo]) -> list[str]:
     return [
         name
         for name, entry in entries.items()
-        if chosen(entry.name) and entry.name not in DIFFERENT and entry.name not in UNWRITTEN
+        if entry.name not in _RESIZING and chosen(entry.name) and entry.name not in DIFFERENT and Comparison(entry, "cpu", torch.float32).has_values
     ]
 
 
@@ -43,6 +47,8 @@ def program(entries: Mapping[str, OpInfo], name: str, seed: int, number: int) ->
             for _, given in mistaken(leaves, drawn):
                 variations += [given, leaves]
             for given in variations:
+                if any(one in name for one in NEEDS_STRIDES) and any(isinstance(one, torch.Tensor) and lacks_stride(one) for one in given):
+                    continue
                 try:
                     args, kwargs = tree_unflatten([written(leaf) for leaf in given], spec)
                 except Unwritable:

@@ -47,6 +47,8 @@ class Session:
     entries: Mapping[str, OpInfo]
     modes: tuple[str, ...] = MODES
     limit: float = LIMIT
+    patience: float = 60.0
+    """Seconds for making a finding small."""
     say: Callable[[str], None] = print
     programs: int = 0
     statements: int = 0
@@ -75,7 +77,7 @@ class Session:
 
     def program(self, number: int, watch: Callable[[str], None] = lambda _: None) -> Program:
         """The program of a number. Touches no device, but may end the process where PyTorch's CPU does."""
-        if number % _EACH_OF_DATABASE == 0:
+        if self.entries and number % _EACH_OF_DATABASE == 0:
             name = Random(f"{self.seed} {number} entry").choice(database.asked(self.entries))
             return database.program(self.entries, name, self.seed, number)
         return Generator(self.seed, number, watch).program()
@@ -122,12 +124,12 @@ class Session:
 
     def _found(self, program: Program, mode: str, finding: Finding, first: int) -> None:
         def fails(candidate: Program) -> bool:
-            seen = trial(candidate, mode, self.entries, self.limit).finding
+            seen = trial(candidate, mode, self.entries, min(self.limit, 10.0)).finding
             return seen is not None and seen.kind == finding.kind
 
         origin = program.origin
         if any(fails(program) for _ in range(3)):
-            program, note = minimized(program, fails), ""
+            program, note = minimized(program, fails, self.patience), ""
         else:
             note = f"Not seen when it runs alone: it takes what ran before, programs {first} and after of this seed."
         again = trial(program, mode, self.entries, self.limit)
