@@ -248,7 +248,9 @@ class Drawing:
         if argument.word == "^":
             return choose((f"({argument.code} + 5)", f"({argument.code} - 9)", f"{argument.code}.float()"))
         if argument.word == "[*]":
-            return choose(("[]", f"{argument.code[:-1]}, {self.operand((5,), self.dtype)}]", f"{argument.code[:-1]}, 1]"))
+            return choose(
+                ("[]", f"{argument.code[:-1]}, {self.operand((5,), self.dtype)}]", f"{argument.code[:-1]}, 1]")
+            )
         shape = list(argument.shape)
         kind = self.random.random()
         dtypes = [dtype for group in DTYPES.values() for dtype in group]
@@ -258,7 +260,9 @@ class Drawing:
             place = self.random.randrange(len(shape))
             shape[place] += choose((1, -1)) if shape[place] else 1
             return self.operand(tuple(shape), self.dtype)
-        return choose((f"{argument.code}.unsqueeze(0)", f"{argument.code}[:0]", "None", self.literal((5, 2), self.dtype)))
+        return choose(
+            (f"{argument.code}.unsqueeze(0)", f"{argument.code}[:0]", "None", self.literal((5, 2), self.dtype))
+        )
 
 
 def _is_moderate(tensor: torch.Tensor) -> bool:

@@ -1,8 +1,8 @@
 """Compares what the device has computed with what the CPU has, as closely as the dtypes on the way allow.
 
-Integers and bools are equal. Of floating-point numbers the order of accumulation decides the last bits, and the numbers
-that follow from them are as far apart: so each variable carries the coarsest dtype and the largest number of all that it
-was computed from.
+Integers and bools must be equal. The order of accumulation decides the last bits of a floating-point number, and what
+is computed from it inherits the difference: so each variable carries the coarsest dtype and the largest number of all
+that it was computed from.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def _own(tensor: torch.Tensor) -> Noise:
     return Noise(share, max(1.0, largest))
 
 
-def difference(
-    expected: Any, actual: Any, noise: Noise, *, values: bool = True, strides: bool = True
-) -> str | None:
+def difference(expected: Any, actual: Any, noise: Noise, *, values: bool = True, strides: bool = True) -> str | None:
     """What is wrong with a value of the device, if anything; without ``values`` only with its form."""
     if isinstance(expected, list | tuple):
         (expected, form), (actual, other) = tree_flatten(expected), tree_flatten(actual)
         if str(form) != str(other):
             return f"{other} instead of {form}"
-        parts = (difference(*pair, noise, values=values, strides=strides) for pair in zip(expected, actual, strict=True))
+        parts = (
+            difference(*pair, noise, values=values, strides=strides) for pair in zip(expected, actual, strict=True)
+        )
         return next((part for part in parts if part is not None), None)
     if isinstance(expected, torch.Tensor):
         if not isinstance(actual, torch.Tensor):

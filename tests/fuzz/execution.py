@@ -54,7 +54,7 @@ class _NotingEmpty(TorchFunctionMode):
 
 
 def spoiled(statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
-    """What a refused line may have begun to write, with all that shares its memory: how far it came is nobody's rule."""
+    """What a refused line may have begun to write, with all that shares its memory: how far it came is undefined."""
     if "_(" not in statement.code and "out=" not in statement.code:
         return []
     storages = {key(known[name]) for name in statement.names if name in known}
@@ -96,19 +96,37 @@ class Execution:
             return self._end()
 
     def _step(self, index: int, statement: Statement) -> Finding | None:
-        self.watch("cpu", index)
-        gone = {key(tensor) for tensor in tensors(self.host).values()}
-        if (failed := self._device_lines(self._ordering.before(statement, tensors(self.host)))) is not None:
-            return Finding(f"the device raises {type(failed).__name__}", f"before the line: {_summary(failed)}", index)
         if statement.apart and is_ordered(statement.code, statement.apart, self.host):
             return None  # It has lost a line without which it means nothing.
+        before = {key(tensor) for tensor in tensors(self.host).values()}
+        failed = self._device_lines(self._ordering.before(statement, tensors(self.host)))
+        if failed is not None:
+            return Finding(_raises(failed), f"before the line: {_summary(failed)}", index)
+        refused, failed, may_accept = self._attempts(index, statement)
+        if refused is None and failed is None:
+            failed = self._device_lines(self._ordering.after(statement, tensors(self.host)))
+            self._noise.spread(statement.names, tensors(self.host))
+            self._ordering.forget(before - {key(tensor) for tensor in tensors(self.host).values()})
+            return Finding(_raises(failed), f"after the line: {_summary(failed)}", index) if failed else None
+        finding = None
+        if refused is None and not statement.may_refuse:
+            finding = Finding(_raises(failed), _summary(failed), index)
+        elif failed is None and not may_accept:
+            finding = Finding("the device accepts what the CPU refuses", _summary(refused), index)
+        if finding is not None and not is_known(statement.code, finding.detail):
+            return finding
+        self._drop(statement)
+        return None
+
+    def _attempts(self, index: int, statement: Statement) -> tuple[Exception | None, Exception | None, bool]:
+        """What a line raises on the CPU and on the device, and whether the device may accept it alone."""
+        self.watch("cpu", index)
         separate = copied(self.host) if statement.may_accept else None
         state = torch.get_rng_state()
         with _NotingEmpty() as noting:
             refused = attempt(statement.code, self.host)
         if not torch.equal(state, torch.get_rng_state()):
             self._random.update(statement.bound)
-        may_accept = refused is not None and noting.has_empty
         self.watch("openreg", index)
         code = f"with s{statement.stream}: {statement.code}" if statement.stream else statement.code
         comment = f"  # the CPU raises {_summary(refused)}" if refused else ""
@@ -119,21 +137,7 @@ class Execution:
         if refused is not None and failed is None and separate is not None:
             self.host = separate
             refused = attempt(_like(statement), self.host)
-        if refused is None and failed is None:
-            if (failed := self._device_lines(self._ordering.after(statement, tensors(self.host)))) is not None:
-                return Finding(f"the device raises {type(failed).__name__}", f"after the line: {_summary(failed)}", index)
-            self._noise.spread(statement.names, tensors(self.host))
-            self._ordering.forget(gone - {key(tensor) for tensor in tensors(self.host).values()})
-            return None
-        finding = None
-        if refused is None and not statement.may_refuse:
-            finding = Finding(f"the device raises {type(failed).__name__}", _summary(failed), index)
-        elif failed is None and not may_accept:
-            finding = Finding("the device accepts what the CPU refuses", _summary(refused), index)
-        if finding is not None and not is_known(statement.code, finding.detail):
-            return finding
-        self._drop(statement)
-        return None
+        return refused, failed, noting.has_empty
 
     def _device_lines(self, lines: list[str]) -> Exception | None:
         for line in lines:
@@ -154,7 +158,7 @@ class Execution:
         self.watch("openreg", len(self.program.statements))
         failed = attempt(WAIT, self.device)
         if failed is not None:
-            return Finding(f"the device raises {type(failed).__name__}", f"in the end: {_summary(failed)}")
+            return Finding(_raises(failed), f"in the end: {_summary(failed)}")
         for name in _variables(self.program.statements):
             if name not in self.host:
                 continue
@@ -174,7 +178,7 @@ class Execution:
                     one, other, self._noise.of(name), values=name not in self._random, strides=not self._has_gradients
                 )
             except Exception as error:
-                return Finding(f"the device raises {type(error).__name__}", f"when {what} is read: {_summary(error)}")
+                return Finding(_raises(error), f"when {what} is read: {_summary(error)}")
             if wrong is not None and not is_known(self._binding(name), f"{what}: {wrong}"):
                 self.say_line(f"print({what})  # {wrong}")
                 kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
@@ -191,6 +195,10 @@ def _like(statement: Statement) -> str:
 
 def _variables(statements: Iterable[Statement]) -> list[str]:
     return list(dict.fromkeys(name for statement in statements for name in statement.bound))
+
+
+def _raises(error: Exception | None) -> str:
+    return f"the device raises {type(error).__name__}"
 
 
 def _summary(error: Exception | None) -> str:

@@ -16,7 +16,9 @@ class Known:
 
 
 KNOWN = (
-    Known(r"\b(smooth_l1|l1|mse|huber)_loss\(", r"stride", "the order of the first argument, also where it is broadcast"),
+    Known(
+        r"\b(smooth_l1|l1|mse|huber)_loss\(", r"stride", "the order of the first argument, also where it is broadcast"
+    ),
     Known(r"\bput_\(", r"single memory location", "a number may lie in what is written: it is read before"),
     Known(r"\baddmv", r"can't be cast|not implemented for", "the CPU looks at no dtype where a matrix has no elements"),
     Known(r"pixel_(un)?shuffle", r"^\w+: shape", "the CPU gives what has no elements the sizes of the input"),

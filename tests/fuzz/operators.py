@@ -4,7 +4,7 @@ A pattern is a list of words, one for each argument, after ``name=`` if it goes 
 
     *        a tensor of the call's shape, which is drawn anew for each call
     ?        a tensor that broadcasts to it, or a number
-    mk       a tensor of these sizes: a letter is a size, drawn anew for each call, but A is 2 and B is 3; ?mk broadcasts
+    mk       a tensor of these sizes: each letter a size, drawn anew for each call; A is 2, B is 3; ?mk broadcasts
     [*]      a list of tensors
     !        a tensor without dimensions
     #        a number; $ a small one that is no less than 0

@@ -42,9 +42,11 @@ def _places(tensor: torch.Tensor) -> list[int]:
     """The bytes of all elements, by their place in the storage."""
     size = tensor.element_size()
     steps = [range(0, count * step, step) if step else [0] * count for count, step in _axes(tensor)]
-    begin = tensor.storage_offset() * size
+    begin = int(tensor.storage_offset()) * size
     return [begin + sum(place) + byte for place in itertools.product(*steps) for byte in range(size)]
 
 
 def _axes(tensor: torch.Tensor) -> Iterable[tuple[int, int]]:
-    return ((count, stride * tensor.element_size()) for count, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (
+        (count, stride * tensor.element_size()) for count, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )

@@ -76,9 +76,7 @@ class Overwriting:
         dtype = result.dtype if 0.02 < choice < 0.9 else self.random.choice(DTYPES["float"])
         return drawing.operand(shape, dtype)
 
-    def _write(
-        self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str
-    ) -> None:
+    def _write(self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str) -> None:
         """``apart`` is the same line where all that is read is copied before."""
         if read and "out=" not in code and not self.may_convert(read[0].code, target):
             return

@@ -121,4 +121,4 @@ def copied(names: Mapping[str, Any]) -> dict[str, Any]:
 
 def key(tensor: torch.Tensor) -> int:
     """The same for all tensors that share one storage."""
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)

@@ -21,7 +21,8 @@ SESSION = """
     import torch_openreg
     library = torch.library.Library("aten", "IMPL")
     {defect}
-    session = fuzz.Session(1, {{}}, ({mode!r},), limit={limit}, patience=10, say=lambda line: print(line, file=sys.stderr))
+    say = lambda line: print(line, file=sys.stderr)
+    session = fuzz.Session(1, {{}}, ({mode!r},), limit={limit}, patience=10, say=say)
     for first in range(0, 2000, fuzz.BATCH):
         session.batch({mode!r}, first, first + fuzz.BATCH)
         found = [one for one in session.found if "{operator}" in one.listing]
@@ -33,7 +34,9 @@ SESSION = """
 
 def session(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> tuple[int, str, str]:
     """With a defect of an operator: after how many programs it is found, as what, and the lines that show it."""
-    code = textwrap.dedent(SESSION).format(operator=operator, defect=textwrap.dedent(defect).strip(), mode=mode, limit=limit)
+    code = textwrap.dedent(SESSION).format(
+        operator=operator, defect=textwrap.dedent(defect).strip(), mode=mode, limit=limit
+    )
     ran = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -58,7 +61,7 @@ def test_a_wrong_value_is_found_and_made_small() -> None:
         def wrong(x, dims):
             return torch.flip(x.cpu(), dims).to(x.device) + (x.dim() == 2)
         library.impl("flip", wrong, "PrivateUse1", allow_override=True)
-        """
+        """,
     )
     assert count < 1500
     assert kind in ("another value", "another dtype", "the device raises RuntimeError")
@@ -75,7 +78,7 @@ def test_what_is_accepted_by_mistake_is_found() -> None:
             except Exception:
                 return self.clone()
         library.impl("index_select", wrong, "PrivateUse1", allow_override=True)
-        """
+        """,
     )
     assert kind == "the device accepts what the CPU refuses"
     assert "index_select" in listing
@@ -89,7 +92,7 @@ def test_a_refusal_of_what_is_right_is_found() -> None:
         def wrong(self, dims):
             raise NotImplementedError("no flip here")
         library.impl("flip", wrong, "PrivateUse1", allow_override=True)
-        """
+        """,
     )
     assert kind == "the device raises NotImplementedError"
     assert len(listing.splitlines()) <= 2, listing
@@ -112,7 +115,7 @@ def test_a_child_that_dies_is_a_finding(mode: str) -> None:
 
 
 def test_a_child_that_hangs_is_a_finding() -> None:
-    _, kind, listing = session(
+    _, kind, _ = session(
         "flip",
         """
         def wrong(self, dims):
