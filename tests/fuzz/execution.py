@@ -113,7 +113,7 @@ class Execution:
             finding = Finding(_raises(failed), _summary(failed), index)
         elif failed is None and not may_accept:
             finding = Finding("the device accepts what the CPU refuses", _summary(refused), index)
-        if finding is not None and not is_known(statement.code, finding.detail):
+        if finding is not None and not is_known(finding.kind, statement.code, finding.detail):
             return finding
         self._drop(statement)
         return None
@@ -179,10 +179,13 @@ class Execution:
                 )
             except Exception as error:
                 return Finding(_raises(error), f"when {what} is read: {_summary(error)}")
-            if wrong is not None and not is_known(self._binding(name), f"{what}: {wrong}"):
+            if wrong is None:
+                continue
+            kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
+            finding = Finding(f"another {kind}", f"{what}: {wrong}")
+            if not is_known(finding.kind, self._binding(name), finding.detail):
                 self.say_line(f"print({what})  # {wrong}")
-                kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
-                return Finding(f"another {kind}", f"{what}: {wrong}")
+                return finding
         return None
 
     def _binding(self, name: str) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.fuzz import database
+from tests.fuzz.attempt import attempt
 from tests.fuzz.execution import Execution, Finding
 from tests.fuzz.generator import Generator
 from tests.fuzz.isolation import LIMIT, MODES, Say, in_child
 from tests.fuzz.minimize import minimized
-from tests.fuzz.program import Program
+from tests.fuzz.program import Program, namespace
 from tests.fuzz.trial import death, trial
 
 BATCH = 40
@@ -113,14 +114,24 @@ class Session:
         if ending.cause is None:
             return last
         at = heard.get("at")
-        if at is None:
+        if (at is None or at[0] == "cpu") and self._dies_on_the_cpu(int(number)):
             self.deaths_on_the_cpu.append(heard.get("line", f"program {number}"))
-            self.say(f"(PyTorch's CPU {ending.cause} of {self.deaths_on_the_cpu[-1]})")
+            self.say(f"(PyTorch's CPU {ending.cause} of program {number}: {self.deaths_on_the_cpu[-1]})")
         else:
-            finding = death(ending, at)
+            finding = death(ending, at or ["openreg", -1])
             assert finding is not None
             self._found(Program.load(heard["program"]), mode, finding, first)
         return int(number) + 1
+
+    def _dies_on_the_cpu(self, number: int) -> bool:
+        """Whether a program ends the process without a device."""
+
+        def work(_: Say) -> None:
+            names = namespace(("cpu", "cpu"), self.entries)
+            for statement in self.program(number).statements:
+                attempt(statement.code, names)
+
+        return in_child(work, MODES[0], limit=self.limit).cause is not None
 
     def _found(self, program: Program, mode: str, finding: Finding, first: int) -> None:
         def fails(candidate: Program) -> bool:

@@ -8,17 +8,21 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# The process that a session runs in: as tools/fuzz.py makes it, but for the defect, which its children have, too.
+# The process that a session runs in: as tools/fuzz.py makes it, but for the defect, which its children have, too, and
+# with few operators, so that the wrong one comes soon.
 SESSION = """
     import json, os, sys, time
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     import torch
+    import tests.fuzz.generator as generator
     import tests.fuzz.session as fuzz
     import torch_openreg
+    generator.OPERATORS = [one for one in generator.OPERATORS if one.name in ("add", "sum", "mm", "cat", {operator!r})]
     library = torch.library.Library("aten", "IMPL")
     {defect}
     say = lambda line: print(line, file=sys.stderr)
@@ -28,12 +32,15 @@ SESSION = """
         found = [one for one in session.found if "{operator}" in one.listing]
         if found:
             break
-    print(json.dumps([session.programs, [[one.finding.kind, one.listing, one.note] for one in found[:1]]]))
+        if session.deaths_on_the_cpu and session.programs:
+            break
+    found = [[one.finding.kind, one.listing, one.note] for one in found[:1]]
+    print(json.dumps([session.programs, found, session.deaths_on_the_cpu]))
 """
 
 
-def session(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> tuple[int, str, str]:
-    """With a defect of an operator: after how many programs it is found, as what, and the lines that show it."""
+def result(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> Any:
+    """Of a session with a defect of an operator: the programs, the first finding, what ended the CPU."""
     code = textwrap.dedent(SESSION).format(
         operator=operator, defect=textwrap.dedent(defect).strip(), mode=mode, limit=limit
     )
@@ -47,7 +54,12 @@ def session(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> 
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    count, found = json.loads(ran.stdout.splitlines()[-1])
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def session(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> tuple[int, str, str]:
+    """With a defect of an operator: after how many programs it is found, as what, and the lines that show it."""
+    count, found, _ = result(operator, defect, mode, limit)
     assert found, "nothing was found"
     kind, listing, note = found[0]
     assert note == ""
@@ -125,6 +137,20 @@ def test_a_child_that_hangs_is_a_finding() -> None:
         limit=1,
     )
     assert kind.startswith("the device: the process hangs")
+
+
+def test_a_line_that_ends_the_cpu_is_no_finding() -> None:
+    count, found, deaths = result(
+        "flip",
+        """
+        def wrong(self, dims):
+            os.abort()
+        library.impl("flip", wrong, "CPU", allow_override=True)
+        """,
+    )
+    assert count > 0
+    assert found == []
+    assert "flip" in deaths[0]
 
 
 def test_an_error_of_the_child_itself_is_no_finding() -> None:
