@@ -22,7 +22,7 @@ KNOWN = (
         r"stride",
         r"\b(smooth_l1|l1|mse|huber)_loss\(",
         "",
-        "in the order of the first tensor, even where it is broadcast",
+        "in the order of the first tensor, even if broadcast",
     ),
     Known(r"accepts", r"\b(put|masked_fill|masked_scatter)_\(", _OVERLAP, "a tensor without dimensions is read before"),
     Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
@@ -32,6 +32,7 @@ KNOWN = (
         r"can't be cast|not implemented for",
         "the CPU looks at no dtype where a matrix has no elements",
     ),
+    Known(r"raises", r"fill", r"without overflow", "the CPU writes a single element without a look at the number"),
     Known(r"shape", r"pixel_(un)?shuffle", "", "the CPU gives what has no elements the sizes of the input"),
 )
 

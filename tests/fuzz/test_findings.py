@@ -26,7 +26,7 @@ SESSION = """
     library = torch.library.Library("aten", "IMPL")
     {defect}
     say = lambda line: print(line, file=sys.stderr)
-    session = fuzz.Session(1, {{}}, ({mode!r},), limit={limit}, patience=10, say=say)
+    session = fuzz.Session(1, {{}}, ({mode!r},), limit={limit}, patience={limit}, say=say)
     for first in range(0, 2000, fuzz.BATCH):
         session.batch({mode!r}, first, first + fuzz.BATCH)
         found = [one for one in session.found if "{operator}" in one.listing]
@@ -77,7 +77,7 @@ def test_a_wrong_value_is_found_and_made_small() -> None:
     )
     assert count < 1500
     assert kind in ("another value", "another dtype", "the device raises RuntimeError")
-    assert len(listing.splitlines()) <= 4, listing
+    assert len(listing.splitlines()) <= 6, listing
 
 
 def test_what_is_accepted_by_mistake_is_found() -> None:
@@ -134,7 +134,7 @@ def test_a_child_that_hangs_is_a_finding() -> None:
             time.sleep(1000)
         library.impl("flip", wrong, "PrivateUse1", allow_override=True)
         """,
-        limit=1,
+        limit=3,
     )
     assert kind.startswith("the device: the process hangs")
 
