@@ -50,7 +50,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=180, help="how long to try (180)")
     parser.add_argument("--seed", type=int, help="where to begin: the same seed gives the same programs (the time)")
     parser.add_argument("--program", type=int, metavar="N", help="this program alone")
@@ -65,7 +67,8 @@ def _session(options: argparse.Namespace) -> Session:
     from torch.testing._internal.common_methods_invocations import op_db
 
     import torch_openreg  # noqa: F401 - imported for its registrations
-    from tests.fuzz.session import MODES, Session
+    from tests.fuzz.isolation import MODES
+    from tests.fuzz.session import Session
 
     def say(line: str) -> None:
         print(line)

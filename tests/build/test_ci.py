@@ -41,7 +41,7 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
         ("html", "nothing"),
         ("test", "nothing"),
     ]
-    assert [step for step, *_ in seen] == ["html", "check", "doctest", "mutate", "chapters", "test", "test"]
+    assert [step for step, *_ in seen] == ["html", "check", "doctest", "mutate", "chapters", "fuzz", "test", "test"]
 
 
 def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path:
     table = ran.stdout.rpartition("-- steps so far, in seconds\n")[2].splitlines()[:-1]
     kept = (tmp_path / "build" / "loop" / "steps.tsv").read_text().splitlines()
     assert table == kept[:-1]
-    steps = ["html", "check", "doctest", "mutate", "chapters"]
+    steps = ["html", "check", "doctest", "mutate", "chapters", "fuzz"]
     assert [line.partition("\t")[2] for line in kept] == [
         *(f"make {step}" for step in steps),
         "OPENREG_LAUNCH=async make test",

@@ -43,6 +43,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "check": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
     "stress": (*_BUILD, "tests/stress/*.py"),
     "sanitize": (*_BUILD, *(f"tests/{folder}/*.py" for folder in ("aten", "runtime", "python"))),
+    "fuzz": (*_BUILD, "tools/fuzz.py", "tests/fuzz/*.py", "tests/opinfo/*.py"),
     "bench": (*_BUILD, "benchmarks/*.py", "tests/models/*.py"),
     "vendor": ("tools/vendor/*.py",),
     "chapters": ("tools/vendor/*.py",),
@@ -64,6 +65,7 @@ RUNS: dict[str, list[list[str]]] = {
     "opinfo": [_FRAMEWORK, ["python", "-m", "pytest", "--version"]],
     "check": [[tool, "--version"] for tool in ("ruff", "mypy", "clang-format")],
     "stress": [[tool, "--version"] for tool in ("cmake", "ninja")],
+    "fuzz": [_HELP, _FRAMEWORK],
     "vendor": [_HELP],
     "chapters": [_HELP],
 }

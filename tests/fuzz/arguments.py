@@ -10,8 +10,8 @@ from random import Random
 import torch
 
 from tests.fuzz.comparison import is_finite
-from tests.fuzz.operators import Operator
-from tests.fuzz.views import Shape, fitting
+from tests.fuzz.operators import NEEDS_STRIDES, Operator
+from tests.fuzz.views import Shape, fitting, lacks_stride
 from tests.fuzz.writer import Writer
 
 DTYPES = {
@@ -26,8 +26,8 @@ _GROUPS = {
     "float": (*["float"] * 8, "integer", "complex"),
     "integer": ("integer",),
 }
-_WORD = re.compile(r"\^all0|\^all|\^1|\^|\[\*\]|\*|\?[a-z0-9]*|#|\$|%|&|@")
-_SIZES = re.compile(r"[a-z0-9]+")
+_WORD = re.compile(r"\^all0|\^all|\^1|\^[a-z]|\^|\[\*\]|\*|\?[a-z0-9AB]*|!|#|\$|%|&|@")
+_SIZES = re.compile(r"[a-z0-9AB]+")
 _LARGEST = 1e5
 _SHARED = 0.75  # how often an operand is a view of a tensor that is there
 
@@ -69,7 +69,7 @@ class Drawing:
         self.writer = writer
         self.dtype = self._any_dtype()
         self.shape = self._any_shape()
-        self.sizes: dict[str, int] = {digit: int(digit) for digit in "0123456789"}
+        self.sizes: dict[str, int] = {"A": 2, "B": 3} | {digit: int(digit) for digit in "123"}
         self.first = ""
         self.arguments = [self._argument(word) for word in operator.pattern]
 
@@ -109,6 +109,8 @@ class Drawing:
             self.random.shuffle(known)
             for name, tensor in known:
                 views = list(fitting(self.random, name, tensor, shape))
+                if self.operator.name in NEEDS_STRIDES:
+                    views = [view for view in views if "expand" not in view and "as_strided" not in view]
                 if views:
                     return self.random.choice(views)
         code = self.literal(shape, dtype)
@@ -117,6 +119,8 @@ class Drawing:
     def _known(self) -> Iterable[tuple[str, torch.Tensor]]:
         avoided = self.writer.inexact if self.operator.is_sensitive else set()
         for name, tensor in self.writer.tensors.items():
+            if self.operator.name in NEEDS_STRIDES and lacks_stride(tensor):
+                continue
             if name[0] == self.home and name not in avoided and _is_moderate(tensor):
                 yield name, tensor
 
@@ -158,8 +162,8 @@ class Drawing:
 
     def _by_symbol(self, word: str, prefix: str) -> Argument:
         shape = self._shape_of_first()
-        if word == "*":
-            return self._tensor(word, self.shape, prefix)
+        if word in "*!":
+            return self._tensor(word, self.shape if word == "*" else (), prefix)
         if word.startswith("?"):
             full = self._sizes(word[1:]) if word[1:] else self.shape
             if not word[1:] and self.random.random() < 0.3:
@@ -244,7 +248,9 @@ class Drawing:
         if argument.word == "^":
             return choose((f"({argument.code} + 5)", f"({argument.code} - 9)", f"{argument.code}.float()"))
         if argument.word == "[*]":
-            return choose(("[]", f"{argument.code[:-1]}, {self.operand((5,), self.dtype)}]", f"{argument.code[:-1]}, 1]"))
+            return choose(
+                ("[]", f"{argument.code[:-1]}, {self.operand((5,), self.dtype)}]", f"{argument.code[:-1]}, 1]")
+            )
         shape = list(argument.shape)
         kind = self.random.random()
         dtypes = [dtype for group in DTYPES.values() for dtype in group]
@@ -254,7 +260,9 @@ class Drawing:
             place = self.random.randrange(len(shape))
             shape[place] += choose((1, -1)) if shape[place] else 1
             return self.operand(tuple(shape), self.dtype)
-        return choose((f"{argument.code}.unsqueeze(0)", f"{argument.code}[:0]", "None", self.literal((5, 2), self.dtype)))
+        return choose(
+            (f"{argument.code}.unsqueeze(0)", f"{argument.code}[:0]", "None", self.literal((5, 2), self.dtype))
+        )
 
 
 def _is_moderate(tensor: torch.Tensor) -> bool:

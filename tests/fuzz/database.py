@@ -1,4 +1,4 @@
-"""Programs from PyTorch's operator database: a call that is right, and the same with one argument wrong, again and again.
+"""Programs from PyTorch's operator database: a valid call, and the same with one argument wrong, in turns.
 
 `tests/opinfo/test_mistakes.py` makes the same calls and asks whether they return. Here the values are compared, too: of
 the right call once more after each mistake, by which the backend might have learned something wrong.
@@ -15,26 +15,33 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_unflatten
 
 from tests.fuzz.literals import Unwritable, written
+from tests.fuzz.operators import NEEDS_STRIDES
 from tests.fuzz.program import Program, Statement
-from tests.opinfo.compare import UNWRITTEN
+from tests.fuzz.views import lacks_stride
+from tests.opinfo.compare import Comparison
 from tests.opinfo.mistakes import DIFFERENT, calls, chosen, mistaken
 
 _LARGEST = 200  # elements, all of which are written down
+# What grows by these has no value.
+_RESIZING = ("resize_", "resize_as_")
 
 
 def asked(entries: Mapping[str, OpInfo]) -> list[str]:
     """The names of the entries of which programs are made."""
-    return [
-        name
-        for name, entry in entries.items()
-        if chosen(entry.name) and entry.name not in DIFFERENT and entry.name not in UNWRITTEN
-    ]
+    return [name for name, entry in entries.items() if _is_asked(entry)]
+
+
+def _is_asked(entry: OpInfo) -> bool:
+    if entry.name in _RESIZING or entry.name in DIFFERENT or not chosen(entry.name):
+        return False
+    return Comparison(entry, "cpu", torch.float32).has_values
 
 
 def program(entries: Mapping[str, OpInfo], name: str, seed: int, number: int) -> Program:
     """A program of one entry: another seed or number has other mistakes."""
     drawn = Random(f"{seed} {number}")
     statements: list[Statement] = []
+    reads_beyond = any(one in name for one in NEEDS_STRIDES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed)
@@ -43,6 +50,8 @@ def program(entries: Mapping[str, OpInfo], name: str, seed: int, number: int) ->
             for _, given in mistaken(leaves, drawn):
                 variations += [given, leaves]
             for given in variations:
+                if reads_beyond and any(isinstance(one, torch.Tensor) and lacks_stride(one) for one in given):
+                    continue
                 try:
                     args, kwargs = tree_unflatten([written(leaf) for leaf in given], spec)
                 except Unwritable:

@@ -16,9 +16,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from tests.fuzz.attempt import attempt
 from tests.fuzz.comparison import NoiseOf, difference
+from tests.fuzz.known import is_known
 from tests.fuzz.ordering import Ordering
-from tests.fuzz.program import DEVICES, Program, Statement, key, namespace, tensors
+from tests.fuzz.overlap import is_ordered
+from tests.fuzz.program import DEVICES, Program, Statement, copied, key, namespace, tensors
 
 WAIT = "\n".join(f'torch.accelerator.synchronize("{device}")' for device in DEVICES)
 Watch = Callable[[str, int], None]
@@ -32,16 +35,6 @@ class Finding:
     detail: str
     index: int = -1
     """The line of the program; -1 where only the end shows it."""
-
-
-def attempt(code: str, names: dict[str, Any]) -> Exception | None:
-    """Runs some lines; what they raise, if anything."""
-    try:
-        exec(code, names)
-    except Exception as error:
-        # The frames of the traceback hold tensors.
-        return error.with_traceback(None)
-    return None
 
 
 class _NotingEmpty(TorchFunctionMode):
@@ -61,7 +54,7 @@ class _NotingEmpty(TorchFunctionMode):
 
 
 def spoiled(statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
-    """What a refused line may have begun to write, with all that shares its memory: how far it came is nobody's rule."""
+    """What a refused line may have begun to write, with all that shares its memory: how far it came is undefined."""
     if "_(" not in statement.code and "out=" not in statement.code:
         return []
     storages = {key(known[name]) for name in statement.names if name in known}
@@ -88,6 +81,8 @@ class Execution:
         self.device = namespace(DEVICES, entries)
         self._ordering = Ordering()
         self._noise = NoiseOf()
+        # A gradient may be an expanded number; whether it still is when it comes back depends on the copies on its way.
+        self._has_gradients = any("requires_grad" in statement.code for statement in program.statements)
         self._random: set[str] = set()  # what was drawn at random
 
     def run(self) -> Finding | None:
@@ -101,16 +96,37 @@ class Execution:
             return self._end()
 
     def _step(self, index: int, statement: Statement) -> Finding | None:
+        if statement.apart and is_ordered(statement.code, statement.apart, self.host):
+            return None  # It has lost a line without which it means nothing.
+        before = {key(tensor) for tensor in tensors(self.host).values()}
+        failed = self._device_lines(self._ordering.before(statement, tensors(self.host)))
+        if failed is not None:
+            return Finding(_raises(failed), f"before the line: {_summary(failed)}", index)
+        refused, failed, may_accept = self._attempts(index, statement)
+        if refused is None and failed is None:
+            failed = self._device_lines(self._ordering.after(statement, tensors(self.host)))
+            self._noise.spread(statement.names, tensors(self.host))
+            self._ordering.forget(before - {key(tensor) for tensor in tensors(self.host).values()})
+            return Finding(_raises(failed), f"after the line: {_summary(failed)}", index) if failed else None
+        finding = None
+        if refused is None and not statement.may_refuse:
+            finding = Finding(_raises(failed), _summary(failed), index)
+        elif failed is None and not may_accept:
+            finding = Finding("the device accepts what the CPU refuses", _summary(refused), index)
+        if finding is not None and not is_known(finding.kind, statement.code, finding.detail):
+            return finding
+        self._drop(statement)
+        return None
+
+    def _attempts(self, index: int, statement: Statement) -> tuple[Exception | None, Exception | None, bool]:
+        """What a line raises on the CPU and on the device, and whether the device may accept it alone."""
         self.watch("cpu", index)
-        gone = {key(tensor) for tensor in tensors(self.host).values()}
-        for line in self._ordering.before(statement, tensors(self.host)):
-            self._device_line(line)
+        separate = copied(self.host) if statement.may_accept else None
         state = torch.get_rng_state()
         with _NotingEmpty() as noting:
             refused = attempt(statement.code, self.host)
         if not torch.equal(state, torch.get_rng_state()):
             self._random.update(statement.bound)
-        may_accept = refused is not None and noting.has_empty
         self.watch("openreg", index)
         code = f"with s{statement.stream}: {statement.code}" if statement.stream else statement.code
         comment = f"  # the CPU raises {_summary(refused)}" if refused else ""
@@ -118,24 +134,17 @@ class Execution:
         failed = attempt(code, self.device)
         if failed is None and (refused is not None or statement.may_refuse):
             failed = attempt(WAIT, self.device)
-        if refused is not None and failed is None and statement.either:
-            refused = attempt(statement.either, self.host)
-        if refused is None and failed is None:
-            for line in self._ordering.after(statement, tensors(self.host)):
-                self._device_line(line)
-            self._noise.spread(statement.names, tensors(self.host))
-            self._ordering.forget(gone - {key(tensor) for tensor in tensors(self.host).values()})
-            return None
-        if refused is None and not statement.may_refuse:
-            return Finding(f"the device raises {type(failed).__name__}", _summary(failed), index)
-        if failed is None and not may_accept:
-            return Finding("the device accepts what the CPU refuses", _summary(refused), index)
-        self._drop(statement)
-        return None
+        if refused is not None and failed is None and separate is not None:
+            self.host = separate
+            refused = attempt(_like(statement), self.host)
+        return refused, failed, noting.has_empty
 
-    def _device_line(self, line: str) -> None:
-        self.say_line(line)
-        exec(line, self.device)
+    def _device_lines(self, lines: list[str]) -> Exception | None:
+        for line in lines:
+            self.say_line(line)
+            if (failed := attempt(line, self.device)) is not None:
+                return failed
+        return None
 
     def _drop(self, statement: Statement) -> None:
         attempt(WAIT, self.device)
@@ -149,7 +158,7 @@ class Execution:
         self.watch("openreg", len(self.program.statements))
         failed = attempt(WAIT, self.device)
         if failed is not None:
-            return Finding(f"the device raises {type(failed).__name__}", f"in the end: {_summary(failed)}")
+            return Finding(_raises(failed), f"in the end: {_summary(failed)}")
         for name in _variables(self.program.statements):
             if name not in self.host:
                 continue
@@ -161,22 +170,41 @@ class Execution:
     def _compare(self, name: str) -> Finding | None:
         expected, actual = self.host[name], self.device.get(name)
         pairs = [(name, expected, actual)]
-        if isinstance(expected, torch.Tensor) and expected.is_leaf and isinstance(actual, torch.Tensor):
-            pairs.append((f"{name}.grad", expected.grad, actual.grad))
+        try:
+            if isinstance(expected, torch.Tensor) and expected.is_leaf and isinstance(actual, torch.Tensor):
+                pairs.append((f"{name}.grad", expected.grad, actual.grad))
+        except RuntimeError:
+            return None  # One of several views whose base was changed: autograd lets nobody look at it.
         for what, one, other in pairs:
             try:
-                wrong = difference(one, other, self._noise.of(name), values=name not in self._random)
+                wrong = difference(
+                    one, other, self._noise.of(name), values=name not in self._random, strides=not self._has_gradients
+                )
             except Exception as error:
-                return Finding(f"the device raises {type(error).__name__}", f"when {what} is read: {_summary(error)}")
-            if wrong is not None:
+                return Finding(_raises(error), f"when {what} is read: {_summary(error)}")
+            if wrong is None:
+                continue
+            kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
+            finding = Finding(f"another {kind}", f"{what}: {wrong}")
+            if not is_known(finding.kind, self._binding(name), finding.detail):
                 self.say_line(f"print({what})  # {wrong}")
-                kind = wrong.split()[0] if wrong.startswith(("shape", "dtype", "stride", "requires_grad")) else "value"
-                return Finding(f"another {kind}", f"{what}: {wrong}")
+                return finding
         return None
+
+    def _binding(self, name: str) -> str:
+        return next(statement.code for statement in self.program.statements if name in statement.bound)
+
+
+def _like(statement: Statement) -> str:
+    return f"{', '.join(statement.bound)} = {statement.apart}" if statement.bound else statement.apart
 
 
 def _variables(statements: Iterable[Statement]) -> list[str]:
     return list(dict.fromkeys(name for statement in statements for name in statement.bound))
+
+
+def _raises(error: Exception | None) -> str:
+    return f"the device raises {type(error).__name__}"
 
 
 def _summary(error: Exception | None) -> str:

@@ -6,7 +6,6 @@ and the driver starts in it, in the launch mode that it is given.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -18,8 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 MODES = ("auto", "async", "inline")
 LIMIT = 60.0  # seconds without a word
+_FAILED = "failed"
 
 Say = Callable[..., None]
 
@@ -38,7 +40,12 @@ class Ending:
 def in_child(
     work: Callable[[Say], None], mode: str, hear: Callable[[str, Any], None] = lambda *_: None, limit: float = LIMIT
 ) -> Ending:
-    """Runs ``work``, which is given a function to say a subject and a message with, in a child of a launch mode."""
+    """Runs ``work``, which is given a function to say a subject and a message with, in a child of a launch mode.
+
+    Requires: nothing here has touched a device. Throws: ``RuntimeError`` with what ``work`` raises.
+    """
+    if torch.openreg.is_initialized():
+        raise RuntimeError("this process has started the driver, and its children could not use the device")
     read, write = os.pipe()
     errors = os.memfd_create("stderr")
     child = os.fork()
@@ -58,6 +65,8 @@ def in_child(
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         ending.stderr = Path(f"/proc/self/fd/{errors}").read_text(encoding="utf-8", errors="replace")
         os.close(errors)
+    if _FAILED in ending.messages:
+        raise RuntimeError(f"the child's own code failed\n{ending.messages[_FAILED]}")
     if is_silent:
         ending.cause = f"hangs: nothing for {limit:.0f} s"
     elif status:
@@ -77,8 +86,7 @@ def _work(work: Callable[[Say], None], mode: str, write: int, errors: int) -> No
         work(say)
         status = 0
     except BaseException:
-        with contextlib.suppress(Exception):
-            traceback.print_exc()
+        say(_FAILED, traceback.format_exc())
     finally:
         # Not the way that Python ends: what the parent has imported is not the child's to take down.
         os._exit(status)

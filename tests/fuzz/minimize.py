@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 
 from tests.fuzz.program import NAME, Program
@@ -12,24 +13,22 @@ Fails = Callable[[Program], bool]
 _TENSOR = re.compile(r"torch\.tensor\((\[[^=]*\]|[^][,=]+), ")
 # What a line may do without.
 _SUPERFLUOUS = (
-    re.compile(r", (?!dtype|device|out)\w+=[^=,()]+(?=[,)])"),
+    re.compile(r", (?!dtype|device|out|copy)\w+=[^=,()]+(?=[,)])"),
     re.compile(r"\.(?:clone|contiguous|requires_grad_|t|squeeze|conj)\(\)"),
     re.compile(r", dtype=torch\.\w+"),
     re.compile(r"\.as_strided\([^()]*\([^()]*\)[^()]*\([^()]*\)[^()]*\)"),
 )
 
 
-def minimized(program: Program, fails: Fails, trials: int = 400) -> Program:
-    """The smallest program found that fails, in no more than so many trials; ``program`` itself does."""
-    left = trials
+def minimized(program: Program, fails: Fails, seconds: float) -> Program:
+    """The smallest program found in that time that fails; ``program`` itself does."""
+    until = time.monotonic() + seconds
 
     def still(candidate: Program) -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0 and fails(candidate)
+        return time.monotonic() < until and fails(candidate)
 
     before = None
-    while before != program and left > 0:
+    while before != program:
         before = program
         program = _shorter(program, still)
         program = _on_one_stream(program, still)

@@ -4,8 +4,9 @@ A pattern is a list of words, one for each argument, after ``name=`` if it goes 
 
     *        a tensor of the call's shape, which is drawn anew for each call
     ?        a tensor that broadcasts to it, or a number
-    mk       a tensor of these sizes: a letter is a size, drawn anew for each call; ?mk broadcasts to it
+    mk       a tensor of these sizes: each letter a size, drawn anew for each call; A is 2, B is 3; ?mk broadcasts
     [*]      a list of tensors
+    !        a tensor without dimensions
     #        a number; $ a small one that is no less than 0
     %        a dimension of the first tensor
     &        a mask of the call's shape
@@ -85,7 +86,7 @@ OPERATORS = (
         take_along_dim: * ^ %
         take: * ^all
         .put: * ^all *
-        .index_put: * (&,) #
+        .index_put: * (&,) !
         masked_select: * &
         masked_scatter: * & *
         repeat_interleave: * $ %
@@ -101,7 +102,8 @@ OPERATORS = (
         outer: m n
         addmm: ?mn mk kn beta=# alpha=#
         addmm: ?mn mk kn
-        addmv: ?m mk k beta=# alpha=#
+        addmv: m mk k beta=# alpha=#
+        addmv: ?B BA A
         addr: ?mn m n beta=# alpha=#
         baddbmm: ?bmn bmk bkn beta=# alpha=#
         addbmm: ?mn bmk bkn beta=# alpha=#
@@ -120,7 +122,6 @@ OPERATORS = (
         _foreach_neg _foreach_abs _foreach_sign: [*]
         _foreach_addcmul: [*] [*] [*] #
         _foreach_lerp: [*] [*] #
-        .copy: * ?
         .clone .contiguous: *
         complex: * *
         """,
@@ -157,7 +158,6 @@ OPERATORS = (
         searchsorted: k *
         isclose: * *
         equal: * *
-        F.one_hot: *
         bincount: k
         histc: k $ # #
         cross: m3 m3
@@ -171,6 +171,7 @@ OPERATORS = (
         bitwise_not: *
         gcd lcm: * ?
         F.embedding: ^all mk
+        F.one_hot: ^all
         """,
         "integer",
     ),
@@ -228,7 +229,7 @@ IN_PLACE = (
         .zero_: *
         .masked_fill_: * & #
         .masked_scatter_: * & *
-        .index_put_: * (&,) #
+        .index_put_: * (&,) !
         .index_put_: * (^all0,) *
         .index_fill_: * % ^1 #
         .index_copy_: * % ^1 *
@@ -243,6 +244,8 @@ IN_PLACE = (
         "any",
     ),
 )
+# Along a dimension without a stride the CPU's selection reads beyond the tensor, and gives what it finds there.
+NEEDS_STRIDES = ("median", "nanmedian", "kthvalue", "mode", "quantile", "nanquantile")
 # Where the output overlaps what is added, the CPU refuses it, or reads what it has just written. Here what is
 # overwritten is read before, so its values are those of separate tensors.
 READ_BEFORE = ("addmm", "addmv", "addr", "baddbmm", "addbmm", "mm", "bmm", "mv", "matmul", "dot", "linear")

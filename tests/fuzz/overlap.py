@@ -1,20 +1,40 @@
-"""Which elements of memory tensors have in common."""
+"""Which elements of memory tensors have in common, and whether a line minds."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
-from tests.fuzz.program import key
+from tests.fuzz.attempt import attempt
+from tests.fuzz.comparison import Noise, difference
+from tests.fuzz.program import BOUND, copied, key, tensors
+
+
+def is_ordered(code: str, apart: str, names: Mapping[str, Any]) -> bool:
+    """Whether the outcome of a line depends on the order of reading and writing; not if the CPU refuses it."""
+    plain, separate = copied(names), copied(names)
+    if attempt(f"result = {BOUND.sub('', code)}", plain) is not None:
+        return False
+    if attempt(f"result = {apart}", separate) is not None:
+        return True
+    noise = Noise()
+    return any(difference(plain[name], separate[name], noise) is not None for name in (*tensors(names), "result"))
 
 
 def overlaps(written: torch.Tensor, read: Iterable[torch.Tensor]) -> bool:
-    """Whether a tensor has two elements in one place, or one where an element of another is."""
+    """Whether a tensor has two elements in one place, or one where an element of another is.
+
+    One without elements may be resized, and reach anywhere.
+    """
+    shared = [other for other in read if key(other) == key(written)]
+    if not written.numel():
+        return bool(shared)
     places = _places(written)
     taken = set(places)
-    others = itertools.chain.from_iterable(_places(other) for other in read if key(other) == key(written))
+    others = itertools.chain.from_iterable(_places(other) for other in shared)
     return len(taken) < len(places) or not taken.isdisjoint(others)
 
 
@@ -22,9 +42,11 @@ def _places(tensor: torch.Tensor) -> list[int]:
     """The bytes of all elements, by their place in the storage."""
     size = tensor.element_size()
     steps = [range(0, count * step, step) if step else [0] * count for count, step in _axes(tensor)]
-    begin = tensor.storage_offset() * size
+    begin = int(tensor.storage_offset()) * size
     return [begin + sum(place) + byte for place in itertools.product(*steps) for byte in range(size)]
 
 
 def _axes(tensor: torch.Tensor) -> Iterable[tuple[int, int]]:
-    return ((count, stride * tensor.element_size()) for count, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (
+        (count, stride * tensor.element_size()) for count, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )

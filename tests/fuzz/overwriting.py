@@ -6,7 +6,6 @@ A line stays in a program only if its outcome on the CPU is that of separate mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -14,11 +13,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from tests.fuzz.arguments import DTYPES, Argument, Drawing
-from tests.fuzz.comparison import Noise, difference
-from tests.fuzz.execution import attempt
 from tests.fuzz.operators import READ_BEFORE, Operator
-from tests.fuzz.overlap import overlaps
-from tests.fuzz.program import Statement, tensors
+from tests.fuzz.overlap import is_ordered, overlaps
+from tests.fuzz.program import Statement
 from tests.fuzz.writer import Writer
 
 
@@ -79,21 +76,17 @@ class Overwriting:
         dtype = result.dtype if 0.02 < choice < 0.9 else self.random.choice(DTYPES["float"])
         return drawing.operand(shape, dtype)
 
-    def _write(
-        self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str
-    ) -> None:
+    def _write(self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str) -> None:
         """``apart`` is the same line where all that is read is copied before."""
         if read and "out=" not in code and not self.may_convert(read[0].code, target):
             return
-        like = Statement("", may_refuse=self._overlapping(target, [one.code for one in read if one.is_tensor]))
-        if not self.writer.has_gradients():
-            plain, separate = self.writer.copied(), self.writer.copied()
+        like = Statement("")
+        if self._overlapping(target, [one.code for one in read if one.is_tensor or one.word == "[*]"]):
+            may_accept = operator.name.removeprefix("F.") in READ_BEFORE
+            like = Statement("", apart=apart, may_refuse=True, may_accept=may_accept)
             self.writer.watch(code)
-            refused, unable = attempt(f"result = {code}", plain), attempt(f"result = {apart}", separate)
-            if refused is None and (unable is not None or not _same(plain, separate)):
+            if self.writer.has_gradients() or is_ordered(code, apart, self.writer.names):
                 return
-            if refused is not None and unable is None and operator.name.removeprefix("F.") in READ_BEFORE:
-                like = Statement("", either=apart)
         if code.startswith("torch._foreach"):
             self.writer.line(code, inexact=operator.is_inexact, like=like)
         else:
@@ -107,7 +100,9 @@ class Overwriting:
             [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
             for value in values
         )
-        return any(overlaps(one, others) for one in written)
+        # What a list has twice is written twice.
+        beside = [[*written[:place], *written[place + 1 :]] for place in range(len(written))]
+        return any(overlaps(one, [*others, *rest]) for one, rest in zip(written, beside, strict=True))
 
 
 def call(name: str, arguments: list[Argument] | list[str]) -> str:
@@ -134,7 +129,3 @@ def _converts(source: Any, target: Any, is_exact: bool) -> bool:
     if source.is_floating_point():
         return is_exact and bool(torch.isfinite(source).all()) and bool((source.abs() < 100).all())
     return True
-
-
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(difference(tensor, other[name], Noise()) is None for name, tensor in tensors(one).items())

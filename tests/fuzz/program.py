@@ -38,10 +38,12 @@ class Statement:
     code: str
     stream: int = 0
     """Which stream of the first device it runs on; 0 is the default stream."""
-    either: str = ""
-    """Where the CPU refuses ``code`` and the device does not: what the CPU computes instead."""
+    apart: str = ""
+    """Of a line that writes where it reads: the same, reading copies. Only where both mean the same is it compared."""
     may_refuse: bool = False
     """Whether the device may refuse it where the CPU does not."""
+    may_accept: bool = False
+    """Whether the device may compute what ``apart`` does where the CPU refuses ``code``."""
 
     @property
     def names(self) -> list[str]:
@@ -104,6 +106,19 @@ def tensors(names: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in names.items() if isinstance(value, torch.Tensor) and NAME.fullmatch(name)}
 
 
+def copied(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The same variables with memory of their own, shared among them as it is."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    copies = dict(names)
+    for name, tensor in tensors(names).items():
+        storage = storages.setdefault(key(tensor), tensor.untyped_storage().clone())
+        place = tensor.storage_offset(), tensor.size(), tensor.stride()
+        copy = torch.empty(0, dtype=tensor.dtype).set_(storage, *place)
+        copy = copy.conj() if tensor.is_conj() else copy
+        copies[name] = torch._neg_view(copy) if tensor.is_neg() else copy
+    return copies
+
+
 def key(tensor: torch.Tensor) -> int:
     """The same for all tensors that share one storage."""
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)

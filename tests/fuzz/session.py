@@ -12,11 +12,12 @@ from typing import Any
 from torch.testing._internal.opinfo.core import OpInfo
 
 from tests.fuzz import database
+from tests.fuzz.attempt import attempt
 from tests.fuzz.execution import Execution, Finding
 from tests.fuzz.generator import Generator
 from tests.fuzz.isolation import LIMIT, MODES, Say, in_child
 from tests.fuzz.minimize import minimized
-from tests.fuzz.program import Program
+from tests.fuzz.program import Program, namespace
 from tests.fuzz.trial import death, trial
 
 BATCH = 40
@@ -47,6 +48,8 @@ class Session:
     entries: Mapping[str, OpInfo]
     modes: tuple[str, ...] = MODES
     limit: float = LIMIT
+    patience: float = 60.0
+    """Seconds for making a finding small."""
     say: Callable[[str], None] = print
     programs: int = 0
     statements: int = 0
@@ -75,7 +78,7 @@ class Session:
 
     def program(self, number: int, watch: Callable[[str], None] = lambda _: None) -> Program:
         """The program of a number. Touches no device, but may end the process where PyTorch's CPU does."""
-        if number % _EACH_OF_DATABASE == 0:
+        if self.entries and number % _EACH_OF_DATABASE == 0:
             name = Random(f"{self.seed} {number} entry").choice(database.asked(self.entries))
             return database.program(self.entries, name, self.seed, number)
         return Generator(self.seed, number, watch).program()
@@ -111,23 +114,33 @@ class Session:
         if ending.cause is None:
             return last
         at = heard.get("at")
-        if at is None:
+        if (at is None or at[0] == "cpu") and self._dies_on_the_cpu(int(number)):
             self.deaths_on_the_cpu.append(heard.get("line", f"program {number}"))
-            self.say(f"(PyTorch's CPU {ending.cause} of {self.deaths_on_the_cpu[-1]})")
+            self.say(f"(PyTorch's CPU {ending.cause} of program {number}: {self.deaths_on_the_cpu[-1]})")
         else:
-            finding = death(ending, at)
+            finding = death(ending, at or ["openreg", -1])
             assert finding is not None
             self._found(Program.load(heard["program"]), mode, finding, first)
         return int(number) + 1
 
+    def _dies_on_the_cpu(self, number: int) -> bool:
+        """Whether a program ends the process without a device."""
+
+        def work(_: Say) -> None:
+            names = namespace(("cpu", "cpu"), self.entries)
+            for statement in self.program(number).statements:
+                attempt(statement.code, names)
+
+        return in_child(work, MODES[0], limit=self.limit).cause is not None
+
     def _found(self, program: Program, mode: str, finding: Finding, first: int) -> None:
         def fails(candidate: Program) -> bool:
-            seen = trial(candidate, mode, self.entries, self.limit).finding
+            seen = trial(candidate, mode, self.entries, min(self.limit, 10.0)).finding
             return seen is not None and seen.kind == finding.kind
 
         origin = program.origin
         if any(fails(program) for _ in range(3)):
-            program, note = minimized(program, fails), ""
+            program, note = minimized(program, fails, self.patience), ""
         else:
             note = f"Not seen when it runs alone: it takes what ran before, programs {first} and after of this seed."
         again = trial(program, mode, self.entries, self.limit)

@@ -80,6 +80,11 @@ def drawn(random: Random, name: str, tensor: torch.Tensor) -> str:
     return random.choice(ways)()
 
 
+def lacks_stride(tensor: torch.Tensor) -> bool:
+    """Whether a tensor repeats its elements along a dimension."""
+    return any(size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
 def _slices(random: Random, have: Shape, want: Shape) -> str:
     parts = []
     for size, length in zip(have, want, strict=True):

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from tests.fuzz.execution import attempt, spoiled
+from tests.fuzz.attempt import attempt
+from tests.fuzz.execution import spoiled
 from tests.fuzz.program import Statement, key, namespace, tensors
 
 _STREAMS = 3
@@ -73,18 +74,6 @@ class Writer:
             self._add(code, like, inexact)
         else:
             self._refused(code, like)
-
-    def copied(self) -> dict[str, Any]:
-        """The variables with memory of their own, shared among them as it is."""
-        storages: dict[int, torch.UntypedStorage] = {}
-        names = dict(self.names)
-        for name, tensor in self.tensors.items():
-            storage = storages.setdefault(key(tensor), tensor.untyped_storage().clone())
-            place = tensor.storage_offset(), tensor.size(), tensor.stride()
-            copy = torch.empty(0, dtype=tensor.dtype).set_(storage, *place)
-            copy = copy.conj() if tensor.is_conj() else copy
-            names[name] = torch._neg_view(copy) if tensor.is_neg() else copy
-        return names
 
     def _add(self, code: str, like: Statement, inexact: bool) -> None:
         statement = replace(like, code=code, stream=self._stream(code))

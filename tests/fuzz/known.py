@@ -1,0 +1,45 @@
+"""Where the device differs from the CPU, and may."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Known:
+    """A difference, by patterns: what kind it is of, what the line says, and what is said of it."""
+
+    kind: str
+    line: str
+    detail: str
+    reason: str
+
+
+_OVERLAP = "single memory location"
+KNOWN = (
+    Known(
+        r"stride",
+        r"\b(smooth_l1|l1|mse|huber)_loss\(",
+        "",
+        "in the order of the first tensor, even if broadcast",
+    ),
+    Known(r"accepts", r"\b(put|masked_fill|masked_scatter)_\(", _OVERLAP, "a tensor without dimensions is read before"),
+    Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
+    Known(
+        r"raises|accepts",
+        r"\baddmv",
+        r"can't be cast|not implemented for",
+        "the CPU looks at no dtype where a matrix has no elements",
+    ),
+    Known(r"raises", r"fill", r"without overflow", "the CPU writes a single element without a look at the number"),
+    Known(r"shape", r"pixel_(un)?shuffle", "", "the CPU gives what has no elements the sizes of the input"),
+)
+
+
+def is_known(kind: str, line: str, detail: str) -> bool:
+    """Whether a difference is one of these."""
+    return any(
+        re.search(known.kind, kind) and re.search(known.line, line) and re.search(known.detail, detail)
+        for known in KNOWN
+    )
