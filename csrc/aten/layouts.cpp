@@ -55,8 +55,9 @@ void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 void refuse_compressed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  refuse(op, stack, "sparse compressed (CSR, CSC, BSR, BSC)",
-         "they can be moved, printed and taken apart there; compute on the CPU with x.cpu(), or with x.cpu().to_dense()");
+  refuse(
+      op, stack, "sparse compressed (CSR, CSC, BSR, BSC)",
+      "they can be moved, printed and taken apart there; compute on the CPU with x.cpu(), or with x.cpu().to_dense()");
 }
 
 void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -99,9 +100,9 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
 // LITERALINCLUDE END: layouts-compressed
 
 // LITERALINCLUDE START: layouts-nested
-// A nested tensor is one buffer on the device, and a table of sizes on the CPU. PyTorch's kernels for it read the table,
-// cut the buffer into plain tensors, and call operators for these, which come to this device. So the kernel of the CPU is
-// the kernel of every device, wherever it does not read the buffer itself.
+// A nested tensor is one buffer on the device, and a table of sizes on the CPU. PyTorch's kernels for it read the
+// table, cut the buffer into plain tensors, and call operators for these, which come to this device. So the kernel of
+// the CPU is the kernel of every device, wherever it does not read the buffer itself.
 void by_operators(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::NestedTensorCPU), stack);
 }

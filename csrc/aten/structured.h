@@ -192,8 +192,8 @@ void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_s
 template <class Op, class... Given>
 C10_NOINLINE void run_structured(Outputs& outputs, const Given&... arguments) {
   Shaped<typename Op::Meta> op(outputs);
-  // A TensorIterator checks overlap in meta; of the other operators some leave it to the kernel, where it is too late, or
-  // to the caller, who gets nonsense. A few kernels make copies.
+  // A TensorIterator checks overlap in meta; of the other operators some leave it to the kernel, where it is too late,
+  // or to the caller, who gets nonsense. A few kernels make copies.
   constexpr bool kIsIterator = std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta>;
   if constexpr (!kIsIterator) {
     check_written_once(outputs, Op::kOutputs);

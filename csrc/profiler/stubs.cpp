@@ -1,5 +1,5 @@
-// Times on the device for PyTorch's profiler of events, torch.autograd.profiler.profile(use_device="openreg"): it wants an
-// event before and after each operator, and the time between the two. Called on any thread, without the GIL.
+// Times on the device for PyTorch's profiler of events, torch.autograd.profiler.profile(use_device="openreg"): it wants
+// an event before and after each operator, and the time between the two. Called on any thread, without the GIL.
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
@@ -53,8 +53,9 @@ class EventTimes final : public torch::profiler::impl::ProfilerStubs {
 
  private:
   [[noreturn]] static void refuse(const char* name) {
-    C10_THROW_ERROR(NotImplementedError, c10::str("openreg: the driver keeps no marks, so there is no place for '", name,
-                                                  "'; record_function(name) names a part of a program in every trace"));
+    C10_THROW_ERROR(NotImplementedError,
+                    c10::str("openreg: the driver keeps no marks, so there is no place for '", name,
+                             "'; record_function(name) names a part of a program in every trace"));
   }
 };
 

@@ -74,14 +74,13 @@ def test_storage_resize_keeps_the_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [lambda x: x + 1, lambda x: x.sum(), lambda x: x.sort(), lambda x: x.fill_(1), lambda x: x.dot(x)]
+    "use", [lambda x: x + 1, lambda x: x.sum(), lambda x: x.sort()[0], lambda x: x.fill_(1), lambda x: x.dot(x)]
 )
-def test_a_tensor_without_memory_is_refused(use: Callable[[torch.Tensor], object]) -> None:
+def test_a_tensor_without_memory_is_refused(use: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.arange(6.0, device="openreg")
     x.untyped_storage().resize_(0)
     with pytest.raises(RuntimeError, match="a tensor of 24 bytes has no memory: its storage was resized to 0"):
-        use(x)
-        torch.accelerator.synchronize()
+        use(x).cpu()
     assert (x[:0] + 1).numel() == 0
     x.untyped_storage().resize_(24)
     assert x.fill_(2).tolist() == [2.0] * 6
@@ -146,7 +145,7 @@ def test_factories() -> None:
     assert torch.arange(5, device="openreg").tolist() == [0, 1, 2, 3, 4]
     assert torch.eye(2, device="openreg").tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert torch.full((2,), 3, device="openreg:1").device.index == 1
-    with pytest.raises(NotImplementedError, match="aten::empty.memory_format is not supported for sparse compressed"):
+    with pytest.raises(NotImplementedError, match=r"aten::empty\.memory_format is not supported for sparse compressed"):
         torch.empty(2, 2, device="openreg", layout=torch.sparse_csr)
     with pytest.raises(RuntimeError, match="negative dimension"):
         torch.empty(-1, device="openreg")

@@ -64,6 +64,14 @@ def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_pytorch_is_asked_in_the_environment_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PATH and LD_LIBRARY_PATH, without which a compiler or a library of its own would not be found."""
+    (tmp_path / "torch.py").write_text("raise SystemExit('another torch answers')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(Fault, match="another torch answers"):
+        names.chosen("acme", None)
+
+
 def test_the_prefix_is_the_initials() -> None:
     assert names.chosen("acme", None) == ACME
     assert [names.chosen(name, None).prefix for name in ("my_npu", "xfr", "gaudi")] == ["mp", "xf", "gd"]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from tests.conftest import RunProcess
 from tests.runtime.busy import sleep_on
 
 MIB = 1 << 20
+FROM_CPP = Path(__file__).parents[2] / "examples" / "hooks_from_cpp.py"  # compiles a program and runs it
 
 
 @pytest.fixture(autouse=True)
@@ -403,3 +407,11 @@ def test_storage_clone_copies_on_the_device() -> None:
     y.add_(1)
     assert x.tolist() == [0, 1, 2, 3, 4]
     assert y.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_no_warning_leaves_a_deleter_as_an_exception() -> None:
+    source = Path(__file__).with_name("deleters.cpp")
+    command = [sys.executable, str(FROM_CPP), str(source), "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "no exception has left a deleter" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.stdout.count("warning: ") == 2
