@@ -16,6 +16,7 @@ LONGEST = (
     "tests/python_backend/",
     "tests/conformance/",
     "tests/opinfo/",
+    "tests/fuzz/",
     "tests/driver_conformance/",
     "tests/build/",
     "tests/proof/",

@@ -86,7 +86,7 @@ class Drawing:
 
     def number(self) -> str:
         """One that the call's dtype has, mostly."""
-        choices = ["0", "1", "2", "-1", "3", "True"]
+        choices = ["0", "1", "2", "-1", "3", "True", "(2+0j)"]
         choices += ["0.5", "-1.5", "2.0", "inf", "nan"] if self.dtype.is_floating_point else []
         choices += ["1j", "(2+1j)"] if self.dtype.is_complex else []
         return self.random.choice(choices)

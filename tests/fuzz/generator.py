@@ -22,7 +22,7 @@ from tests.fuzz.views import drawn
 from tests.fuzz.writer import Writer
 
 _LENGTHS = (4, 8, 12, 20, 30)
-_MISTAKEN = 0.15
+_MISTAKEN = 0.25
 _ANY = Operator("", (), "any")
 
 

@@ -50,6 +50,8 @@ class Session:
     limit: float = LIMIT
     patience: float = 60.0
     """Seconds for making a finding small."""
+    most: int = 10
+    """How many findings are enough."""
     say: Callable[[str], None] = print
     programs: int = 0
     statements: int = 0
@@ -59,11 +61,11 @@ class Session:
     """Lines that ended the process before the device saw them."""
     _next: int = 0
 
-    def run(self, seconds: float, most: int = 10) -> None:
+    def run(self, seconds: float) -> None:
         """Runs batches until the time is over, or so much is found."""
         begun = time.monotonic()
         told = begun
-        while time.monotonic() < begun + seconds and len(self.found) < most:
+        while time.monotonic() < begun + seconds and len(self.found) < self.most:
             for mode in self.modes:
                 self.batch(mode, self._next, self._next + BATCH, begun + seconds)
                 self._next += BATCH
@@ -73,7 +75,7 @@ class Session:
 
     def batch(self, mode: str, first: int, last: int, until: float = float("inf")) -> None:
         """Runs some programs in children; where one dies, the next goes on behind the program that it died of."""
-        while first < last:
+        while first < last and len(self.found) < self.most:
             first = self._child(mode, first, last, until)
 
     def program(self, number: int, watch: Callable[[str], None] = lambda _: None) -> Program:
