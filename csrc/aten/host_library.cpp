@@ -42,17 +42,34 @@ at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on
   if (!tensor.defined()) {
     return {};
   }
+  bool shares = false;
   for (const auto& [given, view] : views_) {
     if (given == tensor.unsafeGetTensorImpl()) {
       return view;
     }
+    shares = shares || (given->unsafe_storage().is_alias_of(tensor.storage()) && view.numel() > 0);
   }
   TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
               "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
               tensor.device(), "!");
   views_.emplace_back(tensor.unsafeGetTensorImpl(), tensor.is_cpu() ? copy_of(tensor) : host_view(tensor));
   bytes_ += tensor.nbytes();
+  if (shares && tensor.numel() > 0) {
+    share_storage(tensor.storage());
+  }
   return views_.back().second;
+}
+
+void KernelArguments::share_storage(const c10::Storage& of_device) {
+  const size_t bytes = of_device.nbytes();
+  const c10::Storage of_host(c10::Storage::use_byte_size_t(), bytes,
+                             at::DataPtr(host_alias(of_device.mutable_data(), bytes), c10::kCPU));
+  for (const auto& [given, view] : views_) {
+    if (given->unsafe_storage().is_alias_of(of_device)) {
+      view.unsafeGetTensorImpl()->set_storage_keep_dtype(of_host);
+      view.unsafeGetTensorImpl()->set_storage_offset(given->storage_offset());
+    }
+  }
 }
 // LITERALINCLUDE END: library-tensors
 

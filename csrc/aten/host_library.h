@@ -24,7 +24,8 @@ namespace openreg {
 
 // LITERALINCLUDE START: library-arguments
 // Arguments on their way into a kernel. Tensors become views (host_view.h), since a closure must not hold what the
-// caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place.
+// caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place, and
+// tensors of one storage become views of one, so that it sees where they overlap.
 class KernelArguments {
  public:
   explicit KernelArguments(c10::Device device) : device_(device) {}
@@ -55,6 +56,7 @@ class KernelArguments {
 
  private:
   at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu);
+  void share_storage(const c10::Storage& of_device);
 
   c10::Device device_;
   c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 4> views_;

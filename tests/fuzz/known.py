@@ -24,9 +24,6 @@ KNOWN = (
         "",
         "in the order of the first tensor, even if broadcast",
     ),
-    Known(r"accepts", r"\b(put|masked_fill|masked_scatter)_\(", _OVERLAP, "a tensor without dimensions is read before"),
-    # A defect, and not a choice: the kernel goes on with what it has overwritten.
-    Known(r"accepts", r"\bcross\(", _OVERLAP, "an output that is the input under another shape is not noticed"),
     Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
     Known(
         r"raises|accepts",
