@@ -13,6 +13,11 @@ from tests.fuzz.comparison import Noise, difference
 from tests.fuzz.program import BOUND, copied, key, tensors
 
 
+def is_taken(code: str, names: Mapping[str, Any]) -> bool:
+    """Whether the CPU does not refuse a line."""
+    return attempt(f"result = {BOUND.sub('', code)}", copied(names)) is None
+
+
 def is_ordered(code: str, apart: str, names: Mapping[str, Any]) -> bool:
     """Whether the outcome of a line depends on the order of reading and writing; not if the CPU refuses it."""
     plain, separate = copied(names), copied(names)
