@@ -25,7 +25,7 @@ def interrupted(wait: Callable[[], object]) -> str:
     except KeyboardInterrupt:
         soon = time.monotonic() - start < 1
         return f"KeyboardInterrupt, {'soon' if soon else 'late'}; the work goes on: {not stream.query()}"
-    return "not interrupted"
+    return "not interrupted"  # NOT PROVEN: takes a wait that Ctrl-C does not end
 
 
 x = torch.ones(1000, device="openreg")

@@ -35,7 +35,7 @@ std::optional<c10::Device> device_of(const c10::OperatorHandle& op, const torch:
       if (is_ours(tensor)) return tensor.device();
     }
   }
-  return std::nullopt;
+  return std::nullopt;  // NOT PROVEN: what comes to these keys has a tensor of the device, or names it
 }
 // LITERALINCLUDE END: layouts-device
 

@@ -26,7 +26,7 @@ thread_local int t_device = 0;
 // LITERALINCLUDE START: memory-driver-start
 orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
   const auto no_memory = [] {
-    return fail(orErrorInitialization, "the host has no memory for the driver's own records");
+    return fail(orErrorInitialization, "the host has no memory for the driver's own records");  // NOT PROVEN: no host
   };
   try {
     auto started = std::make_unique<Driver>();
@@ -38,7 +38,7 @@ orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
     *made = std::move(started);
     return orSuccess;
   } catch (const std::bad_alloc&) {  // NOT PROVEN: takes a host whose memory is used up
-    return no_memory();              // NOT PROVEN: takes a host whose memory is used up
+    return no_memory();  // NOT PROVEN: takes a host whose memory is used up
   }
 }
 

@@ -68,6 +68,7 @@ void warn(orError_t error, std::source_location where) noexcept {
     }
   }
 }
+// LITERALINCLUDE END: errors-query-and-warn
 
 void warn(const std::exception& error, std::source_location where) noexcept {
   try {
@@ -75,9 +76,8 @@ void warn(const std::exception& error, std::source_location where) noexcept {
     const char* const text = raised != nullptr ? raised->what_without_backtrace() : error.what();
     c10::warn({c10::UserWarning(), location_of(where), text, false});
   } catch (...) {
-    // As above.
+    // As for errors of the driver.
   }
 }
-// LITERALINCLUDE END: errors-query-and-warn
 
 }  // namespace openreg
