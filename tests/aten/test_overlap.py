@@ -54,8 +54,6 @@ CHANGES: dict[str, Change] = {
 INTEGERS: dict[str, Change] = {
     "take, into itself": lambda x: torch.take(x, torch.arange(6, device=x.device), out=x.view(6)),
     "take, into its own indices": lambda x: torch.take(x + 0, x, out=x.view(6)),
-    "index_select, into itself": lambda x: torch.index_select(x, 0, torch.arange(6, device=x.device), out=x.view(6)),
-    "index_select, into its own indices": lambda x: torch.index_select(x + 0, 0, x, out=x.view(6)),
     "index_put_, its own indices": lambda x: x.index_put_((x[:2],), index(7, 8, like=x)),
     "put_, its own indices": lambda x: x.put_(x[:2], index(7, 8, like=x)),
     "index_fill_, its own indices": lambda x: x.index_fill_(0, x[:2], 9),

@@ -290,6 +290,17 @@ def test_a_result_is_converted_to_the_dtype_of_the_output_where_that_can_hold_it
         torch.testing.assert_close(actual, expected)
 
 
+@pytest.mark.parametrize("device", ["cpu", "openreg"])
+def test_index_select_does_not_write_where_it_reads(device: str) -> None:
+    x = torch.arange(6, device=device)
+    for values, index in ((x, x.clone()), (x.clone(), x)):
+        with pytest.raises(
+            RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a"
+        ):
+            torch.index_select(values, 0, index, out=x.view(6))
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 WRONG: dict[str, Callable[[Tensor], object]] = {
     "dimension": lambda x: x.roll(1, 5),
     "dimensions": lambda x: x.flip(0, 0),

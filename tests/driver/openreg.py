@@ -191,7 +191,9 @@ def library_path() -> Path:
 
 def _load() -> ctypes.CDLL:
     # A copy, which the loader takes for another library: its devices are its own. In a process that has imported torch
-    # as well, a reset of the backend's devices would pull the memory from under its tensors.
+    # as well, a reset of the backend's devices would pull the memory from under its tensors. The original comes first:
+    # a backend that is imported later asks for the library by its name, and gets the first that has it.
+    ctypes.CDLL(str(library_path()))
     with tempfile.TemporaryDirectory() as folder:
         library = ctypes.CDLL(shutil.copy(library_path(), folder))
     for name, arguments in SIGNATURES.items():

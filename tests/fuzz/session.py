@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -149,9 +149,3 @@ class Session:
         found = Found(again.finding or finding, mode, origin, again.listing(), note)
         self.found.append(found)
         self.say(f"\nFOUND {len(self.found)}: {found.text()}\n")
-
-
-def numbered(findings: list[Found]) -> Iterator[str]:
-    """One line for each finding."""
-    for number, found in enumerate(findings, 1):
-        yield f"{number}. {found.finding.kind}: {found.origin}, mode {found.mode}"

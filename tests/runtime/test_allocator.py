@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import shlex
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ import torch
 
 from tests.conftest import RunProcess
 from tests.runtime.busy import sleep_on
+from torch_openreg import _C
 
 MIB = 1 << 20
-FROM_CPP = Path(__file__).parents[2] / "examples" / "hooks_from_cpp.py"  # compiles a program and runs it
 
 
 @pytest.fixture(autouse=True)
@@ -409,9 +410,14 @@ def test_storage_clone_copies_on_the_device() -> None:
     assert y.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_no_warning_leaves_a_deleter_as_an_exception() -> None:
-    source = Path(__file__).with_name("deleters.cpp")
-    command = [sys.executable, str(FROM_CPP), str(source), "1"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def test_no_warning_leaves_a_deleter_as_an_exception(tmp_path: Path) -> None:
+    program, torch_folder = tmp_path / "deleters", Path(torch.__file__).parent
+    libraries = [torch_folder / "lib", Path(_C.__file__).parent / "lib"]
+    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-isystem", str(torch_folder / "include")]
+    command += [str(Path(__file__).with_name("deleters.cpp")), "-o", str(program)]
+    command += [f"-{flag}{folder}" for folder in libraries for flag in ("L", "Wl,-rpath,", "Wl,-rpath-link,")]
+    # The program calls nothing of the backend, which registers itself when it is loaded: --no-as-needed keeps it.
+    subprocess.run([*command, "-Wl,--no-as-needed", "-ltorch_openreg", "-ltorch_cpu", "-lc10"], check=True)
+    ran = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert "no exception has left a deleter" in ran.stdout, ran.stdout + ran.stderr
     assert ran.stdout.count("warning: ") == 2

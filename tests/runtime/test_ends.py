@@ -20,9 +20,12 @@ All = dict[tuple[str, str], list[ends.Seen]]
 @pytest.fixture(scope="module")
 def seen() -> All:
     """What was to be seen of the processes of each way and mode."""
-    subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
     found: All = defaultdict(list)
-    for ways in ([way for way in ends.WAYS if way != ALONE], [ALONE]):
+    together = [[way for way in ends.WAYS if way != ALONE]]
+    if ALONE in ends.WAYS:
+        subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
+        together.append([ALONE])
+    for ways in together:
         command = [sys.executable, ends.__file__, *ways, "--runs", str(RUNS), "--modes", *MODES]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         for way, mode, status, stdout, stderr in map(json.loads, ran.stdout.splitlines()):

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import threading
-import warnings
 
-import pytest
 import torch
 from torch.autograd.profiler import profile, record_function
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    warnings.filterwarnings("ignore", "The attribute `use_cuda` will be deprecated")
 
 
 def device_times(profiled: profile) -> dict[str, float]:

@@ -18,8 +18,8 @@ _TEMPLATES = Path("tools", "vendor", "templates")
 COPIED = (
     ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
-    "tests/python", "tests/runtime", "tests/stress/tensors.py", "tools/build_backend.py", "tools/command.py",
-    "tools/dev.py", "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
+    "tests/python", "tests/runtime", "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
+    "tools/command.py", "tools/dev.py", "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
 )  # fmt: skip
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
