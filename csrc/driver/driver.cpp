@@ -26,7 +26,7 @@ thread_local int t_device = 0;
 // LITERALINCLUDE START: memory-driver-start
 orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
   const auto no_memory = [] {
-    return fail(orErrorInitialization, "the host has no memory for the driver's own records");  // NOT PROVEN: no host
+    return fail(orErrorInitialization, "the host has no memory for the driver's own records");  // NOT PROVEN: as below
   };
   try {
     auto started = std::make_unique<Driver>();
