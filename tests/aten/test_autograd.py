@@ -712,12 +712,6 @@ def test_gradient_takes_the_strides_of_its_leaf() -> None:
     assert x.grad.stride() == (1, 2)
 
 
-def test_sparse_gradients_are_refused_by_name() -> None:
-    table = torch.ones(4, 2, device="openreg", requires_grad=True)
-    with pytest.raises(NotImplementedError, match="from the 'Sparseopenreg' backend"):
-        functional.embedding(torch.tensor([1, 2], device="openreg"), table, sparse=True).sum().backward()
-
-
 def test_graph_is_freed_once_and_kept_on_request() -> None:
     x = torch.ones(2, device="openreg", requires_grad=True)
     y = (x * x).sum()

@@ -75,7 +75,8 @@ def test_a_device_ends_with_its_host(run_process: Run) -> None:
         for name, end in {ENDS}.items():
             if os.fork() == 0:
                 x = torch.ones(2, device="remote"); x.tolist()
-                print(name, torch_remote.devices.devices[0].process.process.pid, sep=":", flush=True)
+                pid = torch_remote.devices.devices[0].process.process.pid
+                os.write(1, f"{{name}}:{{pid}}\\n".encode())  # in one piece: the others write as well
                 os.close(1), os.close(2)
                 exec(end)
                 sys.exit()
