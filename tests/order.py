@@ -9,6 +9,7 @@ With `--share 1/3` each third file is run, beginning with the second. CI takes a
 from __future__ import annotations
 
 import pytest
+from share import ALL, share
 
 # These build, or start process after process.
 LONGEST = (
@@ -27,21 +28,12 @@ LONGEST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option."""
-    parser.addoption("--share", type=share, default=(0, 1), metavar="N/M", help="of M shares of the files, the Nth")
-
-
-def share(text: str) -> tuple[int, int]:
-    """Reads a share. Throws: ``ValueError`` when there is no such share."""
-    number, _, of = text.partition("/")
-    if not 0 <= int(number) < int(of):
-        raise ValueError(f"a share is N/M with 0 <= N < M, got {text}")
-    return int(number), int(of)
+    parser.addoption("--share", type=share, default=ALL, metavar="N/M", help="of M shares of the files, the Nth")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Takes the share, and sorts the files; within one, and among the rest, the order stays."""
-    number, of = config.getoption("share")
-    taken = set(sorted({item.path for item in items})[number::of])
+    taken = set(config.getoption("share").take(sorted({item.path for item in items})))
     config.hook.pytest_deselected(items=[item for item in items if item.path not in taken])
     items[:] = [item for item in items if item.path in taken]
 

@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 import compile_alone
@@ -19,6 +20,7 @@ import surface
 import weaver
 from environment import Fault, say
 from extension import build_folder
+from share import ALL, Share
 from vendor import proven
 
 Check = Callable[[], Iterator[str]]
@@ -80,10 +82,10 @@ def cxx_format() -> Iterator[str]:
     return _faults([clang_format, "--dry-run", "-Werror", *map(str, source_files(CXX_SUFFIXES))])
 
 
-def cxx_alone() -> Iterator[str]:
-    """Compiles every source and header of csrc by itself."""
+def cxx_alone(part: Share = ALL) -> Iterator[str]:
+    """Compiles every source and header of csrc by itself, or a share of them."""
     sources = [path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc"]
-    return compile_alone.faults(build_folder() / "compile_commands.json", sources)
+    return compile_alone.faults(build_folder() / "compile_commands.json", sources, part)
 
 
 def cxx_layers() -> Iterator[str]:
@@ -157,22 +159,23 @@ def no_registry_host() -> Iterator[str]:
                 yield f"{path}:{number}: names the registry host {match.group()}"
 
 
-# What takes longest comes first, so that the rest runs beside it.
-CHECKS: tuple[Check, ...] = (
-    cxx_alone,
-    python_types,
-    pages,
-    tests_collected,
-    chapters_current,
-    surface_current,
-    cxx_format,
-    no_registry_host,
-    python_lint,
-    python_format,
-    cxx_layers,
-    results_current,
-    stubs_current,
-)
+def checks(part: Share = ALL) -> dict[str, Check]:
+    """All of them by name, of the longest a share. It comes first, so that the others run beside it."""
+    rest: tuple[Check, ...] = (
+        python_types,
+        pages,
+        tests_collected,
+        chapters_current,
+        surface_current,
+        cxx_format,
+        no_registry_host,
+        python_lint,
+        python_format,
+        cxx_layers,
+        results_current,
+        stubs_current,
+    )
+    return {"cxx_alone": partial(cxx_alone, part), **{check.__name__: check for check in rest}}
 
 
 def _timed(check: Check) -> tuple[list[str], float]:
@@ -184,14 +187,14 @@ def _timed(check: Check) -> tuple[list[str], float]:
     return found, time.monotonic() - started
 
 
-def run_all(checks: Sequence[Check] = CHECKS, seconds: Path = SECONDS) -> list[str]:
+def run_all(named: Mapping[str, Check], seconds: Path = SECONDS) -> list[str]:
     """Runs every check, several at once, and prints what each finds. Returns the names of those that found something.
 
     How long each took is printed, and written to a file for benchmarks/loop.py.
     """
     failed, took = [], []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = {pool.submit(_timed, check): check.__name__ for check in checks}
+        running = {pool.submit(_timed, check): name for name, check in named.items()}
         for done in as_completed(running):
             name, (found, duration) = running[done], done.result()
             say(f"check {name.replace('_', ' ')} ({duration:.1f} s)")

@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+from share import ALL, Share
+
 # Which target's flags a folder of csrc compiles with; every other folder is part of the backend.
 TARGETS = {"driver": "openreg", "python": "_C", "stable": "openreg_stable"}
 BACKEND = "torch_openreg"
@@ -69,8 +71,8 @@ def opened(paths: Iterable[Path]) -> set[Path]:
     return found
 
 
-def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
-    """Yields the compiler's messages for each file that does not compile by itself.
+def faults(compile_commands: Path, paths: Iterable[Path], part: Share = ALL) -> Iterator[str]:
+    """Yields the compiler's messages for each file, or each of a share, that does not compile by itself.
 
     A file that did is not compiled again until its command, the compiler, it or a file of ours that it reads has
     changed: a mark beside compile_commands, which belongs to one PyTorch, says what these were.
@@ -79,7 +81,8 @@ def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
     marks = compile_commands.parent / "compiled_alone"
     marks.mkdir(exist_ok=True)
     paths = list(paths)
-    proven = opened(paths)
+    opening = opened(paths)
+    asked = part.take([path for path in paths if path not in opening])
     digest = cache(_digest)
 
     def compile_one(path: Path) -> str:
@@ -101,7 +104,7 @@ def faults(compile_commands: Path, paths: Iterable[Path]) -> Iterator[str]:
         return ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from filter(None, pool.map(compile_one, (path for path in paths if path not in proven)))
+        yield from filter(None, pool.map(compile_one, asked))
 
 
 def _is_ours(file: Path) -> bool:

@@ -14,6 +14,7 @@ import layers
 import pytest
 import results
 from environment import Fault
+from share import ALL, Share
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,11 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return compiled
 
 
-def compiled_now(compiled: Path) -> list[str]:
+def compiled_now(compiled: Path, part: Share = ALL) -> list[str]:
     """Which files a check compiles, as it finds nothing wrong."""
     compiled.write_text("")
-    assert list(compile_alone.faults(Path("compile_commands.json"), sorted(Path("csrc").rglob("*.*")))) == []
+    paths = sorted(Path("csrc").rglob("*.*"))
+    assert list(compile_alone.faults(Path("compile_commands.json"), paths, part)) == []
     return sorted(Path(line).name for line in compiled.read_text().split())
 
 
@@ -102,6 +104,14 @@ def test_only_what_reads_a_changed_file_is_compiled_again(compiler: Path) -> Non
     database = Path("compile_commands.json")
     database.write_text(database.read_text().replace("-std=c++20", "-std=c++20 -O1"))
     assert compiled_now(compiler) == ["a.cpp", "b.cpp"]
+
+
+def test_each_source_is_in_one_share(compiler: Path) -> None:
+    folder = Path("csrc", "runtime")
+    for name in "abcde":
+        (folder / f"{name}.cpp").write_text(f"int {name}();\n")
+    shares = [compiled_now(compiler, Share(number, 3)) for number in range(3)]
+    assert shares == [["a.cpp", "d.cpp"], ["b.cpp", "e.cpp"], ["c.cpp"]]
 
 
 def test_a_header_is_found_that_its_own_source_does_not_begin_with(compiler: Path) -> None:
@@ -130,7 +140,8 @@ def test_every_check_runs_though_others_fail(capsys: pytest.CaptureFixture[str],
         yield
 
     seconds = tmp_path / "loop" / "checks.tsv"
-    assert sorted(check.run_all([stopped, broken, whole], seconds)) == ["broken", "stopped"]
+    checks = {"stopped": stopped, "broken": broken, "whole": whole}
+    assert sorted(check.run_all(checks, seconds)) == ["broken", "stopped"]
     told = capsys.readouterr()
     assert "a.py:1: is wrong\na.py:2: is wrong too\n" in told.err
     assert "no git\n" in told.err
