@@ -94,6 +94,7 @@ def _mutant_faults(measured: Measured, allowed: float) -> Iterator[str]:
     untried = list(_untried(measured))
     if len(untried) > allowed:
         yield from untried
+        yield f"{FLOOR}: {len(untried)} listings wait for their mutants, {_UNTRIED} of {_WHOLE} lets {allowed:g} wait"
 
 
 def _untried(measured: Measured) -> Iterator[str]:
