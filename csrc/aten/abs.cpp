@@ -33,7 +33,8 @@ void launch_abs(at::TensorIteratorBase& iter) {
 
 void abs_kernel(at::TensorIteratorBase& iter) {
   AT_DISPATCH_V2(iter.dtype(), "abs_openreg", AT_WRAP([&] { launch_abs<scalar_t>(iter); }), AT_EXPAND(AT_ALL_TYPES),
-                 AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
+                 AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16, at::kFloat8_e5m2,
+                 at::kFloat8_e5m2fnuz, at::kFloat8_e4m3fn, at::kFloat8_e4m3fnuz);
 }
 // LITERALINCLUDE END: abs-loop
 

@@ -2,6 +2,7 @@
 // alone. The functions do not ask for the device; they are registered as they are. `equal`, which answers with a number
 // of the host, is composed here.
 #include <ATen/ops/_assert_async_native.h>
+#include <ATen/ops/_reshape_from_tensor_native.h>
 #include <ATen/ops/addbmm_native.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/eq.h>
@@ -25,6 +26,18 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return self.sizes() == other.sizes() && at::eq(self, other).all().item<bool>();
 }
 // LITERALINCLUDE END: composed-equal
+
+// LITERALINCLUDE START: composed-reshape
+// schema: aten::_reshape_from_tensor(Tensor self, Tensor shape) -> Tensor
+//
+// PyTorch's own reads the sizes as if they were on the host. It is composite for autograd too, and so is this one.
+at::Tensor _reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape) {
+  return at::native::_reshape_from_tensor(self, shape.cpu());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("_reshape_from_tensor", _reshape_from_tensor); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_reshape_from_tensor", _reshape_from_tensor); }
+// LITERALINCLUDE END: composed-reshape
 
 // LITERALINCLUDE START: composed-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

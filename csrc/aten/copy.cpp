@@ -15,6 +15,7 @@
 #include "runtime/event.h"
 #include "runtime/host_allocator.h"
 #include "runtime/kernel_error.h"
+#include "runtime/storage.h"
 #include "runtime/stream.h"
 #include "runtime/wait.h"
 
@@ -155,6 +156,8 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
   if (dst.numel() == 0 || self.is_same(dst)) {
     return dst;
   }
+  check_has_memory(src.storage().data(), src.nbytes());
+  check_has_memory(dst.storage().data(), dst.nbytes());
   if (src.is_privateuseone() && dst.is_privateuseone()) {
     src.device() == dst.device() ? copy_within_device(dst, src) : copy_between_devices(dst, src);
   } else {

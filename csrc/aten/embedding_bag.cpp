@@ -40,6 +40,7 @@ struct EmbeddingBagMeta : at::impl::MetaBase {
     const at::TensorOptions counts =
         offsets.options().dtype(c10::promoteTypes(indices.scalar_type(), offsets.scalar_type()));
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0);
+    TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(), " indices and no bag");
     set_output_raw_strided(0, {bags, weight.size(1)}, {}, weight.options());
     set_output_raw_strided(1, {0}, {}, counts);
     set_output_raw_strided(2, {bags}, {}, counts);

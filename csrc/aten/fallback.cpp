@@ -348,10 +348,38 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromB
 // LITERALINCLUDE END: fallback-for-all-operators
 
 // LITERALINCLUDE START: fallback-for-one-operator
-// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. That of
-// conj_physical_ is composite in name only: it calls no operator, but a stub, which nobody has filled for this device.
+// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. Some are
+// composite in name only: conj_physical_ calls no operator, but a stub that nobody has filled for this device, and most
+// of the others read their arguments as memory of the host. _linalg_solve_ex allocates before it compares devices.
+constexpr const char* kByFallback[] = {
+    "conj_physical_",          "_linalg_solve_ex",         "_rowwise_prune",
+    "_sobol_engine_draw",      "_sobol_engine_ff_",        "_sobol_engine_initialize_state_",
+    "_sobol_engine_scramble_", "choose_qparams_optimized",
+};
+
+// A packed weight is no tensor, but an object of the host behind one: it cannot come back from the CPU.
+constexpr const char* kOfHostObjects[] = {
+    "fbgemm_linear_fp16_weight",
+    "fbgemm_linear_fp16_weight.out",
+    "fbgemm_linear_fp16_weight_fp32_activation",
+    "fbgemm_linear_fp16_weight_fp32_activation.out",
+    "fbgemm_linear_int8_weight",
+    "fbgemm_linear_int8_weight_fp32_activation",
+    "fbgemm_linear_quantize_weight",
+    "fbgemm_pack_gemm_matrix_fp16",
+    "fbgemm_pack_quantized_matrix",
+    "fbgemm_pack_quantized_matrix.KN",
+};
+
+void refuse_host_object(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "openreg: ", op.operator_name(), " packs weights for the CPU, and takes tensors ",
+                              "of the CPU alone: move its arguments there");
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  for (const char* name : kByFallback) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  for (const char* name : kOfHostObjects)
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse_host_object>());
 }
 // LITERALINCLUDE END: fallback-for-one-operator
 

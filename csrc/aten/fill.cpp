@@ -6,15 +6,27 @@
 #include <ATen/ops/fill_native.h>
 #include <torch/library.h>
 
+#include <type_traits>
+
 #include "aten/elementwise.h"
 
 namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: fill-kernel
+// A number that is too large for a dtype of 8 or 16 bits is an error, except for a single element: that becomes what
+// torch.tensor makes of the number, mostly an infinity, as on the CPU.
+template <class T>
+T element(const at::Scalar& value, bool is_single) {
+  if constexpr (std::is_class_v<T> && !c10::is_complex<T>::value) {
+    if (is_single) return static_cast<T>(static_cast<float>(value.to<double>()));
+  }
+  return value.to<T>();
+}
+
 template <class T>
 void launch_fill(at::TensorIterator& iter, const at::Scalar& value) {
-  launch_elementwise<T>("fill", iter, [number = value.to<T>()] { return number; });
+  launch_elementwise<T>("fill", iter, [number = element<T>(value, iter.numel() == 1)] { return number; });
 }
 
 void fill_kernel(at::TensorIterator& iter, const at::Scalar& value) {

@@ -96,6 +96,7 @@ class StepArguments {
   // params: at least one, all of one device and one dtype, as PyTorch's optimizers sort them.
   StepArguments(const char* name, at::TensorList params, at::TensorList grads) : name_(name), params_(params) {
     table_.dtype = params[0].scalar_type();
+    TORCH_CHECK(!device().is_cpu(), name, ": expected all parameters to be on the device of grads, but one is on cpu");
     TORCH_CHECK(table_.dtype == at::kFloat || table_.dtype == at::kDouble || table_.dtype == at::kHalf ||
                     table_.dtype == at::kBFloat16,
                 name, ": expected parameters of float32, float64, float16 or bfloat16, but got ", table_.dtype);

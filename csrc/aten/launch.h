@@ -14,6 +14,7 @@
 
 #include "driver/openreg_host_kernels.h"
 #include "runtime/error.h"
+#include "runtime/storage.h"
 
 namespace openreg {
 
@@ -22,8 +23,10 @@ namespace openreg {
 // earlier kernels may still be writing them.
 template <class T>
 T* host_alias(T* device_pointer, size_t bytes) {
-  TORCH_CHECK(device_pointer != nullptr, "openreg: a tensor of ", bytes,
-              " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
+  check_has_memory(device_pointer, bytes);
+  if (bytes == 0) {
+    return nullptr;
+  }
   void* alias = nullptr;
   check(orGetHostAlias(&alias, device_pointer, bytes));
   return static_cast<T*>(alias);

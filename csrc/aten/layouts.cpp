@@ -133,6 +133,8 @@ constexpr const char* kByOperators[] = {
     "all.dim",
     "bmm",
     "isneginf",
+    "linear",
+    "linear_backward",
     "matmul",
     "matmul_backward",
     "mul.Scalar",

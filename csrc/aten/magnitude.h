@@ -20,7 +20,9 @@ struct Magnitude {
       using Unsigned = std::make_unsigned_t<T>;
       return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
     } else {
-      return static_cast<T>(std::fabs(static_cast<at::opmath_type<T>>(value)));  // clears the sign of -0.0 and NaN too
+      // Clears the sign of -0.0 and NaN too.
+      using Math = std::conditional_t<std::is_class_v<T>, float, T>;  // of 8 or 16 bits, or as it is
+      return static_cast<T>(std::fabs(static_cast<Math>(value)));
     }
   }
 

@@ -34,6 +34,8 @@ void launch_mean(at::TensorIterator& iter) {
 }
 
 void mean_kernel(at::TensorIterator& iter) {
+  TORCH_CHECK(!at::isIntegralType(iter.dtype(0), /*includeBool=*/true), "mean: expected an output of a floating point ",
+              "or complex dtype, but got ", iter.dtype(0));
   AT_DISPATCH_V2(iter.dtype(0), "mean_openreg", AT_WRAP([&] { launch_mean<scalar_t>(iter); }),
                  AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }

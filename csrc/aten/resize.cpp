@@ -7,8 +7,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/set_native.h>
-#include <c10/util/strides.h>
+#include <c10/util/DimVector.h>
+#include <c10/util/safe_numerics.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "runtime/storage.h"
 
@@ -28,12 +31,23 @@ void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef 
 // LITERALINCLUDE END: resize-geometry
 
 // LITERALINCLUDE START: resize-operator
+// Sizes come from the user: their product need not fit. A size of 0 counts as 1 for the strides before it.
+at::DimVector checked_strides(at::IntArrayRef size) {
+  at::DimVector strides(size.size());
+  int64_t stride = 1;
+  for (size_t dim = size.size(); dim-- > 0;) {
+    strides[dim] = stride;
+    TORCH_CHECK(!c10::mul_overflows(stride, std::max<int64_t>(size[dim], 1), &stride), "Stride calculation overflowed");
+  }
+  return strides;
+}
+
 // schema: aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(size);
   const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != size) {
-    set_geometry(self, size, c10::contiguous_strides(size), self.storage_offset());
+    set_geometry(self, size, checked_strides(size), self.storage_offset());
   }
   if (memory_format.has_value()) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "openreg: resize_ cannot preserve a memory format");
@@ -56,7 +70,7 @@ at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int6
   if (stride.empty() && self.sizes() == size) {  // It keeps the strides that it has, as on the CPU.
     set_geometry(self, size, at::DimVector(self.strides()), offset);
   } else {
-    set_geometry(self, size, stride.empty() ? at::IntArrayRef(c10::contiguous_strides(size)) : stride, offset);
+    set_geometry(self, size, stride.empty() ? checked_strides(size) : at::DimVector(stride), offset);
   }
   return self;
 }

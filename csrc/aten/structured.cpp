@@ -71,6 +71,22 @@ void check_one_device(const char* name, std::span<const char* const> names, Argu
   }
 }
 
+void check_numbers(const char* name, const at::Tensor& self, Arguments arguments) {
+  const auto check = [&](const at::Tensor& tensor, bool is_index) {
+    TORCH_CHECK(!tensor.defined() || tensor.is_cpu() || (tensor.dim() == 0 && !is_index),
+                "Expected all tensors to be on the same device, but ", name, " is to write into a tensor on ",
+                self.device(), " and got another one on ", tensor.device(), ": move that one with .cpu()");
+  };
+  for (const Argument& argument : arguments) {
+    if (argument.tensor != nullptr) check(*argument.tensor, false);
+    if (argument.indices != nullptr) {
+      for (const std::optional<at::Tensor>& index : *argument.indices) {
+        if (index) check(*index, true);
+      }
+    }
+  }
+}
+
 OnDevice::OnDevice(std::optional<c10::Device> device) : guard_(unless_current(device)) {}
 OnDevice::~OnDevice() = default;
 // LITERALINCLUDE END: structured-device

@@ -142,6 +142,9 @@ std::optional<c10::Device> first_device(Arguments arguments);
 // Raises what PyTorch raises for tensors on two devices.
 void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments);
 
+// What a tensor of the host may take from the device is a number, as a tensor of the device takes numbers of the host.
+void check_numbers(const char* name, const at::Tensor& self, Arguments arguments);
+
 // Raises what PyTorch raises where two elements of a given output have one address. Asked before meta, since an output
 // that is resized has no such elements any more, and yet the caller has given another tensor.
 void check_written_once(const Outputs& outputs, size_t count);
@@ -234,10 +237,22 @@ void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Give
   run_structured<Op>(outputs, arguments...);
 }
 
-// An operator that exists in place alone, and never changes the sizes of its argument: without a meta function.
+template <class Value>
+const Value& on_host(const Value& value) {
+  return value;
+}
+inline at::Tensor on_host(const at::Tensor& tensor) { return tensor.cpu(); }
+
+// An operator that exists in place alone, and never changes the sizes of its argument: without a meta function. It
+// comes here for one argument of the device, and that need not be the one that it changes.
 template <class Op, class... Given>
 void in_place_only(const at::Tensor& self, const Given&... arguments) {
   check_one_device<Op>(self, arguments...);
+  if (self.is_cpu()) {
+    check_numbers(Op::kName, self, {arguments...});
+    at::Tensor changed = self;
+    return Op::compute(changed, on_host(arguments)...);
+  }
   const OnDevice current(self.device());
   check_apart(self, {arguments...});
   InPlaceOutput outputs(self);

@@ -24,7 +24,7 @@ void choose_kernel(at::TensorIterator& iter) {
   AT_DISPATCH_V2(iter.dtype(0), "where_openreg",
                  AT_WRAP([&] { launch_elementwise<scalar_t, bool, scalar_t, scalar_t>("where", iter, Choose()); }),
                  AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kBool, at::kHalf,
-                 at::kBFloat16);
+                 at::kBFloat16, AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
 }
 // LITERALINCLUDE END: where-kernel
 

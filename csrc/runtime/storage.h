@@ -10,4 +10,8 @@ namespace openreg {
 // Throws: when the storage cannot be resized, for example because it wraps memory of somebody else.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
+// Throws: when bytes are to lie at an address and there is no memory: somebody has resized the storage of a tensor to
+// 0, as FSDP does between two uses, and the tensor has kept its sizes.
+void check_has_memory(const void* data, size_t bytes);
+
 }  // namespace openreg

@@ -83,3 +83,11 @@ def test_gradient() -> None:
 def test_conjugate_view() -> None:
     x = values((6,), torch.complex128)
     torch.testing.assert_close(x.to("openreg").conj().abs().cpu(), x.abs())
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e4m3fn, torch.float8_e4m3fnuz]
+)
+def test_eight_bits(dtype: torch.dtype) -> None:
+    x = torch.tensor([-1.5, 2.0, -0.0, float("nan")]).to(dtype)
+    assert x.to("openreg").abs().cpu().view(torch.uint8).equal(x.abs().view(torch.uint8))

@@ -85,3 +85,28 @@ def test_devices_that_differ() -> None:
         torch._ctc_loss(log_probs, PADDED.to("openreg:1"), INPUT_LENGTHS, TARGET_LENGTHS)
     with pytest.raises(RuntimeError, match=r"expected log_probs of 3 dimensions, but got shape \[2\]"):
         torch._ctc_loss(torch.ones(2, device="openreg"), PADDED.to("openreg"), INPUT_LENGTHS, TARGET_LENGTHS)
+
+
+@pytest.mark.parametrize(
+    ("targets", "lengths", "label"),
+    [
+        (torch.tensor([[1, 10**8], [2, 3]]), [2, 2], "sample 0 has the label 100000000"),
+        (torch.tensor([[1, 2], [2, -3]]), [2, 2], "sample 1 has the label -3"),
+        (torch.tensor([1, 2, 4]), [1, 2], "sample 1 has the label 4"),
+    ],
+)
+def test_a_label_that_is_no_class_is_refused(targets: torch.Tensor, lengths: list[int], label: str) -> None:
+    """The CPU reads what lies there: it returns a number, or the process dies."""
+    log_probs = torch.zeros(5, 2, 4, device="openreg", requires_grad=True)
+    with pytest.raises(RuntimeError, match=f"ctc_loss: {label}, and log_probs has 4 classes"):
+        ctc_loss(log_probs, targets.to("openreg"), [5, 5], lengths)
+    assert torch.ones(2, device="openreg").sum().item() == 2
+
+
+def test_what_stands_behind_a_target_is_no_label() -> None:
+    targets = torch.tensor([[1, -100], [2, 3]])
+    losses = [
+        ctc_loss(torch.zeros(5, 2, 4, device=device).log_softmax(2), targets.to(device), [5, 5], [1, 2])
+        for device in ("cpu", "openreg")
+    ]
+    torch.testing.assert_close(losses[1].cpu(), losses[0])

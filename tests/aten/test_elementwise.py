@@ -182,3 +182,27 @@ def test_on_two_devices_in_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint64, torch.float8_e5m2, torch.float8_e8m0fnu], ids=str)
+def test_where_chooses_among_all_dtypes(dtype: torch.dtype) -> None:
+    mask, yes, no = torch.tensor([True, False, True]), torch.tensor([1, 2, 4]), torch.tensor([8, 16, 32])
+    expected = torch.where(mask, yes.to(dtype), no.to(dtype))
+    actual = torch.where(mask.to("openreg"), yes.to("openreg", dtype), no.to("openreg", dtype))
+    assert actual.dtype == dtype
+    assert actual.cpu().float().equal(expected.float())
+
+
+def test_no_elements_of_a_dtype_without_a_loop_are_refused() -> None:
+    for _ in range(2):  # what was refused once is not known for that
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            torch.ceil(torch.empty(0, dtype=torch.bool, device="openreg"))
+        with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+            torch.empty(2, 0, dtype=torch.int64, device="openreg").frac()
+        assert torch.ceil(torch.empty(0, device="openreg")).shape == (0,)
+
+
+def test_a_mean_is_no_integer() -> None:
+    for dtype in (torch.int64, torch.bool):
+        with pytest.raises(RuntimeError, match="mean: expected an output of a floating point or complex dtype, but"):
+            torch.mean(torch.ones(3, 4, device="openreg"), 0, out=torch.empty(0, dtype=dtype, device="openreg"))

@@ -125,3 +125,12 @@ def test_a_sparse_gradient_is_refused() -> None:
     bags = functional.embedding_bag(INDICES.to("openreg"), table, OFFSETS.to("openreg"), sparse=True)
     with pytest.raises(NotImplementedError, match="are dense with sparse=False"):
         bags.sum().backward()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_indices_without_a_bag_are_refused(mode: str) -> None:
+    """The derivative would look for the bag of each index in an empty table."""
+    table, none = torch.ones(10, 3, device="openreg"), torch.tensor([], dtype=torch.long, device="openreg")
+    with pytest.raises(RuntimeError, match="embedding_bag: got 2 indices and no bag"):
+        functional.embedding_bag(torch.tensor([1, 2], device="openreg"), table, none, mode=mode)
+    assert functional.embedding_bag(none, table, none, mode=mode).shape == (0, 3)

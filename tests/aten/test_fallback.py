@@ -373,3 +373,44 @@ def test_backward_through_fallbacks() -> None:
     loss(x, w).backward()
     torch.testing.assert_close(device_x.grad.cpu(), x.grad)
     torch.testing.assert_close(device_w.grad.cpu(), w.grad)
+
+
+COMPOSITE_IN_NAME: dict[str, Callable[[str], object]] = {
+    "choose_qparams_optimized": lambda device: torch.choose_qparams_optimized(
+        torch.arange(10.0, device=device), 10, 200, 0.16, 8
+    ),
+    "_rowwise_prune": lambda device: torch._rowwise_prune(
+        torch.ones(3, 2, device=device), torch.tensor([True, False, True], device=device), torch.int32
+    ),
+    "_sobol_engine_initialize_state_": lambda device: torch._sobol_engine_initialize_state_(
+        torch.zeros(3, 30, dtype=torch.long, device=device), 3
+    ),
+    "_reshape_from_tensor": lambda device: torch._reshape_from_tensor(
+        torch.arange(6.0, device=device), torch.tensor([2, 3], device=device)
+    ),
+    "kaiser_window": lambda device: torch.kaiser_window(5, False, 3.0, device=device),
+    "glu_jvp": lambda device: torch.ops.aten.glu_jvp(
+        torch.ones(2, device=device), torch.arange(4.0, device=device), torch.ones(4, device=device), 0
+    ),
+}
+
+
+@pytest.mark.parametrize("call", COMPOSITE_IN_NAME.values(), ids=COMPOSITE_IN_NAME)
+def test_composite_in_name_only(call: Callable[[str], object]) -> None:
+    """Each ended in a stub without a kernel, or read memory of the device as the host's, which ends a process."""
+    torch.testing.assert_close(call("openreg"), call("cpu"), check_device=False)
+
+
+def test_packed_weights_are_refused() -> None:
+    for call in (torch.fbgemm_linear_quantize_weight, torch.fbgemm_pack_gemm_matrix_fp16):
+        with pytest.raises(NotImplementedError, match="packs weights for the CPU, and takes tensors of the CPU alone"):
+            call(torch.ones(4, 4, device="openreg"))
+
+
+def test_a_solve_across_devices_is_refused_by_name() -> None:
+    with pytest.raises(RuntimeError, match=r"argument 'B' of aten::_linalg_solve_ex is on cpu and another one on"):
+        torch.linalg.solve(torch.eye(2, device="openreg"), torch.ones(2, 2))
+    x = (torch.eye(2, device="openreg") * 2).requires_grad_()
+    torch.linalg.solve(x, torch.ones(2, device="openreg")).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[-0.25, -0.25], [-0.25, -0.25]]

@@ -216,3 +216,21 @@ def test_no_parameters_are_no_step(rate: Any) -> None:
     torch._fused_adagrad_(
         [], [], [], [], lr=lr, lr_decay=0.0, weight_decay=0.0, eps=0.0, maximize=False, found_inf=found_inf
     )
+
+
+def test_parameters_of_the_host_are_refused() -> None:
+    x = torch.ones(2)
+    with pytest.raises(RuntimeError, match="_fused_sgd_: expected all parameters to be on the device of grads"):
+        torch._fused_sgd_(
+            [x],
+            [x.to("openreg")],
+            [],
+            weight_decay=0.0,
+            momentum=0.0,
+            lr=0.1,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=True,
+        )
+    assert x.tolist() == [1.0, 1.0]

@@ -241,3 +241,17 @@ print(row.grad.tolist())
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.splitlines()[-1] == "[1.0, 1.0]"
+
+
+def test_a_linear_layer_takes_rows() -> None:
+    rows = [torch.randn(2, 3), torch.randn(4, 3)]
+    layer = torch.nn.Linear(3, 2)
+    results = []
+    for device in ("cpu", "openreg"):
+        layer = layer.to(device)
+        layer.zero_grad()
+        nested = torch.nested.nested_tensor([row.to(device) for row in rows])
+        padded = torch.nested.to_padded_tensor(layer(nested), 0.0)
+        padded.square().sum().backward()
+        results.append([padded.detach().cpu(), *(p.grad.cpu().clone() for p in layer.parameters())])
+    assert_close(results[1], results[0])

@@ -149,3 +149,20 @@ def test_factories() -> None:
         torch.empty(2, 2, device="openreg", layout=torch.sparse_csr)
     with pytest.raises(RuntimeError, match="negative dimension"):
         torch.empty(-1, device="openreg")
+
+
+def test_no_copy_reaches_memory_that_is_gone() -> None:
+    gone = torch.ones(4, device="openreg")
+    gone.untyped_storage().resize_(0)
+    for source in (torch.ones(4), torch.ones(4, device="openreg"), torch.ones(4, device="openreg:1")):
+        with pytest.raises(RuntimeError, match="a tensor of 16 bytes has no memory: its storage was resized to 0"):
+            gone.copy_(source)
+
+
+@pytest.mark.parametrize("size", [(0, 4, 2**61), (8, 8, 2**29, 2**29)])
+def test_strides_that_overflow_are_refused(size: tuple[int, ...]) -> None:
+    x = torch.ones(2, device="openreg")
+    with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
+        x.resize_(size)
+    assert x.tolist() == [1.0, 1.0]
+    assert x.resize_(2, 0, 3).stride() == torch.empty(0).resize_(2, 0, 3).stride()

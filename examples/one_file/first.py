@@ -1,0 +1,15 @@
+"""First tensors on the device of tiny.py and device.cpp, and a gradient."""
+
+# LITERALINCLUDE START: one-file-first
+import tiny  # noqa: F401 - makes the device
+import torch
+
+x = torch.ones(2, device="tiny") + 1
+print(x)
+
+weight = torch.randn(3, 2, device="tiny", requires_grad=True)
+(weight @ x).sum().backward()
+print(weight.grad)
+
+print(x.device, x.is_tiny, torch.accelerator.current_accelerator())
+# LITERALINCLUDE END: one-file-first

@@ -1,0 +1,80 @@
+"""Operators that write into a tensor of the host, with tensors of the device among their arguments.
+
+The dispatcher takes them to the device's kernels. A number comes back to the host; anything larger is refused, and
+nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+THREE = torch.tensor(3.0)
+Write = Callable[[torch.Tensor, str], object]
+
+NUMBERS: dict[str, Write] = {
+    "fill_": lambda x, device: x.fill_(THREE.to(device)),
+    "constant_": lambda x, device: torch.nn.init.constant_(x, THREE.to(device)),  # type: ignore[arg-type]
+    "index": lambda x, device: x.__setitem__([0], THREE.to(device)),
+    "masked_fill_": lambda x, device: x.masked_fill_(torch.tensor([True, False]), THREE.to(device)),
+    "index_fill_": lambda x, device: x.index_fill_(0, torch.tensor([1]), THREE.to(device)),
+}
+TENSORS: dict[str, Write] = {
+    "an index": lambda x, device: x.__setitem__(torch.tensor([0], device=device), 3.0),
+    "a mask": lambda x, device: x.__setitem__(torch.tensor([True, False], device=device), 3.0),
+    "values": lambda x, device: x.index_put_((torch.tensor([0]),), torch.ones(1, device=device)),
+    "a number as index": lambda x, device: x.index_put_((torch.tensor(0, device=device),), torch.ones(())),
+    "masked_fill_": lambda x, device: x.masked_fill_(torch.tensor([True, False], device=device), 3.0),
+    "index_fill_": lambda x, device: x.index_fill_(0, torch.tensor([0], device=device), 3.0),
+    "fill_": lambda x, device: x.fill_(torch.ones(2, device=device)),
+    "put_": lambda x, device: x.put_(torch.tensor([0], device=device), torch.ones(1, device=device)),
+    "masked_scatter_": lambda x, device: x.masked_scatter_(
+        torch.tensor([True, False], device=device), torch.ones(1, device=device)
+    ),
+}
+
+
+@pytest.mark.parametrize("write", NUMBERS.values(), ids=NUMBERS)
+def test_a_number_of_the_device_is_written(write: Write) -> None:
+    expected, actual = torch.zeros(2), torch.zeros(2)
+    write(expected, "cpu")
+    write(actual, "openreg:1")
+    assert expected.count_nonzero() > 0
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("write", TENSORS.values(), ids=TENSORS)
+def test_a_tensor_of_the_device_is_refused(write: Write) -> None:
+    x = torch.zeros(2)
+    with pytest.raises(RuntimeError, match="xpected all tensors to be on the same device"):
+        write(x, "openreg")
+    assert x.tolist() == [0.0, 0.0]
+
+
+def test_the_error_names_both_devices_and_the_cure() -> None:
+    with pytest.raises(
+        RuntimeError,
+        match=r"masked_fill_\.Scalar is to write into a tensor on cpu and got another one on openreg:1: move",
+    ):
+        torch.zeros(2).masked_fill(torch.tensor([True, False], device="openreg:1"), 3.0)
+
+
+def test_the_gradient_of_a_number_comes_back_to_the_device() -> None:
+    number = torch.tensor(3.0, device="openreg", requires_grad=True)
+    x = torch.zeros(2).masked_fill(torch.tensor([True, True]), number)
+    x.sum().backward()
+    assert number.grad is not None
+    assert (number.grad.item(), number.grad.device.type) == (2.0, "openreg")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float8_e4m3fn], ids=str)
+def test_one_element_takes_what_its_dtype_makes_of_a_number(dtype: torch.dtype) -> None:
+    one = torch.zeros(1, dtype=dtype)
+    for number in (1e39, -1e300, 7.0):
+        expected = one.clone().fill_(number).float()
+        assert one.to("openreg").fill_(number).cpu().float().equal(expected)
+    for device in ("cpu", "openreg"):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            torch.zeros(2, dtype=dtype, device=device).fill_(1e39)
