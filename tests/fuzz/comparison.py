@@ -17,6 +17,15 @@ from torch.utils._pytree import tree_flatten
 
 from tests.fuzz.program import key
 
+# The dtypes that an integer of a width may hold the bits of.
+_READINGS = {
+    torch.int16: (torch.half, torch.bfloat16),
+    torch.uint16: (torch.half, torch.bfloat16),
+    torch.int32: (torch.float,),
+    torch.uint32: (torch.float,),
+    torch.int64: (torch.double,),
+    torch.uint64: (torch.double,),
+}
 # By dtype, how far apart two results may be, as a share of the largest number on the way.
 _SHARES = {
     torch.float16: 5e-3,
@@ -119,12 +128,20 @@ def _values(expected: torch.Tensor, actual: torch.Tensor, noise: Noise) -> str |
             actual.to(wide), expected.to(wide), rtol=noise.share, atol=noise.share * noise.largest, equal_nan=True
         )
     else:
-        close = actual == expected
+        close = (actual == expected) | (_is_nan(actual) & _is_nan(expected))
     if bool(close.all()):
         return None
     worst = int((~close).flatten().nonzero()[0])
     here, there = actual.flatten()[worst].item(), expected.flatten()[worst].item()
     return f"{here} instead of {there} at element {worst} of {expected.numel()}"
+
+
+def _is_nan(bits: torch.Tensor) -> torch.Tensor:
+    """Where integers are the bits of a NaN, which has many: a program may have looked at a number with `view(dtype)`."""
+    found = torch.zeros_like(bits, dtype=torch.bool)
+    for dtype in _READINGS.get(bits.dtype, ()):
+        found |= bits.contiguous().view(dtype).isnan()
+    return found
 
 
 def is_finite(number: object) -> bool:

@@ -31,7 +31,6 @@ KNOWN = (
         r"can't be cast|not implemented for",
         "the CPU looks at no dtype where a matrix has no elements",
     ),
-    Known(r"raises", r"fill", r"without overflow", "the CPU writes a single element without a look at the number"),
     Known(r"shape", r"pixel_(un)?shuffle", "", "the CPU gives what has no elements the sizes of the input"),
 )
 

@@ -136,3 +136,11 @@ def test_names_are_read_from_a_line() -> None:
     assert Statement("x1.add_(1)").bound == []
     assert takes_out("add")
     assert not takes_out("relu6")
+
+
+def test_the_bits_of_one_nan_are_as_good_as_those_of_another() -> None:
+    one, other = torch.tensor([2143289344, 1], dtype=torch.int32), torch.tensor([-4194304, 1], dtype=torch.int32)
+    assert bool(one.view(torch.float32)[0].isnan() and other.view(torch.float32)[0].isnan())
+    assert difference(one, other, Noise()) is None
+    assert difference(one, torch.tensor([2139095040, 1], dtype=torch.int32), Noise()) is not None  # infinity
+    assert difference(one, torch.tensor([-4194304, 2], dtype=torch.int32), Noise()) is not None
