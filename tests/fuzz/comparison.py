@@ -137,7 +137,7 @@ def _values(expected: torch.Tensor, actual: torch.Tensor, noise: Noise) -> str |
 
 
 def _is_nan(bits: torch.Tensor) -> torch.Tensor:
-    """Where integers are the bits of a NaN, which has many: a program may have looked at a number with `view(dtype)`."""
+    """Where integers are the bits of a NaN, which has many: a program may look at a number with `view(dtype)`."""
     found = torch.zeros_like(bits, dtype=torch.bool)
     for dtype in _READINGS.get(bits.dtype, ()):
         found |= bits.contiguous().view(dtype).isnan()
