@@ -156,13 +156,14 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
   if (dst.numel() == 0 || self.is_same(dst)) {
     return dst;
   }
+  const bool on_devices = src.is_privateuseone() && dst.is_privateuseone();
+  TORCH_CHECK_NOT_IMPLEMENTED(on_devices || src.is_cpu() || dst.is_cpu(), "openreg: a copy from ", src.device(), " to ",
+                              dst.device(), " is not supported: copy through the CPU");
   check_has_memory(src.storage().data(), src.nbytes());
   check_has_memory(dst.storage().data(), dst.nbytes());
-  if (src.is_privateuseone() && dst.is_privateuseone()) {
+  if (on_devices) {
     src.device() == dst.device() ? copy_within_device(dst, src) : copy_between_devices(dst, src);
   } else {
-    TORCH_CHECK_NOT_IMPLEMENTED(src.is_cpu() || dst.is_cpu(), "openreg: a copy from ", src.device(), " to ",
-                                dst.device(), " is not supported: copy through the CPU");
     src.is_cpu() ? copy_to_device(dst, src, non_blocking) : copy_to_host(dst, src, non_blocking);
   }
   return dst;

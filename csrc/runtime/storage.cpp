@@ -36,9 +36,4 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
 }
 // LITERALINCLUDE END: storage-resize
 
-void check_has_memory(const void* data, size_t bytes) {
-  TORCH_CHECK(data != nullptr || bytes == 0, "openreg: a tensor of ", bytes,
-              " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
-}
-
 }  // namespace openreg

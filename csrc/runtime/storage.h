@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/StorageImpl.h>
+#include <c10/util/Exception.h>
 
 namespace openreg {
 
@@ -12,6 +13,9 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
 // Throws: when bytes are to lie at an address and there is no memory: somebody has resized the storage of a tensor to
 // 0, as FSDP does between two uses, and the tensor has kept its sizes.
-void check_has_memory(const void* data, size_t bytes);
+inline void check_has_memory(const void* data, size_t bytes) {
+  TORCH_CHECK(data != nullptr || bytes == 0, "openreg: a tensor of ", bytes,
+              " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
+}
 
 }  // namespace openreg

@@ -200,6 +200,9 @@ def test_no_elements_of_a_dtype_without_a_loop_are_refused() -> None:
         with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
             torch.empty(2, 0, dtype=torch.int64, device="openreg").frac()
         assert torch.ceil(torch.empty(0, device="openreg")).shape == (0,)
+    none = torch.ones(1, device="openreg")[1::2]  # its strides alone say that it reaches back
+    none *= -1.0
+    assert (torch.ones(3, 4, device="openreg")[:, 4::2] / torch.ones(3, 1, device="openreg")).shape == (3, 0)
 
 
 def test_a_mean_is_no_integer() -> None:
