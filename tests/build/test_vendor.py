@@ -217,8 +217,8 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     tests = {name for chapter in chapters.TESTS.values() for name in chapter}
     assert {f"tests/aten/{name}" for name in tests} <= set(files)
     base = {path.removeprefix("tests/aten/") for path in tree.files(ACME, []) if path.startswith("tests/aten/test_")}
-    named = "abs copy elementwise fallback layouts matrix_product mistakes overlap random scalar structured"
-    assert base == {f"test_{name}.py" for name in (*named.split(), "views_and_resize")}
+    named = "abs copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
+    assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}
     assert set(chapters.TESTS) | set(chapters.BASE) | {"driver_conformance"} == set(chapters.Choice(ROOT).chapters)
 
 
