@@ -20,6 +20,14 @@ namespace {
 
 using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
+// LITERALINCLUDE START: embedding-bag-none
+// An index without a bag adds nothing to a sum. Whoever looks for its bag, the derivative or the maximum, reads beyond
+// a table that is empty.
+void check_bags(int64_t bags, const at::Tensor& indices) {
+  TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(), " indices and no bag");
+}
+// LITERALINCLUDE END: embedding-bag-none
+
 // LITERALINCLUDE START: embedding-bag-forward
 // schema: aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int
 // mode=0,
@@ -40,7 +48,7 @@ struct EmbeddingBagMeta : at::impl::MetaBase {
     const at::TensorOptions counts =
         offsets.options().dtype(c10::promoteTypes(indices.scalar_type(), offsets.scalar_type()));
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0);
-    TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(), " indices and no bag");
+    if (mode == kMax) check_bags(bags, indices);
     set_output_raw_strided(0, {bags, weight.size(1)}, {}, weight.options());
     set_output_raw_strided(1, {0}, {}, counts);
     set_output_raw_strided(2, {bags}, {}, counts);
@@ -88,8 +96,9 @@ struct EmbeddingBag : LibraryKernel<EmbeddingBag, /*kWaits=*/true> {
 //         Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights,
 //         int padding_idx=-1) -> Tensor
 struct EmbeddingBagBackwardMeta : at::impl::MetaBase {
-  void meta(const at::Tensor& grad, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+  void meta(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor&, const at::Tensor&, const at::Tensor&,
             int64_t rows, const auto&...) {
+    check_bags(grad.size(0), indices);
     set_output_raw_strided(0, {rows, grad.size(1)}, {}, grad.options());
   }
 };
@@ -125,6 +134,7 @@ struct EmbeddingBagBackward : LibraryKernel<EmbeddingBagBackward, /*kWaits=*/tru
 //         Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor
 struct BagWeightsBackwardMeta : at::impl::MetaBase {
   void meta(const at::Tensor& grad, const at::Tensor&, const at::Tensor& indices, const auto&...) {
+    check_bags(grad.size(0), indices);
     set_output_raw_strided(0, {indices.numel()}, {}, grad.options());
   }
 };

@@ -68,13 +68,12 @@ size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes);
 template <bool kWaits, class... Numbers>
 void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
+  if (iter.numel() == 0) {
+    return;
+  }
   Dtypes dtypes(numbers...);
   const size_t bytes = work_and_dtypes(iter, dtypes);
-  const bool is_known = known.has(dtypes);
-  if (iter.numel() == 0 && is_known) {
-    return;  // Else the loop is asked, which refuses dtypes for no elements too.
-  }
-  const bool wait = !is_known || (kWaits && at::isIntegralType(iter.common_dtype(), true));
+  const bool wait = !known.has(dtypes) || (kWaits && at::isIntegralType(iter.common_dtype(), true));
   HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
   launch(name, iter.device(0).index(), bytes, std::move(call), wait);
   if (wait) known.add(dtypes);

@@ -24,9 +24,6 @@ namespace openreg {
 template <class T>
 T* host_alias(T* device_pointer, size_t bytes) {
   check_has_memory(device_pointer, bytes);
-  if (bytes == 0) {
-    return nullptr;
-  }
   void* alias = nullptr;
   check(orGetHostAlias(&alias, device_pointer, bytes));
   return static_cast<T*>(alias);

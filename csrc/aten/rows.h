@@ -77,9 +77,6 @@ Rows<N> rows_of(const at::TensorIteratorBase& iter) {
 
 // The bytes from the first to the last element of an operand.
 inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
-  if (iter.numel() == 0) {
-    return 0;
-  }
   size_t bytes = iter.element_size(operand);
   for (int dim = 0; dim < iter.ndim(); ++dim) {
     bytes += (iter.shape()[dim] - 1) * iter.strides(operand)[dim];

@@ -13,7 +13,9 @@
 #include <ATen/native/Pool.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/result_type.h>
 
 #include <algorithm>
@@ -239,11 +241,19 @@ struct IsinNumberMeta : at::impl::MetaBase {
   }
 };
 
-// For each pair of elements one, in the order of the first where nothing is broadcast.
+// For each pair of elements one, in the order of the first. Where that is broadcast, both have a say: PyTorch's
+// iterator knows how much, and needs no memory to tell.
 inline void set_like(at::impl::MetaBase& meta, const at::Tensor& first, const at::Tensor& second,
                      const at::TensorOptions& options) {
   const at::DimVector sizes(at::infer_size(first.sizes(), second.sizes()));
-  meta.set_output_raw_strided(0, sizes, first.sizes() == sizes ? strides_of(first) : at::DimVector(), options);
+  if (first.numel() > 0 && first.sizes() == sizes && first.is_non_overlapping_and_dense()) {
+    return meta.set_output_raw_strided(0, sizes, first.strides(), options);
+  }
+  const auto without_memory = [](const at::Tensor& tensor) {
+    return at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(at::kMeta));
+  };
+  const at::Tensor pairs = at::add(without_memory(first), without_memory(second));
+  meta.set_output_raw_strided(0, sizes, pairs.strides(), options);
 }
 
 // Complex numbers of two real ones. Another dtype of the output is refused in the CPU's words.

@@ -1,6 +1,6 @@
 """Counts the copies that the fallback makes: for one linear layer, forward and backward."""
 
-import tiny  # noqa: F401 - makes the device
+import tiny  # makes the device
 import torch
 from torch.profiler import ProfilerActivity, profile
 

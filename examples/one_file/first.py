@@ -1,7 +1,7 @@
 """First tensors on the device of tiny.py and device.cpp, and a gradient."""
 
 # LITERALINCLUDE START: one-file-first
-import tiny  # noqa: F401 - makes the device
+import tiny  # makes the device
 import torch
 
 x = torch.ones(2, device="tiny") + 1

@@ -6,7 +6,7 @@ import io
 import textwrap
 import warnings
 
-import tiny  # noqa: F401 - makes the device
+import tiny  # makes the device
 import torch
 from torch import nn
 

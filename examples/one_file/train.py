@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tiny  # noqa: F401 - makes the device
+import tiny  # makes the device
 import torch
 from torch import nn
 

@@ -193,14 +193,8 @@ def test_where_chooses_among_all_dtypes(dtype: torch.dtype) -> None:
     assert actual.cpu().float().equal(expected.float())
 
 
-def test_no_elements_of_a_dtype_without_a_loop_are_refused() -> None:
-    for _ in range(2):  # what was refused once is not known for that
-        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
-            torch.ceil(torch.empty(0, dtype=torch.bool, device="openreg"))
-        with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
-            torch.empty(2, 0, dtype=torch.int64, device="openreg").frac()
-        assert torch.ceil(torch.empty(0, device="openreg")).shape == (0,)
-    none = torch.ones(1, device="openreg")[1::2]  # its strides alone say that it reaches back
+def test_no_elements_whose_strides_reach_back() -> None:
+    none = torch.ones(1, device="openreg")[1::2]
     none *= -1.0
     assert (torch.ones(3, 4, device="openreg")[:, 4::2] / torch.ones(3, 1, device="openreg")).shape == (3, 0)
 

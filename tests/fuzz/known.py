@@ -18,12 +18,6 @@ class Known:
 
 _OVERLAP = "single memory location"
 KNOWN = (
-    Known(
-        r"stride",
-        r"\b(smooth_l1|l1|mse|huber)_loss\(",
-        "",
-        "in the order of the first tensor, even if broadcast",
-    ),
     Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
     Known(
         r"raises|accepts",

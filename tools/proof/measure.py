@@ -93,8 +93,9 @@ class Measurement:
         )
         script = [
             "#!/bin/sh",
-            f'case "$*" in *examples/*) ;; *) exec {self.tools.compiler} "$@" ;; esac',
+            f'case "$PWD $*" in *examples/*) ;; *) exec {self.tools.compiler} "$@" ;; esac',
             f'{self.tools.compiler} {options} "$@" || exit',
+            'case " $* " in *" -c "*) exit ;; esac',  # what is linked of it is kept
             'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
             f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',
             "fi; shift; done",
@@ -111,6 +112,7 @@ class Measurement:
             probe.FOLDER: str(folder),
             probe.PROFILE: str(folder / "own" / probe.PATTERN),
             "CXX": str(self.compiler),
+            "CCACHE_DISABLE": "1",  # what comes out of a cache has not gone through that compiler
         }
         started = time.monotonic()
         with isolation.Pages(self.sandbox.tree, python=self.sandbox.python, environment=environment) as pages:
