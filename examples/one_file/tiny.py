@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from pathlib import Path
 from types import ModuleType
@@ -36,3 +37,16 @@ torch.utils.rename_privateuse1_backend(NAME)
 torch._register_device_module(NAME, module)
 torch.utils.generate_methods_for_privateuse1_backend()
 # LITERALINCLUDE END: one-file-python
+
+
+# LITERALINCLUDE START: one-file-exit
+@atexit.register
+def _rest() -> None:
+    """Sends autograd's thread an empty backward, after which it rests, and holds no Python object any more."""
+    leaf = torch.empty(0, device=NAME, requires_grad=True)
+    torch.autograd.Variable._execution_engine.run_backward(
+        (leaf.view(0),), (torch.empty_like(leaf),), False, False, (), allow_unreachable=True, accumulate_grad=True
+    )
+
+
+# LITERALINCLUDE END: one-file-exit

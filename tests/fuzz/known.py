@@ -18,6 +18,12 @@ class Known:
 
 _OVERLAP = "single memory location"
 KNOWN = (
+    Known(
+        r"stride",
+        r"\.expand\(",
+        "",
+        "the CPU converts a dtype before it looks at the order, and what it has converted is not broadcast any more",
+    ),
     Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
     Known(
         r"raises|accepts",
