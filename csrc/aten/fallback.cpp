@@ -373,7 +373,7 @@ constexpr const char* kOfHostObjects[] = {
 
 void refuse_host_object(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "openreg: ", op.operator_name(), " packs weights for the CPU, and takes tensors ",
-                              "of the CPU alone: move its arguments there");  // NOT PROVEN: the line above stands for both
+                              "of the CPU alone: move its arguments there");  // NOT PROVEN: of the line above
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
