@@ -27,6 +27,11 @@ def faults(repository: Repository) -> list[str]:
     return list(floor.faults(floor.read_state(repository.root, pages(repository))))
 
 
+def waiting(count: int) -> str:
+    """What is said of listings without mutants, where none may wait."""
+    return f"docs/proof/floor.json: {count} listings wait for their mutants, untried of all pages lets 0 wait"
+
+
 def replace(repository: Repository, path: str, old: str, new: str) -> None:
     text = (repository.root / path).read_text(encoding="utf-8")
     assert old in text
@@ -62,6 +67,7 @@ def test_without_a_proof_each_file_is_named(repository: Repository) -> None:
     assert faults(repository) == [
         "docs/proof/lines.json: there is none; run `make proof`",
         "docs/proof/mutants.json: there are none; run `make mutate`",
+        waiting(1),
         "docs/proof/floor.json: there is none; run `make proof`",
     ]
 
@@ -133,7 +139,7 @@ def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
         "docs/proof/lines.json: index: what the page runs has changed since it was measured; run `make proof`"
     )
     assert "csrc/hooks.cpp:5 (hooks-init)" in found[1]
-    assert len(found) == 2
+    assert found[2:] == [waiting(1)]
 
 
 def test_another_torch_makes_the_lines_stale(proven: Repository) -> None:
@@ -171,6 +177,7 @@ def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
     assert faults(proven) == [
         "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): its mutants were never tried; run `make mutate`",
         "docs/proof/mutants.json: csrc/other.cpp:5 (hooks-init): no page shows it any more; run `make mutate`",
+        waiting(2),
     ]
 
 
