@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <tuple>
 
 #include "aten/host_library.h"
@@ -18,20 +19,21 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: ctc-loss-labels
-// Raises for a label that is no class. The library takes it for an index, and reads what lies there. targets: one row
-// for each sample, of which as much counts as it is long, or all that counts in one row.
-void check_labels(const at::Tensor& targets, at::IntArrayRef lengths, int64_t classes) {
+// Raises for a label that is no class: the library takes it for an index, and reads what lies there.
+void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
+  for (const int64_t label : std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
+    TORCH_CHECK(label >= 0 && label < classes, "ctc_loss: sample ", sample, " has the label ", label,
+                ", and log_probs has ", classes, " classes: give labels of 0 to ", classes - 1);
+  }
+}
+
+// targets: one row for each sample, of which as much counts as the sample is long; or all that counts in one row.
+void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t classes) {
   const at::Tensor labels = targets.to(at::kLong).contiguous();
-  const int64_t row = targets.dim() == 2 ? targets.size(1) : 0;
   int64_t begin = 0;
-  for (size_t sample = 0; sample < lengths.size(); ++sample) {
-    const int64_t first = row > 0 ? static_cast<int64_t>(sample) * row : begin;
-    const int64_t last = std::min(first + (row > 0 ? std::min(lengths[sample], row) : lengths[sample]), labels.numel());
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t label = labels.const_data_ptr<int64_t>()[i];
-      TORCH_CHECK(label >= 0 && label < classes, "ctc_loss: sample ", sample, " has the label ", label,
-                  ", and log_probs has ", classes, " classes");
-    }
+  for (int64_t sample = 0; sample < static_cast<int64_t>(lengths.size()); ++sample) {
+    const at::Tensor row = labels.dim() == 2 ? labels.slice(0, sample, sample + 1).flatten() : labels.slice(0, begin);
+    check_labels(row.slice(0, 0, lengths[sample]), sample, classes);
     begin += lengths[sample];
   }
 }
@@ -67,7 +69,7 @@ struct CtcLoss : LibraryKernel<CtcLoss, /*kWaits=*/true> {
   static void compute(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
                       at::IntArrayRef target_lengths, int64_t blank, bool zero_infinity, at::Tensor& loss,
                       at::Tensor& log_alpha) {
-    check_labels(targets, target_lengths, log_probs.size(2));
+    check_targets(targets, target_lengths, log_probs.size(2));
     const auto [losses, alphas] =
         at::_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
     loss.copy_(losses);
@@ -97,7 +99,7 @@ struct CtcLossBackward : LibraryKernel<CtcLossBackward, /*kWaits=*/true> {
   static void compute(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
                       at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, const at::Tensor& loss,
                       const at::Tensor& log_alpha, int64_t blank, bool zero_infinity, at::Tensor& result) {
-    check_labels(targets, target_lengths, log_probs.size(2));
+    check_targets(targets, target_lengths, log_probs.size(2));
     result.copy_(at::_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank,
                                         zero_infinity));
   }

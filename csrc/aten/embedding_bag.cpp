@@ -24,7 +24,8 @@ using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 // An index without a bag adds nothing to a sum. Whoever looks for its bag, the derivative or the maximum, reads beyond
 // a table that is empty.
 void check_bags(int64_t bags, const at::Tensor& indices) {
-  TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(), " indices and no bag");
+  TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(),
+              " indices and no bag: give the offset at which each bag begins, the first at 0");
 }
 // LITERALINCLUDE END: embedding-bag-none
 
