@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "aten/copy_staged.cpp"
-#include "aten/launch.cpp"
-#include "aten/library_scope.h"
+#include "aten/staged/copy.cpp"
+#include "kernels/launch.cpp"
+#include "kernels/library/library_scope.h"
 #include "runtime/error.cpp"
 
 // What launch.h asks of the backend, which keeps the name to itself. Id 0 is the default stream, and every other id is

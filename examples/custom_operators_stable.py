@@ -21,7 +21,7 @@ import torch
 import torch_openreg._C
 
 FOLDER = Path(torch_openreg._C.__file__).parent / "lib"
-SOURCES = Path(__file__).parents[1] / "csrc" / "stable"
+SOURCES = Path(__file__).parents[1] / "csrc"
 
 
 # LITERALINCLUDE START: stable-symbols-read
@@ -60,7 +60,7 @@ def symbols() -> None:
 def compiler(target: int, source: str, *options: str) -> list[str]:
     """The command that compiles one source for PyTorch 2.<target> and newer ones."""
     version = f"-DTORCH_TARGET_VERSION=0x02{target:02x}000000000000"
-    headers = ["-I", str(SOURCES.parent), "-isystem", str(Path(torch.__file__).parent / "include")]
+    headers = ["-I", str(SOURCES), "-isystem", str(Path(torch.__file__).parent / "include")]
     flags = ["-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", version]
     return [*shlex.split(os.environ.get("CXX", "c++")), *flags, *headers, *options, str(SOURCES / source)]
 
@@ -83,9 +83,9 @@ def missing(target: int, source: str, *options: str) -> str:
 def targets() -> None:
     """Compiles both sources for several versions, and one of them with a header that is not stable."""
     for target in (9, 10, 12, 13):
-        for source in ("rms_norm.cpp", "rms_norm_kernel.cpp"):
-            print(f"2.{target:<3}{source:20}{missing(target, source)}")
-    print("with ATen/core/Tensor.h:", missing(13, "rms_norm.cpp", "-include", "ATen/core/Tensor.h"))
+        for source in ("stable/rms_norm.cpp", "kernels/stable/rms_norm.cpp"):
+            print(f"2.{target:<3}{source:28}{missing(target, source)}")
+    print("with ATen/core/Tensor.h:", missing(13, "stable/rms_norm.cpp", "-include", "ATen/core/Tensor.h"))
 
 
 # LITERALINCLUDE START: stable-older
@@ -96,7 +96,7 @@ def older() -> None:
         for target in (13, 10):
             library = Path(folder, f"{target}.so")
             link = ["-shared", "-L", str(Path(torch.__file__).parent / "lib"), "-ltorch_cpu"]
-            subprocess.run([*compiler(target, "rms_norm.cpp"), "-o", str(library), *link], check=True)
+            subprocess.run([*compiler(target, "stable/rms_norm.cpp"), "-o", str(library), *link], check=True)
             names[target] = set(undefined(str(library)))
         torch.ops.load_library(library)
     print("used by the build for 2.13 alone:", *sorted(names[13] - names[10]))

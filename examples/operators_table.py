@@ -19,9 +19,9 @@ MECHANISMS = {
     "generated/csrc/structured_": "generated",
     "csrc/aten/views.cpp": "PyTorch's function",
     "csrc/aten/composed.cpp": "PyTorch's function",
-    "csrc/aten/abs.cpp": "stub",
-    "csrc/aten/fill.cpp": "stub",
-    "csrc/aten/where.cpp": "stub",
+    "csrc/kernels/loops/abs.cpp": "stub",
+    "csrc/kernels/loops/fill.cpp": "stub",
+    "csrc/kernels/loops/where.cpp": "stub",
     "csrc/aten/fallback": "fallback by name",
 }
 # By the mark in the dispatcher's table, where the backend registered nothing for the operator.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import compile_alone
 import layers
+import maps
 import results
 import stubs
 import surface
@@ -91,6 +92,12 @@ def cxx_alone(part: Share = ALL) -> Iterator[str]:
 def cxx_layers() -> Iterator[str]:
     """Looks for includes that point up, and for headers that are too wide."""
     return layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc")
+
+
+def cxx_maps() -> Iterator[str]:
+    """Looks for sources that no folder's map names, and for names in it that are no file."""
+    files = (path for path in source_files() if path.parts[0] == "csrc")
+    return maps.faults({str(path): path.read_text(encoding="utf-8") if path.name == maps.MAP else "" for path in files})
 
 
 def pages() -> Iterator[str]:
@@ -172,6 +179,7 @@ def checks(part: Share = ALL) -> dict[str, Check]:
         python_lint,
         python_format,
         cxx_layers,
+        cxx_maps,
         results_current,
         stubs_current,
     )

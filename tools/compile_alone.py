@@ -21,7 +21,7 @@ from pathlib import Path
 
 from share import ALL, Share
 
-# Which target's flags a folder of csrc compiles with; every other folder is part of the backend.
+# Which target's flags the sources below a folder of this name compile with; every other folder is part of the backend.
 TARGETS = {"driver": "openreg", "python": "_C", "stable": "openreg_stable"}
 BACKEND = "torch_openreg"
 # The first include of a file, and what it names where that is a file of ours.
@@ -51,8 +51,8 @@ def _without_precompiled(words: list[str]) -> list[str]:
 
 def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:
     """The command that checks one file. A header is included into nothing, since it may not be the main file."""
-    layer = path.parts[1] if len(path.parts) > 2 else ""
-    common = [*flags[TARGETS.get(layer, BACKEND)], "-fsyntax-only"]
+    target = next((TARGETS[folder] for folder in path.parts[1:-1] if folder in TARGETS), BACKEND)
+    common = [*flags[target], "-fsyntax-only"]
     if path.suffix == ".h":
         return [*common, "-x", "c++", "-include", str(path), os.devnull]
     return [*common, str(path)]

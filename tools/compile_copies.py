@@ -2,7 +2,7 @@
 
 The whole of it takes an hour, so that no target does. Arguments name files or folders of csrc; `make html` first:
 
-    nice .venv/bin/python tools/compile_copies.py csrc/driver csrc/aten/abs.cpp
+    nice .venv/bin/python tools/compile_copies.py csrc/driver csrc/kernels/loops/abs.cpp
 """
 
 from __future__ import annotations

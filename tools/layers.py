@@ -1,4 +1,7 @@
-"""The layers of csrc look down only, and no source reads a header that is far wider than what it uses."""
+"""The layers of csrc look down only, and no source reads a header that is far wider than what it uses.
+
+What a vendor replaces lies in csrc/kernels: nothing else runs host code as if it were the device's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-LAYERS = {"driver": 0, "runtime": 1, "stable": 1, "aten": 2, "amp": 3, "profiler": 3, "distributed": 3, "python": 4}
+LAYERS = {"driver": 0, "runtime": 1, "stable": 1, "aten": 2, "kernels": 3, "profiler": 3, "python": 4}
+HOST_KERNELS = "driver/openreg_host_kernels.h"
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 # Each costs seconds per source; ATen/ops/<operator>.h and ATen/core/Tensor.h say the same in less.
 WIDE = {"ATen/ATen.h", "ATen/Functions.h", "torch/all.h", "torch/extension.h", "torch/torch.h"}
@@ -18,6 +22,8 @@ def include_fault(layer: str, included: str) -> str | None:
     folder = Path(included).parts[0]
     if included in WIDE:
         return f"{included} is too wide: include what is used"
+    if included == HOST_KERNELS and layer != "kernels":
+        return f"host code stands for kernels in csrc/kernels alone: {included} does not belong here"
     if folder in TORCH_FOLDERS:
         return f"the driver knows nothing of PyTorch, not {included}" if layer == "driver" else None
     if folder in LAYERS and folder != layer and LAYERS[folder] >= LAYERS[layer]:

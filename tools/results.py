@@ -82,7 +82,12 @@ MODELS = Result(
 # Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
 OPINFO = Result(
     Path("docs", "proof", "opinfo.md"),
-    ("csrc/aten/*", "tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py"),
+    (
+        *(f"csrc/{folder}/**/*.{kind}" for folder in ("aten", "kernels") for kind in ("cpp", "h")),
+        *(f"csrc/kernels/library/*.{kind}" for kind in ("py", "toml")),
+        "tests/opinfo/compare.py",
+        "tests/opinfo/test_opinfo.py",
+    ),
     "make opinfo",
 )
 
@@ -95,8 +100,8 @@ BUILD_TIME = Result(
         "cmake/*",
         "csrc/**/CMakeLists.txt",
         "csrc/**/*.h",
-        "csrc/aten/generate_structured.py",
-        "csrc/aten/structured.toml",
+        "csrc/kernels/library/generate_structured.py",
+        "csrc/kernels/library/structured.toml",
         "benchmarks/build_time.py",
     ),
     "python benchmarks/build_time.py",

@@ -3,6 +3,7 @@
 // The driver moves bytes. So each copy is brought to a form in which source and destination hold the same bytes in
 // the same order: dtype, strides and lazy bits are settled by the CPU on the host, and by strided_copy on the device.
 // Called on any thread, with or without the GIL.
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_copy_from_native.h>
@@ -152,7 +153,8 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
               "openreg: only strided tensors can be copied, got ", self.layout(), " to ", dst.layout());
   at::assert_no_internal_overlap(dst);
   at::assert_no_partial_overlap(dst, self);
-  const at::Tensor src = self.expand_as(dst);
+  const c10::MaybeOwned<at::Tensor> expanded = at::expand_inplace(dst, self);
+  const at::Tensor& src = *expanded;
   if (dst.numel() == 0 || self.is_same(dst)) {
     return dst;
   }

@@ -1,5 +1,5 @@
-// The two loops of dropout. Each has two bodies, and the build picks one: dropout_kernel.cpp (kernels) or, with
-// HOST_KERNELS=OFF, dropout_staged.cpp (other operators).
+// The two loops of dropout. Each has two bodies, and the build picks one: kernels/random/dropout.cpp or,
+// with HOST_KERNELS=OFF, aten/staged/dropout.cpp (other operators).
 #pragma once
 
 #include <ATen/core/TensorBody.h>

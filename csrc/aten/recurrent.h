@@ -1,5 +1,5 @@
-// The loops of the LSTM and GRU cells. Each has two bodies, and the build picks one: recurrent_kernel.cpp (kernels) or,
-// with HOST_KERNELS=OFF, recurrent_staged.cpp (other operators).
+// The loops of the LSTM and GRU cells. Each has two bodies, and the build picks one: kernels/nn/recurrent.cpp
+// or, with HOST_KERNELS=OFF, aten/staged/recurrent.cpp (other operators).
 //
 // All four require: one device, one floating point dtype, contiguous tensors, at least one element. A row is one of the
 // batch. What a cell computes for one of its `hidden` units it stores in columns: the first `hidden` columns of gates

@@ -1,5 +1,5 @@
 // Copies on one device between tensors of any strides and dtypes. The function has two bodies, and the build picks
-// one: copy_kernel.cpp (a kernel) or, with HOST_KERNELS=OFF, copy_staged.cpp (through the host).
+// one: kernels/library/copy.cpp or, with HOST_KERNELS=OFF, aten/staged/copy.cpp (through the host).
 #pragma once
 
 #include <ATen/core/TensorBody.h>

@@ -14,7 +14,7 @@
 #include <optional>
 #include <tuple>
 
-#include "aten/norms.h"
+#include "aten/optional_tensor.h"
 #include "runtime/device.h"
 
 namespace openreg {

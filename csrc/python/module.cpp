@@ -13,7 +13,7 @@
 
 #include <map>
 
-#include "aten/fallback_policy.h"
+#include "aten/fallback/policy.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/properties.h"

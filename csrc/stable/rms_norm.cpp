@@ -1,5 +1,6 @@
 // openreg_stable::rms_norm, a custom operator whose library outlives the PyTorch that it was built with: the schema,
-// and all kernels but the device's, which is in rms_norm_kernel.cpp. Called on any thread, with or without the GIL.
+// and all kernels but the device's, which is in kernels/stable/rms_norm.cpp. Called on any thread, with or without the
+// GIL.
 #include "stable/rms_norm.h"
 
 #include <torch/csrc/stable/library.h>

@@ -30,8 +30,7 @@ _DECLARED = re.compile(
     r"^(?:class|struct)\s+(?:\w+\s+)?(\w+)|^[A-Za-z\[][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}]*;", re.MULTILINE
 )
 _DEFINED = re.compile(r"^[A-Za-z\[][^;{}=#()]*?\b(?:(\w+)::)?~?(\w+)\(", re.MULTILINE)
-# The same functions, for the simulated device's kernels or without them.
-_VARIANTS = ("_kernel.cpp", "_staged.cpp")
+_KERNELS_FOLDER, _STAGED_FOLDER = "csrc/kernels", "csrc/aten/staged"
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,8 @@ class Sources:
             yield from self._defining(path)
         for library in _KERNELS.findall(text):
             yield from self._schemas.get(library, ())
-        variants = (path.removesuffix(".cpp") + variant for variant in _VARIANTS)
-        yield from (variant for variant in variants if variant in self.texts)
+        if path.endswith(".cpp"):
+            yield from (variant for variant in _variants(path) if variant in self.texts)
         table = path.replace("generate_", "").removesuffix(".py") + ".toml"
         if table in self.texts:
             yield table
@@ -136,3 +135,13 @@ class Sources:
                 yield from (
                     found for found in (f"{file}.py", f"{file}.pyi", f"{file}/__init__.py") if found in self.texts
                 )
+
+
+def _variants(path: str) -> Iterator[str]:
+    """The files of the same name that have the kernels of a source, or stand for them where there are none."""
+    folder, name = Path(path).parent, Path(path).name
+    for above in ("csrc/aten", "csrc"):
+        if folder.is_relative_to(above) and not folder.is_relative_to(_KERNELS_FOLDER):
+            yield f"{_KERNELS_FOLDER}/{(folder / name).relative_to(above)}"
+    if folder != Path(_STAGED_FOLDER):
+        yield f"{_STAGED_FOLDER}/{name}"

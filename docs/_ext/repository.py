@@ -100,11 +100,16 @@ def _covers(entries: list[str], label: str) -> bool:
 
 
 def _is_compiled(root: Path, label: str) -> bool:
-    """Say whether a CMakeLists.txt of the repository lists the file: by its name, as lists are kept per folder."""
-    name = re.compile(rf"(?<![\w.-]){re.escape(Path(label).name)}(?![\w.-])")
-    folders = [root, *[root / parent for parent in Path(label).parents]]
-    lists = [folder / "CMakeLists.txt" for folder in folders] + sorted((root / "cmake").glob("*.cmake"))
-    return any(file.is_file() and name.search(file.read_text(encoding="utf-8")) for file in lists)
+    """Say whether a CMakeLists.txt names the file, as lists are kept per folder, or takes all files of its folder."""
+    lists = [(root / parent / "CMakeLists.txt", parent) for parent in Path(label).parents]
+    lists += [(file, Path()) for file in sorted((root / "cmake").glob("*.cmake"))]
+    by_name = rf"(?<![\w.-]){re.escape(Path(label).name)}(?![\w.-])"
+    for file, parent in lists:
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        by_folder = rf"(?<![\w./-]){re.escape(Path(label).parent.relative_to(parent).as_posix())}(?![\w./-])"
+        if re.search(by_name, text) or ("file(GLOB" in text and re.search(by_folder, text)):
+            return True
+    return False
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from docs._ext.proven_tables import Cell
 
 MEASURED = Path("docs", "proof", "stubs.json")
-LISTED = Path("csrc", "aten", "structured.toml")
+LISTED = Path("csrc", "kernels", "library", "structured.toml")
 _FILLED = re.compile(r"^REGISTER_PRIVATEUSE1_DISPATCH\((\w+),", re.MULTILINE)
 QUANTIZED = "read for quantized or sparse tensors"
 # By the kind of an operator, what a backend registers so that it runs for the device; the easiest first.
@@ -104,7 +104,7 @@ def filled(root: Path) -> set[str]:
 
 
 def _sources(root: Path) -> list[Path]:
-    return sorted((root / "csrc" / "aten").glob("*.cpp"))
+    return sorted((root / "csrc").rglob("*.cpp"))
 
 
 def _totals(stubs: list[Stub]) -> list[Node]:

@@ -83,7 +83,7 @@ KNOWN = [  # of Random123, the library of the paper's authors
 def test_known_answers_of_philox(tmp_path: Path) -> None:
     source = tmp_path / "known.cpp"
     source.write_text(
-        '#include <cstdio>\n#include <cstdlib>\n#include "aten/philox.h"\n'
+        '#include <cstdio>\n#include <cstdlib>\n#include "kernels/random/philox.h"\n'
         "int main(int, char** argv) {\n"
         "  auto word = [&](int i) { return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 16)); };\n"
         "  const auto out = openreg::philox({word(1), word(2), word(3), word(4)}, {word(5), word(6)});\n"

@@ -13,7 +13,7 @@ import torch
 
 from tests.aten.layouts import values
 
-FOLDER = Path(__file__).parents[2] / "csrc" / "aten"
+FOLDER = Path(__file__).parents[2] / "csrc" / "kernels" / "library"
 pytestmark = pytest.mark.skipif(
     "aten::mm.out" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
     reason="this build has no kernels",

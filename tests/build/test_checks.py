@@ -11,6 +11,7 @@ from pathlib import Path
 import check
 import compile_alone
 import layers
+import maps
 import pytest
 import results
 from environment import Fault
@@ -24,7 +25,15 @@ from share import ALL, Share
         ("runtime", "aten/copy.h", "runtime must not look up or sideways at aten/copy.h"),
         ("stable", "runtime/stream.h", "stable must not look up or sideways at runtime/stream.h"),
         ("stable", "driver/openreg.h", None),
-        ("amp", "profiler/events.h", "amp must not look up or sideways at profiler/events.h"),
+        ("kernels", "profiler/events.h", "kernels must not look up or sideways at profiler/events.h"),
+        ("aten", "kernels/launch.h", "aten must not look up or sideways at kernels/launch.h"),
+        ("kernels", "aten/dropout.h", None),
+        (
+            "aten",
+            "driver/openreg_host_kernels.h",
+            "host code stands for kernels in csrc/kernels alone: driver/openreg_host_kernels.h does not belong here",
+        ),
+        ("kernels", "driver/openreg_host_kernels.h", None),
         ("aten", "ATen/ATen.h", "ATen/ATen.h is too wide: include what is used"),
         ("aten", "driver/openreg.h", None),
         ("aten", "aten/strided_copy.h", None),
@@ -42,6 +51,24 @@ def test_fault_names_file_and_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     source.parent.mkdir(parents=True)
     source.write_text('#include <vector>\n#  include "aten/copy.h"\n')
     assert list(layers.faults([source])) == [f"{source}:2: runtime must not look up or sideways at aten/copy.h"]
+
+
+def test_files_that_no_map_names_and_names_that_are_no_file() -> None:
+    rows = ("file | what", "--- | ---", "`a.cpp`, `a.h` | 1", "`deep/` | 2", "`deep/b.cpp` | 3", "`all/` | 4")
+    table = "".join(f"| {row} |\n" for row in rows)
+    there = dict.fromkeys(("csrc/x/a.cpp", "csrc/x/a.h", "csrc/x/deep/b.cpp", "csrc/x/all/c.cpp"), "")
+    assert list(maps.faults(there | {"csrc/x/README.md": table})) == []
+    del there["csrc/x/a.h"]
+    more = dict.fromkeys(("csrc/x/new.cpp", "csrc/x/deep/new.h", "csrc/y/z.cpp"), "")
+    assert list(maps.faults(there | more | {"csrc/x/README.md": table})) == [
+        "csrc/x/README.md: does not say what deep/new.h is",
+        "csrc/x/README.md: does not say what new.cpp is",
+        "csrc/y/z.cpp: neither its folder nor one above has a README.md that names its files",
+        "csrc/x/README.md: there is no a.h",
+    ]
+    assert maps.without(table, "csrc/x", ["csrc/x/deep/b.cpp", "csrc/x/a.h"]) == table.replace(
+        "| `deep/b.cpp` | 3 |\n", ""
+    )
 
 
 def test_source_and_header_that_rely_on_their_neighbours_are_found(
@@ -181,14 +208,19 @@ def write(path: Path, text: str) -> None:
     [
         (
             results.MODELS,
-            ["csrc/aten/kernels/abs.h", "csrc/CMakeLists.txt", "torch_openreg/memory.py", "benchmarks/models.py"],
+            ["csrc/aten/deep/abs.h", "csrc/CMakeLists.txt", "torch_openreg/memory.py", "benchmarks/models.py"],
             ["tests/models/test_training.py", "docs/source/index.md"],
         ),
-        (results.OPINFO, ["csrc/aten/abs.cpp", "tests/opinfo/compare.py"], ["tests/opinfo/exceptions.toml"]),
+        (results.OPINFO, ["csrc/kernels/loops/abs.cpp", "tests/opinfo/compare.py"], ["tests/opinfo/exceptions.toml"]),
         (
             results.BUILD_TIME,
-            ["csrc/CMakeLists.txt", "cmake/Torch.cmake", "csrc/aten/rows.h", "csrc/aten/structured.toml"],
-            ["csrc/aten/abs.cpp"],
+            [
+                "csrc/CMakeLists.txt",
+                "cmake/Torch.cmake",
+                "csrc/kernels/loops/rows.h",
+                "csrc/kernels/library/structured.toml",
+            ],
+            ["csrc/kernels/loops/abs.cpp"],
         ),
     ],
     ids=lambda value: value.path.stem if isinstance(value, results.Result) else "",

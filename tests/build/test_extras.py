@@ -22,7 +22,7 @@ from tests.build.venvs import ForeignVenv, closure, narrow_venv
 _WEAVER = ("docs/_ext/*.py", "docs/source/conf.py")
 _KIT = ("conformance/accelerator_conformance/*.py",)
 _EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
-_BUILD = ("tools/build_backend.py", "csrc/aten/*.py", "torch_openreg/**/*.py")
+_BUILD = ("tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/**/*.py")
 _PROOF = tuple(f"tools/proof/{name}.py" for name in ("measure", "clang", "floor", "lines", "pages", "probe", "sandbox"))
 
 # The Python files that a command runs, or has run. tests/build has no more to do with `make test` than any other.
@@ -106,7 +106,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def _is_ours(name: str, file: Path) -> bool:
-    folders = (file.parent, ROOT, ROOT / "tools", ROOT / "conformance", ROOT / "csrc" / "aten")
+    folders = (file.parent, ROOT, ROOT / "tools", ROOT / "conformance", ROOT / "csrc" / "kernels" / "library")
     return any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders)
 
 

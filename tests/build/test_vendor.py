@@ -190,11 +190,15 @@ def test_a_repository_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
 def test_some_chapters(files: dict[str, str]) -> None:
     base = tree.files(ACME, [])
     assert tree.files(ACME, ["device", "memory"]) == base
-    assert {"csrc/runtime/device.cpp", "csrc/aten/fallback.cpp", "tests/aten/test_copy.py"} <= set(base)
+    assert {"csrc/runtime/device.cpp", "csrc/aten/fallback/fallback.cpp", "tests/aten/test_copy.py"} <= set(base)
     optimizers = tree.files(ACME, ["optimizers"])
     added = set(optimizers) - set(base)
-    assert {"csrc/aten/fused_optimizers.cpp", "csrc/aten/fused_step.h", "tests/aten/test_foreach.py"} <= added
-    assert {"csrc/aten/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/aten/test_norms.py"} & set(
+    assert {
+        "csrc/kernels/optim/fused_optimizers.cpp",
+        "csrc/kernels/optim/fused_step.h",
+        "tests/aten/test_foreach.py",
+    } <= added
+    assert {"csrc/kernels/nn/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/aten/test_norms.py"} & set(
         optimizers
     ) == set()
     assert set(optimizers) < set(files)
@@ -202,13 +206,13 @@ def test_some_chapters(files: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("wanted", [[], ["amp"], ["nn_contracts"], ["custom_operators"], None])
-def test_cmake_names_the_sources_that_are_there(wanted: list[str] | None) -> None:
+def test_cmake_names_the_folders_that_are_there(wanted: list[str] | None) -> None:
     chosen = tree.files(ACME, wanted)
     cmake = chosen["csrc/CMakeLists.txt"]
-    # Beside a property of one source, which says nothing where there is no such source.
-    named = set(re.findall(r"^ +((?:aten|runtime|stable|python)/\w+\.cpp)$", cmake, re.MULTILINE))
-    there = {path.removeprefix("csrc/") for path in chosen if re.match(r"csrc/(?:aten|runtime)/.*\.cpp$", path)}
-    assert named == there
+    named = re.findall(r"^ *(?:set|list)\((?:APPEND )?folders ([^)]+)\)", cmake, re.MULTILINE)
+    sources = [path for path in chosen if re.match(r"csrc/(?:aten|kernels|profiler|runtime)/.*\.cpp$", path)]
+    there = {path.removeprefix("csrc/").rpartition("/")[0] for path in sources}
+    assert there - {"kernels/stable"} <= set(" ".join(named).split())
     assert ("acme_stable SHARED" in cmake) == ("csrc/stable/rms_norm.cpp" in chosen)
 
 
@@ -427,16 +431,17 @@ def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> Non
     commit = tree.commit()
     files = update._earlier(record.Record("acme", "am", ["device"], commit, {}))
     assert files["csrc/driver/acme.h"].startswith("// ")
-    assert "csrc/aten/convolution.cpp" not in files
+    assert "csrc/kernels/nn/convolution.cpp" not in files
     place.write(files, destination)
     digests = {path: record.digest(text) for path, text in files.items()}
     before = record.Record("acme", "am", ["device"], commit, digests)
-    ours = files["csrc/CMakeLists.txt"].replace("# The driver has a CMakeLists.txt of its own.", "# Ours.")
-    (destination / "csrc" / "CMakeLists.txt").write_text(ours)
+    (destination / "csrc/kernels/README.md").write_text(
+        files["csrc/kernels/README.md"].replace("# What", "# Ours: what")
+    )
     planned = update.changes(destination, before, tree.files(ACME, ["device", "optimizers"]))
-    merged = planned.merged["csrc/CMakeLists.txt"]
-    assert "# Ours." in merged
-    assert "aten/foreach.cpp" in merged
+    merged = planned.merged["csrc/kernels/README.md"]
+    assert merged.startswith("# Ours: what computes")
+    assert "`optim/foreach.cpp`" in merged
 
 
 @pytest.mark.parametrize("missing", ["--name", "--dest"])

@@ -42,12 +42,12 @@ def test_a_file_that_is_gone_has_no_code_digest(tmp_path: Path) -> None:
 
 
 def test_included_follows_headers_of_the_repository(tmp_path: Path) -> None:
-    write(tmp_path, "csrc/aten/add.cpp", '#include <ATen/ops/add.h>\n#include "aten/launch.h"\n')
-    write(tmp_path, "csrc/aten/launch.h", '#include "openreg.h"\n#include "torch/library.h"\n')
+    write(tmp_path, "csrc/kernels/loops/add.cpp", '#include <ATen/ops/add.h>\n#include "kernels/launch.h"\n')
+    write(tmp_path, "csrc/kernels/launch.h", '#include "openreg.h"\n#include "torch/library.h"\n')
     write(tmp_path, "csrc/driver/openreg.h", "")
     write(tmp_path, "csrc/driver/other.h", "")
-    expected = {"csrc/aten/add.cpp", "csrc/aten/launch.h", "csrc/driver/openreg.h", "examples/a.py"}
-    assert binding.included(tmp_path, ["csrc/aten/add.cpp", "examples/a.py"]) == expected
+    expected = {"csrc/kernels/loops/add.cpp", "csrc/kernels/launch.h", "csrc/driver/openreg.h", "examples/a.py"}
+    assert binding.included(tmp_path, ["csrc/kernels/loops/add.cpp", "examples/a.py"]) == expected
 
 
 def test_registered_operators_are_those_of_the_surface(tmp_path: Path) -> None:

@@ -47,8 +47,9 @@ def test_schemas_variants_and_tables(tree: Tree) -> None:
     sources = tree(
         {
             "csrc/aten/twice.cpp": "TORCH_LIBRARY_IMPL(openreg, PrivateUse1, m) {\n}\n",
-            "csrc/aten/twice_kernel.cpp": "",
-            "csrc/aten/twice_staged.cpp": "",
+            "csrc/kernels/twice.cpp": "",
+            "csrc/kernels/loops/twice.cpp": "",
+            "csrc/aten/staged/twice.cpp": "",
             "csrc/aten/schemas.cpp": "TORCH_LIBRARY_FRAGMENT(openreg, m) {\n}\n",
             "csrc/aten/other.cpp": "TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {\n}\n",
             "csrc/aten/generate_all.py": "TEXT = '#include \"aten/all.h\"'\n",
@@ -57,7 +58,7 @@ def test_schemas_variants_and_tables(tree: Tree) -> None:
         }
     )
     assert sources.closure(["csrc/aten/twice.cpp"]) == {
-        f"csrc/aten/{name}.cpp" for name in ("twice", "twice_kernel", "twice_staged", "schemas")
+        f"csrc/{name}.cpp" for name in ("aten/twice", "kernels/twice", "aten/staged/twice", "aten/schemas")
     }
     assert sources.closure(["csrc/aten/other.cpp"]) == {"csrc/aten/other.cpp"}
     assert sources.closure(["csrc/aten/generate_all.py"]) == {
@@ -86,13 +87,17 @@ def test_every_source_of_the_backend_has_a_chapter() -> None:
     built = {
         path
         for path in sources.texts
-        if Path(path).suffix in (".map", ".typed") or path.endswith("minimal/CMakeLists.txt")
+        if Path(path).suffix in (".map", ".md", ".typed") or path.endswith("minimal/CMakeLists.txt")
     }
     assert set(sources.texts) - owned == built
     assert len(sources.chapters) > 25
 
 
 def test_a_chapter_of_operators_needs_the_runtime_and_no_other_operators() -> None:
-    needed = Sources(ROOT).closure(["csrc/aten/convolution.cpp"])
-    assert {"csrc/runtime/error.cpp", "csrc/runtime/stream.cpp", "csrc/aten/convolution_staged.cpp"} <= needed
-    assert {"csrc/aten/attention.cpp", "csrc/aten/recurrent.cpp", "csrc/aten/structured.toml"} & needed == set()
+    needed = Sources(ROOT).closure(["csrc/kernels/nn/convolution.cpp"])
+    assert {"csrc/runtime/error.cpp", "csrc/runtime/stream.cpp", "csrc/aten/staged/convolution.cpp"} <= needed
+    assert {
+        "csrc/kernels/attention/attention.cpp",
+        "csrc/aten/recurrent.cpp",
+        "csrc/kernels/library/structured.toml",
+    } & needed == set()

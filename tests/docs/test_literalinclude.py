@@ -140,6 +140,14 @@ def test_region_marked_twice_in_a_file_is_not_shown(repository: Repository) -> N
 def test_source_that_nothing_compiles_is_refused(repository: Repository) -> None:
     repository.write("CMakeLists.txt", "add_library(backend csrc/more_hooks.cpp)\n")
     repository.build().assert_fault("index.md:3", "csrc/hooks.cpp is named by no CMakeLists.txt")
+    repository.write(
+        "CMakeLists.txt", "foreach(folder IN ITEMS csrc/aten)\n  file(GLOB sources ${folder}/*.cpp)\nendforeach()\n"
+    )
+    repository.build().assert_fault("index.md:3", "csrc/hooks.cpp is named by no CMakeLists.txt")
+    repository.write(
+        "CMakeLists.txt", "foreach(folder IN ITEMS csrc)\n  file(GLOB sources ${folder}/*.cpp)\nendforeach()\n"
+    )
+    repository.build()
 
 
 def test_edited_source_rebuilds_the_page(repository: Repository) -> None:

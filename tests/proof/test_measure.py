@@ -43,7 +43,7 @@ class Run:
         self.ran.append(page.name)
         if page.name in self.failing:
             raise Fault(f"{page.file}:1: not as expected")
-        return measure.Measured(1.0, {1: {"csrc/aten/add.cpp": {1}}} if page.name == "good" else {})
+        return measure.Measured(1.0, {1: {"csrc/kernels/loops/add.cpp": {1}}} if page.name == "good" else {})
 
 
 def test_only_pages_whose_result_is_not_current_are_measured(
@@ -54,7 +54,7 @@ def test_only_pages_whose_result_is_not_current_are_measured(
     monkeypatch.setattr(measure, "ROOT", tmp_path)
     monkeypatch.setattr(measure, "read_pages", lambda folder, strict: pages)
     monkeypatch.setattr(floor, "raise_floor", lambda pages: raised.append("floor"))
-    source = tmp_path / "csrc/aten/add.cpp"
+    source = tmp_path / "csrc/kernels/loops/add.cpp"
     source.parent.mkdir(parents=True)
     source.write_text("int a;\n", encoding="utf-8")
 
@@ -73,6 +73,8 @@ def test_only_pages_whose_result_is_not_current_are_measured(
     assert "make proof: 0 of 2 pages measured" in capsys.readouterr().out
     source.write_text("int b;\n", encoding="utf-8")
     assert run() == ["good"]
-    assert "good: csrc/aten/add.cpp, which it executes, changed since it was measured" in capsys.readouterr().out
+    assert (
+        "good: csrc/kernels/loops/add.cpp, which it executes, changed since it was measured" in capsys.readouterr().out
+    )
     assert run(names=["bad"]) == ["bad"]
     assert set(run(every=True)) == {"bad", "good"}

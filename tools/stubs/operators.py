@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.append(str(Path("csrc", "aten")))
+sys.path.append(str(Path("csrc", "kernels", "library")))
 
 from generate_structured import NATIVE, shared_kernel
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml

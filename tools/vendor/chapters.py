@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+import maps
 from environment import Fault
 
 from docs._ext.closure import Sources
@@ -65,11 +66,9 @@ class Choice:
 
     def cut(self, path: str, text: str) -> str:
         """The text of a file without what names a source that is left out."""
-        if path != _CMAKE:
-            return text
-        if _STABLE in self.left_out:
+        if Path(path).name == maps.MAP and path.startswith("csrc/"):
+            return maps.without(text, str(Path(path).parent), self.left_out)
+        if path == _CMAKE and _STABLE in self.left_out:
             mark = r"[^\n]*LITERAL" r"INCLUDE %s: build-stable\n"
             text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
-        for source in self.left_out:
-            text = re.sub(rf"^ +{re.escape(source.removeprefix('csrc/'))}\n", "", text, flags=re.MULTILINE)
         return text

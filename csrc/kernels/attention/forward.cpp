@@ -1,0 +1,104 @@
+// Attention forward as a kernel: one launch, and no matrix of all pairs of positions. A row of weights at a time is
+// computed, used and forgotten.
+#include <ATen/Dispatch_v2.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/row.h"
+#include "runtime/generator.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: attention-kernel-forward
+template <class T>
+struct AttentionForward {
+  using Math = at::opmath_type<T>;
+  AttentionRow<T> of;
+  Strided<const T, 4> key;
+  Strided<const T, 4> value;
+  Strided<T, 4> output;
+  Strided<Math, 3> logsumexp;
+  PhiloxSequence sequence;
+  int64_t* philox_seed;
+  int64_t* philox_offset;
+
+  void operator()() {
+    *philox_seed = static_cast<int64_t>(sequence.seed);
+    *philox_offset = static_cast<int64_t>(sequence.offset);
+    for (int64_t batch = 0; batch < output.size(0); ++batch) {
+      for (int64_t head = 0; head < output.size(1); ++head) {
+        attend(batch, head);
+      }
+    }
+  }
+
+  void attend(int64_t batch, int64_t head) {
+    const auto queries = dense<T>(of.query[batch][head]);
+    const auto keys_by_column = transposed<T>(key[batch][head * key.size(1) / output.size(1)]);
+    const auto values = dense<T>(value[batch][head * value.size(1) / output.size(1)]);
+    std::vector<Math> weights(key.size(2));
+    std::vector<Math> sum(value.size(3));
+    for (int64_t row = 0; row < output.size(2); ++row) {
+      const int64_t count = of.visible(row, key.size(2));
+      of.scores(weights.data(), queries[row], keys_by_column, batch, head, row, count);
+      logsumexp[batch][head][row] = softmax(weights.data(), count);
+      std::ranges::fill(sum, Math(0));
+      for (int64_t i = 0; i < count; ++i) {
+        const Math weight = weights[i] * of.kept(sequence, batch, head, row, i, key.size(2));
+        add_scaled(sum.data(), weight, values[i], value.size(3));
+      }
+      for (int64_t i = 0; i < value.size(3); ++i) {
+        output[batch][head][row][i] = static_cast<T>(sum[i]);
+      }
+    }
+  }
+
+  // Scores become weights. Returns the logarithm of the sum of their exponentials: minus infinity where a mask hides
+  // all columns. Such a row weighs nothing, as in PyTorch's math.
+  static Math softmax(Math* row, int64_t count) {
+    Math largest = -std::numeric_limits<Math>::infinity();
+    for (int64_t i = 0; i < count; ++i) {
+      largest = std::isnan(largest) || row[i] <= largest ? largest : row[i];  // a NaN stays
+    }
+    if (largest == -std::numeric_limits<Math>::infinity()) {
+      std::fill_n(row, count, Math(0));
+      return largest;
+    }
+    Math total = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      total += row[i] = std::exp(row[i] - largest);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      row[i] /= total;
+    }
+    return largest + std::log(total);
+  }
+};
+// LITERALINCLUDE END: attention-kernel-forward
+
+}  // namespace
+
+// LITERALINCLUDE START: attention-launch-forward
+void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention) {
+  const c10::Device device = output.device();
+  // Only what is drawn moves the generator on.
+  const bool draws = attention.dropout_p > 0;
+  const int64_t pairs = output.size(0) * output.size(1) * output.size(2) * attention.key.size(2);
+  const Positions first = draws ? reserve_positions(std::nullopt, device, pairs) : Positions();
+  AT_DISPATCH_V2(output.scalar_type(), "scaled_dot_product_attention", AT_WRAP([&] {
+                   using Math = at::opmath_type<scalar_t>;
+                   launch("scaled_dot_product_attention", device.index(), pairs * sizeof(Math),
+                          AttentionForward<scalar_t>{
+                              row_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
+                              strided<const scalar_t, 4>(attention.value), strided<scalar_t, 4>(output),
+                              strided<Math, 3>(logsumexp), PhiloxSequence{first.seed, first.offset},
+                              host_alias(attention.philox_seed.mutable_data_ptr<int64_t>(), sizeof(int64_t)),
+                              host_alias(attention.philox_offset.mutable_data_ptr<int64_t>(), sizeof(int64_t))});
+                 }),
+                 AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
+}
+// LITERALINCLUDE END: attention-launch-forward
+
+}  // namespace openreg

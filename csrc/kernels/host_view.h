@@ -1,0 +1,29 @@
+// CPU tensors over the bytes of device tensors: what a kernel of the simulated device computes with, where PyTorch's
+// own CPU functions stand for the vendor's library.
+//
+// For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+
+#include "kernels/launch.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: launch-host-view
+// A CPU tensor over the bytes of a device tensor, with its lazy bits. Only a kernel may read or write it.
+inline at::Tensor host_view(const at::Tensor& tensor) {
+  const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+  void* const data = bytes == 0 ? nullptr : host_alias(tensor.data_ptr(), bytes);
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(data, c10::kCPU)),  // without an owner
+      c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  view._set_conj(tensor.is_conj());
+  view._set_neg(tensor.is_neg());
+  return view;
+}
+// LITERALINCLUDE END: launch-host-view
+
+}  // namespace openreg

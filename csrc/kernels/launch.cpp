@@ -1,0 +1,60 @@
+// Launching closures: what does not depend on the closure.
+#include "kernels/launch.h"
+
+#include <stdexcept>
+
+#include "runtime/kernel_error.h"
+#include "runtime/stream.h"
+#include "runtime/wait.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: launch-call
+namespace {
+
+// PyTorch makes Python exceptions of those that are derived from std::exception, and ends the process at another.
+std::exception_ptr for_python() noexcept {
+  try {
+    throw;
+  } catch (const std::exception&) {
+    return std::current_exception();
+  } catch (...) {
+    return std::make_exception_ptr(std::runtime_error("an exception that is not a std::exception"));
+  }
+}
+
+}  // namespace
+
+void KernelCall::raised() const noexcept {
+  if (at_launch != nullptr) {
+    *at_launch = for_python();
+  } else if (waited_for) {
+    *waited_for = for_python();
+  } else {
+    keep_kernel_error(device, name, for_python());
+  }
+}
+
+void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
+  std::exception_ptr at_launch;
+  call.at_launch = &at_launch;
+  // Shared: when waiting ends in an error, the kernel may still be queued.
+  if (wait) call.waited_for = std::make_shared<std::exception_ptr>();
+  kernel.closure = &call;
+  orStream_t stream = current_stream_handle(call.device);
+  check(orLaunchHostKernel(&kernel, stream));
+  if (at_launch) {
+    std::rethrow_exception(at_launch);
+  }
+  if (wait && call.is_queued) {
+    wait_for_stream(stream, call.device);
+    check(orStreamSynchronize(stream));
+    if (*call.waited_for) {
+      std::rethrow_exception(*call.waited_for);
+    }
+    raise_kernel_error(call.device);
+  }
+}
+// LITERALINCLUDE END: launch-call
+
+}  // namespace openreg

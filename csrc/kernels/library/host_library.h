@@ -1,0 +1,167 @@
+// Structured operators whose kernel is a function of a library: here of PyTorch's own for the CPU, over the device's
+// bytes. A vendor's library takes the same place, and the generated code calls it in the same way.
+//
+// For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "aten/structured/structured.h"
+#include "kernels/host_view.h"
+#include "kernels/launch.h"
+#include "kernels/library/known_dtypes.h"
+#include "kernels/library/library_scope.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: library-arguments
+// Arguments on their way into a kernel. Tensors become views (host_view.h), since a closure must not hold what the
+// caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place, and
+// tensors of one storage become views of one, so that it sees where they overlap.
+class KernelArguments {
+ public:
+  explicit KernelArguments(c10::Device device) : device_(device) {}
+
+  at::Tensor keep_output(const at::Tensor& tensor) { return keep_tensor(tensor, false); }
+
+  at::Tensor keep(const at::Tensor& tensor) { return keep_tensor(tensor, tensor.defined() && tensor.dim() == 0); }
+  std::optional<at::Tensor> keep(const std::optional<at::Tensor>& tensor) {
+    return tensor ? std::optional(keep(*tensor)) : std::nullopt;
+  }
+  std::vector<at::Tensor> keep(const at::ITensorListRef& tensors);
+  c10::List<std::optional<at::Tensor>> keep(const c10::List<std::optional<at::Tensor>>& indices);
+  at::DimVector keep(at::IntArrayRef numbers) { return at::DimVector(numbers); }
+  std::optional<at::DimVector> keep(at::OptionalIntArrayRef numbers) {
+    return numbers ? std::optional<at::DimVector>(*numbers) : std::nullopt;
+  }
+  std::string keep(std::string_view text) { return std::string(text); }
+  std::optional<std::string> keep(std::optional<std::string_view> text) {  // NOT PROVEN: none in the list has one
+    return text ? std::optional<std::string>(*text) : std::nullopt;        // NOT PROVEN: none in the list has one
+  }
+  template <class Value>
+  Value keep(const Value& value) {
+    return value;
+  }
+
+  c10::Device device() const { return device_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  at::Tensor keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu);
+  void share_storage(const c10::Storage& of_device);
+
+  c10::Device device_;
+  c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 4> views_;
+  size_t bytes_ = 0;
+};
+// LITERALINCLUDE END: library-arguments
+
+// LITERALINCLUDE START: library-call
+// The views of kept arguments that refer to what is kept.
+inline at::OptionalIntArrayRef kept(std::optional<at::DimVector>& numbers) {
+  return numbers ? at::OptionalIntArrayRef(*numbers) : at::OptionalIntArrayRef();
+}
+inline std::optional<std::string_view> kept(std::optional<std::string>& text) {  // NOT PROVEN: none in the list has one
+  return text ? std::optional<std::string_view>(*text) : std::nullopt;  // NOT PROVEN: none in the list has one
+}
+template <class Other>
+Other& kept(Other& other) {
+  return other;
+}
+
+template <class Op, class... Kept>
+void compute_kept(Kept&... arguments) {
+  Op::compute(kept(arguments)...);
+}
+
+// A call of the library, ready to run as a kernel: which function it is, is a value, so that the code that queues and
+// runs the call is compiled once for all operators with the same types of arguments.
+template <class... Kept>
+struct LibraryCall {
+  void (*compute)(Kept&...);
+  std::tuple<Kept...> arguments;
+
+  void operator()() {
+    const LibraryScope scope;  // In whichever state the thread is that runs the kernel.
+    std::apply(compute, arguments);
+  }
+};
+
+// What a kernel keeps of an argument, and of each output.
+template <class Argument>
+using KeptOf = decltype(std::declval<KernelArguments&>().keep(std::declval<const Argument&>()));
+template <size_t>
+using KeptOutput = at::Tensor;
+// LITERALINCLUDE END: library-call
+
+// LITERALINCLUDE START: library-known
+// Queues a call of the library, and waits for what it says where it has not taken such dtypes before.
+template <class Call>
+void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, const KernelArguments& kernel,
+                  Call&& call) {
+  const bool is_known = known.has(dtypes);
+  openreg::launch(name, kernel.device().index(), kernel.bytes(), std::forward<Call>(call), /*wait=*/!is_known);
+  if (!is_known) known.add(dtypes);
+}
+// LITERALINCLUDE END: library-known
+
+// LITERALINCLUDE START: library-in-place
+// Queues Op::compute(arguments...), for an operator that changes tensors it was given, be it whole lists, and that
+// returns no new one. Requires: every tensor is on the device, and none that is written overlaps itself.
+template <class Op, class... Given>
+void launch_in_place(c10::Device device, const Given&... arguments) {
+  const LibraryScope scope;
+  static KnownDtypes known;
+  KernelArguments kernel(device);
+  LibraryCall<KeptOf<Given>...> call{compute_kept<Op, KeptOf<Given>...>, {kernel.keep(arguments)...}};
+  launch_known(Op::kName, known, Dtypes(arguments...), kernel, std::move(call));
+}
+// LITERALINCLUDE END: library-in-place
+
+// LITERALINCLUDE START: library-launch
+// Queues compute(arguments..., outputs...).
+//
+// What the library refuses must be raised by the call. A vendor's library is asked before the launch; this one raises
+// in the middle of the work. So where it may refuse more than dtypes (kWaits) the launch waits for what it says:
+// values, and sizes that no meta function has checked.
+template <bool kWaits, class... Kept, size_t... I, class... Given>
+void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&...), const Outputs& outputs,
+                    std::index_sequence<I...>, const Given&... arguments) {
+  // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
+  const std::optional<c10::Device> device = first_device({outputs.get(0), outputs.get(I)...});
+  if (!device) {
+    return;
+  }
+  const LibraryScope scope;  // Views are made faster when autograd need not know of them.
+  KernelArguments kernel(*device);
+  LibraryCall<Kept...> call{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
+  if constexpr (kWaits) {
+    openreg::launch(name, device->index(), kernel.bytes(), std::move(call), /*wait=*/true);
+  } else {
+    launch_known(name, known, Dtypes(arguments..., outputs.get(I)...), kernel, std::move(call));
+  }
+}
+
+// The base of an operator whose kernel is Op::compute.
+template <class Op, bool kWaits>
+struct LibraryKernel {
+  template <class... Given>
+  static void launch(const Outputs& outputs, const Given&... arguments) {
+    static KnownDtypes known;
+    [&]<size_t... I>(std::index_sequence<I...> indices) {
+      launch_library<kWaits>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs, indices,
+                             arguments...);
+    }(std::make_index_sequence<Op::kOutputs>());
+  }
+};
+// LITERALINCLUDE END: library-launch
+
+}  // namespace openreg

@@ -1,0 +1,81 @@
+// Matrix products on a library that takes addresses: BLAS, whose interface every vendor's library has in some form.
+//
+// For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+#include "aten/structured/structured.h"
+#include "kernels/library/host_library.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: product-contract
+// What is added to a product: beta * tensor, which has the sizes of the output. Undefined without one.
+struct Addend {
+  at::Tensor tensor;
+  at::Scalar beta;
+};
+
+// Queues out = alpha * a b + addend, and returns true. Returns false where BLAS has no such
+// product: for another dtype, for strides that are not those of a matrix of BLAS, for lazy bits, and for matrices
+// without elements. Requires: no argument has bytes of the output, but an addend that is the output.
+bool launch_blas_product(const char* name, const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                         const at::Scalar& alpha, const Addend& addend);
+// LITERALINCLUDE END: product-contract
+
+// LITERALINCLUDE START: product-overlap
+// Whether an argument has bytes of the output. A library reads arguments again after it has begun to write, and what it
+// makes of one that it has overwritten depends on the processor.
+bool is_read_late(const at::Tensor& out, const at::Tensor& argument);
+
+// Whether an addend is the output itself, element by element: that BLAS expects.
+inline bool is_same(const at::Tensor& out, const at::Tensor& added) {
+  return out.data_ptr() == added.data_ptr() && out.strides() == added.strides();
+}
+// LITERALINCLUDE END: product-overlap
+
+// LITERALINCLUDE START: product-kernel
+// The kernel of mm and of addmm: what BLAS does not take, the library of tensors does.
+template <class Op, bool kWaits>
+struct MatrixProduct {
+  static constexpr bool kCopiesOverlap = true;
+
+  static void launch(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
+    if (is_read_late(outputs.get(0), a) || is_read_late(outputs.get(0), b)) {
+      launch(outputs, a.clone(), b.clone());
+    } else if (!launch_blas_product(Op::kName, outputs.get(0), a, b, 1, {})) {
+      LibraryKernel<Op, kWaits>::launch(outputs, a, b);
+    }
+  }
+  static void launch(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                     const at::Scalar& beta, const at::Scalar& alpha) {
+    const at::Tensor& out = outputs.get(0);
+    if (self.dim() > out.dim()) host_view(self).expand(out.sizes());  // Throws, and names no type of the device.
+    const at::Tensor added = self.expand(out.sizes());  // Throws: where it does not fit.
+    if (is_read_late(out, a) || is_read_late(out, b) || (is_read_late(out, added) && !is_same(out, added))) {
+      launch(outputs, self.clone(), a.clone(), b.clone(), beta, alpha);
+    } else if (!launch_blas_product(Op::kName, out, a, b, alpha, {added, beta})) {
+      LibraryKernel<Op, kWaits>::launch(outputs, self, a, b, beta, alpha);
+    }
+  }
+};
+
+// The product of a matrix and a vector. Of one without elements the library forgets the sizes of the output.
+template <class Op, bool kWaits>
+struct VectorProduct {
+  static void launch(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                     const at::Scalar& beta, const at::Scalar& alpha) {
+    if (a.numel() != 0) {
+      LibraryKernel<Op, kWaits>::launch(outputs, self, a, b, beta, alpha);
+      return;
+    }
+    const at::Tensor& out = outputs.get(0);
+    out.copy_(self.expand(out.sizes()));
+    beta.equal(0) ? out.zero_() : out.mul_(beta);  // With beta 0 self is not read, be it NaN.
+  }
+};
+// LITERALINCLUDE END: product-kernel
+
+}  // namespace openreg

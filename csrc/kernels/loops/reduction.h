@@ -1,0 +1,118 @@
+// Reductions over the operands of a TensorIterator: many inputs become one output.
+//
+// In the iterator of a reduction the output has stride 0 in each dimension that disappears. For kernel files only (see
+// launch.h).
+#pragma once
+
+#include <ATen/TensorIterator.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/launch.h"
+#include "kernels/loops/rows.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: reduction-loop
+// out = result(combine(combine(identity, in), in) ...), for each output. A Reduction has
+//   Out, In, Accumulator                         types; the accumulator is the wider one
+//   Accumulator identity                         where to start
+//   combine(Accumulator, Accumulator)            associative, since the order of the elements is not kept
+//   Out result(Accumulator)
+template <class Reduction>
+struct ReductionLoop {
+  using Accumulator = typename Reduction::Accumulator;
+
+  Reduction reduction;
+  Rows<2> kept;     // output and input, in the dimensions that stay
+  Rows<1> reduced;  // input, in those that disappear
+  char* out;
+  char* in;
+
+  void operator()() const {
+    // Whichever lies closer together in memory is the inner loop.
+    const bool across = kept.stride(1) < reduced.stride(0);
+    kept.for_each({out, in}, [&](const std::array<char*, 2>& row) {
+      const int64_t step = across ? kAtOnce : 1;
+      for (int64_t first = 0; first < kept.count(); first += step) {
+        char* const out_at = row[0] + first * kept.stride(0);
+        char* const in_at = row[1] + first * kept.stride(1);
+        across ? reduce_across(out_at, in_at, std::min(step, kept.count() - first)) : reduce_along(out_at, in_at);
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kAtOnce = 16;  // accumulators that do not wait for each other
+  using Accumulators = std::array<Accumulator, kAtOnce>;
+
+  // One output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.
+  void reduce_along(char* out_at, char* in_at) const {
+    Accumulators accumulators = fresh();
+    const int64_t count = reduced.count();
+    const int64_t stride = reduced.stride(0);
+    reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
+      for (int64_t first = 0; first < count; first += kAtOnce) {
+        gather(accumulators, row[0] + first * stride, stride, std::min(kAtOnce, count - first));
+      }
+    });
+    Accumulator all = reduction.identity;
+    for (const Accumulator& accumulator : accumulators) all = reduction.combine(all, accumulator);
+    store(out_at, all);
+  }
+
+  // Several neighbouring outputs: each has an accumulator.
+  void reduce_across(char* out_at, char* in_at, int64_t outputs) const {
+    Accumulators accumulators = fresh();
+    reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
+      for (int64_t i = 0; i < reduced.count(); ++i) {
+        gather(accumulators, row[0] + i * reduced.stride(0), kept.stride(1), outputs);
+      }
+    });
+    for (int64_t i = 0; i < outputs; ++i) store(out_at + i * kept.stride(0), accumulators[i]);
+  }
+
+  Accumulators fresh() const {
+    Accumulators accumulators;
+    accumulators.fill(reduction.identity);
+    return accumulators;
+  }
+  void gather(Accumulators& accumulators, const char* in_at, int64_t stride, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = *reinterpret_cast<const typename Reduction::In*>(in_at + i * stride);
+      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(value));
+    }
+  }
+  void store(char* out_at, const Accumulator& accumulator) const {
+    *reinterpret_cast<typename Reduction::Out*>(out_at) = reduction.result(accumulator);
+  }
+};
+// LITERALINCLUDE END: reduction-loop
+
+// LITERALINCLUDE START: reduction-launch
+// Queues a reduction: operand 0 is the output, operand 1 the input, with the dtypes of the reduction.
+template <class Reduction>
+void launch_reduction(const char* name, const at::TensorIteratorBase& iter, Reduction reduction) {
+  Rows<2> kept;
+  Rows<1> reduced;
+  for (int dim = 0; dim < iter.ndim(); ++dim) {
+    if (iter.is_dim_reduced(dim)) {
+      reduced.add_dimension(iter.shape()[dim], {iter.strides(1)[dim]});
+    } else {
+      kept.add_dimension(iter.shape()[dim], {iter.strides(0)[dim], iter.strides(1)[dim]});
+    }
+  }
+  kept.one_row_at_least();
+  reduced.one_row_at_least();
+  const size_t out_bytes = operand_bytes(iter, 0);
+  const size_t in_bytes = operand_bytes(iter, 1);
+  launch(name, iter.device(0).index(), out_bytes + in_bytes,
+         ReductionLoop<Reduction>{std::move(reduction), std::move(kept), std::move(reduced),
+                                  host_alias(static_cast<char*>(iter.data_ptr(0)), out_bytes),
+                                  host_alias(static_cast<char*>(iter.data_ptr(1)), in_bytes)});
+}
+// LITERALINCLUDE END: reduction-launch
+
+}  // namespace openreg

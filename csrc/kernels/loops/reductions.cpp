@@ -1,0 +1,87 @@
+// mean, amax and amin, through their stubs. Called on any thread, with or without the GIL; the loops run on the
+// device's stream.
+#include <ATen/AccumulateType.h>
+#include <ATen/Dispatch_v2.h>
+#include <ATen/NumericUtils.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/ReduceOps.h>
+
+#include <limits>
+
+#include "kernels/loops/reduction.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: reductions-mean
+// Adds up in the type that PyTorch uses for sums: double for float, float for half.
+template <class T>
+struct MeanOf {
+  using In = T;
+  using Out = T;
+  using Accumulator = at::acc_type<T, /*is_cuda=*/false>;
+
+  Accumulator count;
+  Accumulator identity{0};
+  Accumulator combine(Accumulator a, Accumulator b) const { return a + b; }
+  Out result(Accumulator sum) const { return static_cast<Out>(sum / count); }
+};
+
+template <class T>
+void launch_mean(at::TensorIterator& iter) {
+  const int64_t count = iter.numel() / iter.num_output_elements();
+  launch_reduction("mean", iter, MeanOf<T>{static_cast<typename MeanOf<T>::Accumulator>(static_cast<double>(count))});
+}
+
+void mean_kernel(at::TensorIterator& iter) {
+  TORCH_CHECK(!at::isIntegralType(iter.dtype(0), /*includeBool=*/true), "mean: expected an output of a floating point ",
+              "or complex dtype, but got ", iter.dtype(0));
+  AT_DISPATCH_V2(iter.dtype(0), "mean_openreg", AT_WRAP([&] { launch_mean<scalar_t>(iter); }),
+                 AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
+}
+// LITERALINCLUDE END: reductions-mean
+
+// LITERALINCLUDE START: reductions-extremes
+// A NaN wins, whichever side it is on.
+template <class T>
+struct Largest {
+  using In = T;
+  using Out = T;
+  using Accumulator = T;
+
+  T identity =
+      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  T combine(T a, T b) const { return at::_isnan(a) || a > b ? a : b; }
+  T result(T largest) const { return largest; }
+};
+
+template <class T>
+struct Smallest : Largest<T> {
+  Smallest() {
+    this->identity =
+        std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+  T combine(T a, T b) const { return at::_isnan(a) || a < b ? a : b; }
+};
+
+void amax_kernel(at::TensorIterator& iter) {
+  AT_DISPATCH_V2(iter.dtype(0), "amax_openreg", AT_WRAP([&] { launch_reduction("amax", iter, Largest<scalar_t>()); }),
+                 AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
+}
+
+void amin_kernel(at::TensorIterator& iter) {
+  AT_DISPATCH_V2(iter.dtype(0), "amin_openreg", AT_WRAP([&] { launch_reduction("amin", iter, Smallest<scalar_t>()); }),
+                 AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
+}
+// LITERALINCLUDE END: reductions-extremes
+
+}  // namespace
+}  // namespace openreg
+
+// LITERALINCLUDE START: reductions-registration
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(mean_stub, &openreg::mean_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(max_values_stub, &openreg::amax_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(min_values_stub, &openreg::amin_kernel)
+}  // namespace at::native
+// LITERALINCLUDE END: reductions-registration

@@ -1,0 +1,134 @@
+// The CTC loss and its derivative, on the library (see host_library.h). Called on any thread, with or without the GIL;
+// the library runs on the device's stream.
+#include <ATen/TensorMeta.h>
+#include <ATen/ops/_ctc_loss.h>
+#include <ATen/ops/_ctc_loss_backward.h>
+#include <ATen/ops/_ctc_loss_backward_native.h>
+#include <ATen/ops/_ctc_loss_native.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
+
+#include "aten/structured/structured.h"
+#include "kernels/library/host_library.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: ctc-loss-labels
+// Raises for a label that is no class: the library takes it for an index, and reads what lies there.
+void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
+  for (const int64_t label : std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
+    TORCH_CHECK(label >= 0 && label < classes, "ctc_loss: sample ", sample, " has the label ", label,
+                ", and log_probs has ", classes, " classes: give labels of 0 to ", classes - 1);
+  }
+}
+
+// targets: one row for each sample, of which as much counts as the sample is long; or all that counts in one row.
+void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t classes) {
+  const at::Tensor labels = targets.to(at::kLong).contiguous();
+  int64_t begin = 0;
+  for (int64_t sample = 0; sample < static_cast<int64_t>(lengths.size()); ++sample) {
+    const at::Tensor row = labels.dim() == 2 ? labels.slice(0, sample, sample + 1).flatten() : labels.slice(0, begin);
+    check_labels(row.slice(0, 0, lengths[sample]), sample, classes);
+    begin += lengths[sample];
+  }
+}
+// LITERALINCLUDE END: ctc-loss-labels
+
+// LITERALINCLUDE START: ctc-loss-forward
+// schema: aten::_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0,
+//         bool zero_infinity=False) -> (Tensor, Tensor)
+//
+// log_probs: [T, N, C]. The second output, [N, T, 2 * (the longest target) + 1], is kept for the derivative: for each
+// step and each place in a target, with blanks between its labels, the logarithm of the probability to be there.
+struct CtcLossMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& log_probs, const at::Tensor&, at::IntArrayRef, at::IntArrayRef target_lengths, int64_t,
+            bool) {
+    TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: expected log_probs of 3 dimensions, but got shape ",
+                log_probs.sizes());
+    int64_t longest = 0;
+    for (const int64_t length : target_lengths) longest = std::max(longest, length);
+    const int64_t batch = log_probs.size(1);
+    set_output_raw_strided(0, {batch}, {}, log_probs.options());
+    set_output_raw_strided(1, {batch, log_probs.size(0), 2 * longest + 1}, {}, log_probs.options());
+  }
+};
+
+// The library refuses labels and lengths by their values.
+struct CtcLoss : LibraryKernel<CtcLoss, /*kWaits=*/true> {
+  using Meta = CtcLossMeta;
+  static constexpr auto kName = "_ctc_loss";
+  static constexpr auto kOnOneDevice =
+      std::array{"log_probs", "targets", "input_lengths", "target_lengths", "blank", "zero_infinity"};
+  static constexpr auto kOutputs = 2;
+
+  static void compute(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef input_lengths,
+                      at::IntArrayRef target_lengths, int64_t blank, bool zero_infinity, at::Tensor& loss,
+                      at::Tensor& log_alpha) {
+    check_targets(targets, target_lengths, log_probs.size(2));
+    const auto [losses, alphas] =
+        at::_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
+    loss.copy_(losses);
+    log_alpha.copy_(alphas);
+  }
+};
+// LITERALINCLUDE END: ctc-loss-forward
+
+// LITERALINCLUDE START: ctc-loss-backward
+// schema: aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths,
+//         int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False)
+//         -> Tensor
+struct CtcLossBackwardMeta : at::impl::MetaBase {
+  void meta(const at::Tensor&, const at::Tensor& log_probs, const auto&...) {
+    set_output_raw_strided(0, log_probs.sizes(), {}, log_probs.options());
+  }
+};
+
+struct CtcLossBackward : LibraryKernel<CtcLossBackward, /*kWaits=*/true> {
+  using Meta = CtcLossBackwardMeta;
+  static constexpr auto kName = "_ctc_loss_backward";
+  static constexpr auto kOnOneDevice =
+      std::array{"grad",      "log_probs", "targets",      "input_lengths", "target_lengths", "neg_log_likelihood",
+                 "log_alpha", "blank",     "zero_infinity"};
+  static constexpr auto kOutputs = 1;
+
+  static void compute(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                      at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, const at::Tensor& loss,
+                      const at::Tensor& log_alpha, int64_t blank, bool zero_infinity, at::Tensor& result) {
+    check_targets(targets, target_lengths, log_probs.size(2));
+    result.copy_(at::_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank,
+                                        zero_infinity));
+  }
+};
+// LITERALINCLUDE END: ctc-loss-backward
+
+// LITERALINCLUDE START: ctc-loss-registration
+std::tuple<at::Tensor, at::Tensor> ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets,
+                                            at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                                            int64_t blank, bool zero_infinity) {
+  return functional<CtcLoss>(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
+}
+
+at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                             const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                             bool zero_infinity) {
+  return functional<CtcLossBackward>(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood,
+                                     log_alpha, blank, zero_infinity);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_ctc_loss", ctc_loss);
+  m.impl("_ctc_loss_backward", ctc_loss_backward);
+  // Lengths in tensors: PyTorch fetches them to the host, and calls the two above.
+  m.impl("_ctc_loss.Tensor", at::native::ctc_loss_tensor);
+  m.impl("_ctc_loss_backward.Tensor", at::native::ctc_loss_backward_tensor);
+}
+// LITERALINCLUDE END: ctc-loss-registration
+
+}  // namespace
+}  // namespace openreg

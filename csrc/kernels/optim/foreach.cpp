@@ -1,0 +1,218 @@
+// Operators that take lists: _foreach_add_([a, b, c], 1) is one launch, instead of one for each tensor. The kernel is
+// the library's loop over the list. Called on any thread, with or without the GIL; the library runs on the device's
+// stream.
+//
+// PyTorch has a kernel for all devices already, which calls an operator for each tensor. It stays for the lists that do
+// not fit together, and raises what is to be raised.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/ForeachUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/library/host_library.h"
+#include "runtime/device.h"
+
+namespace openreg {
+namespace {
+
+using torch::jit::Stack;
+
+// LITERALINCLUDE START: foreach-call
+// A call of an operator with views in the place of its tensors, ready to run as a kernel.
+struct ListCall {
+  c10::OperatorHandle op;
+  Stack arguments;
+  std::vector<at::Tensor> results;  // where to; of an operator in place none
+
+  void operator()() {
+    const LibraryScope scope;
+    op.callBoxed(arguments);
+    for (size_t i = 0; i < results.size(); ++i) results[i].copy_(arguments.back().toTensorList().get(i));
+  }
+};
+// LITERALINCLUDE END: foreach-call
+
+// LITERALINCLUDE START: foreach-arguments
+// The arguments of a call: a slice of the dispatcher's stack.
+class Lists {
+ public:
+  Lists(const c10::OperatorHandle& op, const Stack& stack)
+      : op_(op), arguments_(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end()) {
+    for (const c10::IValue& argument : arguments_) {
+      if (argument.isTensorList()) lists_.push_back(argument.toTensorVector());
+    }
+  }
+
+  // Whether one launch computes what a launch for each tensor would: everything is of one device, and of one dtype of
+  // floating point, which the results have too; tensors that stand side by side have the same sizes and strides, and
+  // elements. There is one scalar, or as many as tensors. What is written has no bytes of another place beside it.
+  bool fit() const {
+    const size_t count = lists_[0].size();
+    const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
+    if (count == 0 || !lists_[0][0].is_privateuseone() || !at::isFloatingType(lists_[0][0].scalar_type()) ||
+        std::any_of(lists_[0].begin(), lists_[0].end(), is_empty)) {
+      return false;
+    }
+    for (const auto& list : lists_) {
+      if (list.size() != count || (op_.schema().returns().empty() && overlaps_first(list))) return false;
+    }
+    const auto fits = [&](const c10::IValue& argument) {
+      if (argument.isTensor()) return fits_beside(argument.toTensor());
+      if (argument.isTensorList()) return true;
+      if (argument.isList()) {
+        const auto scalars = argument.toListRef();
+        return scalars.size() == count && std::all_of(scalars.begin(), scalars.end(), is_number);
+      }
+      return is_number(argument) || argument.isNone();
+    };
+    return std::all_of(arguments_.begin(), arguments_.end(), fits) &&
+           at::native::can_use_fast_route(std::vector<at::TensorList>(lists_.begin(), lists_.end()));
+  }
+
+  // What the library might refuse, where the lists fit: their dtype, that of the results, and numbers. A number in a
+  // tensor has the dtype of the lists.
+  Dtypes dtypes() const {
+    Dtypes dtypes(lists_[0][0], dtype());
+    for (const c10::IValue& argument : arguments_) {
+      if (argument.isScalar()) {
+        dtypes.add(argument.toScalar());
+      } else if (argument.isList() && !argument.isTensorList()) {
+        for (const c10::IValue& scalar : argument.toListRef()) dtypes.add(scalar.toScalar());
+      }
+    }
+    return dtypes;
+  }
+
+  const std::vector<at::Tensor>& first() const { return lists_[0]; }
+
+  // Of the results, where the caller has named one.
+  std::optional<at::ScalarType> dtype() const {
+    const bool named = op_.schema().arguments().back().name() == "dtype" && !arguments_.back().isNone();
+    return named ? std::optional(arguments_.back().toScalarType()) : std::nullopt;
+  }
+
+  // The call on what `view` makes of tensors.
+  template <class View>
+  ListCall on(const View& view, const std::vector<at::Tensor>& results) const {
+    ListCall call{op_, {}, views(results, view)};
+    for (const c10::IValue& argument : arguments_) {
+      if (argument.isTensorList()) {
+        call.arguments.emplace_back(views(argument.toTensorVector(), view));
+      } else if (argument.isTensor()) {
+        const at::Tensor tensor = argument.toTensor();
+        call.arguments.emplace_back(tensor.is_cpu() ? tensor.clone() : view(tensor));  // its caller may change it
+      } else {
+        call.arguments.push_back(argument);
+      }
+    }
+    return call;
+  }
+
+  size_t bytes() const {
+    size_t bytes = 0;
+    for (const auto& list : lists_) {
+      for (const at::Tensor& tensor : list) bytes += tensor.nbytes();
+    }
+    return bytes;
+  }
+
+ private:
+  bool overlaps_first(const std::vector<at::Tensor>& list) const {
+    return !std::equal(list.begin(), list.end(), lists_[0].begin(), [](const at::Tensor& one, const at::Tensor& first) {
+      return at::get_overlap_status(one, first) != at::MemOverlapStatus::Partial;
+    });
+  }
+  bool fits_beside(const at::Tensor& number) const {
+    const at::Tensor& model = lists_[0][0];
+    return number.dim() == 0 && number.dtype() == model.dtype() &&
+           (number.is_cpu() || number.device() == model.device());
+  }
+  static bool is_number(const c10::IValue& value) { return value.isInt() || value.isDouble(); }
+  template <class View>
+  static std::vector<at::Tensor> views(const std::vector<at::Tensor>& tensors, const View& view) {
+    std::vector<at::Tensor> made;
+    made.reserve(tensors.size());
+    std::transform(tensors.begin(), tensors.end(), std::back_inserter(made), view);
+    return made;
+  }
+
+  const c10::OperatorHandle& op_;
+  const Stack arguments_;
+  std::vector<std::vector<at::Tensor>> lists_;
+};
+// LITERALINCLUDE END: foreach-arguments
+
+// LITERALINCLUDE START: foreach-kernel
+// The tensors that an operator returns: as those of its first list, or a number for each, in a dtype of its own if one
+// is asked for.
+std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lists& lists) {
+  std::vector<at::Tensor> results;
+  if (schema.returns().empty()) {
+    return results;
+  }
+  const std::string& name = schema.name();
+  const bool numbers = name == "aten::_foreach_norm" || name == "aten::_foreach_powsum" || name == "aten::_foreach_max";
+  for (const at::Tensor& tensor : lists.first()) {
+    results.push_back(numbers ? at::empty({}, tensor.options().dtype(lists.dtype().value_or(tensor.scalar_type())))
+                              : at::empty_like(tensor));
+  }
+  return results;
+}
+
+// One operator of the family, and the dtypes that it has taken.
+class ForeachKernel final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    const Lists lists(op, *stack);
+    if (!lists.fit()) {
+      // PyTorch's kernel for all devices, found where a device without one of its own finds it.
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+      return;
+    }
+    const at::Tensor& model = lists.first()[0];
+    const c10::OptionalDeviceGuard guard(unless_current(model.device()));
+    const std::vector<at::Tensor> results = new_results(op.schema(), lists);
+    {
+      const LibraryScope scope;
+      const Dtypes dtypes = lists.dtypes();
+      const bool is_known = known_.has(dtypes);
+      launch(op.schema().name().c_str(), model.device().index(), lists.bytes(), lists.on(host_view, results),
+             /*wait=*/!is_known);
+      if (!is_known) known_.add(dtypes);
+    }
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    if (!op.schema().returns().empty()) torch::jit::push(*stack, results);
+  }
+
+ private:
+  KnownDtypes known_;
+};
+// LITERALINCLUDE END: foreach-kernel
+
+// LITERALINCLUDE START: foreach-registration
+// All operators of this family, those with out= excepted, which call them. The four do not go through a list with one
+// function: their results have other sizes or strides, or come from another device.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  constexpr std::string_view kOthers[] = {"aten::_foreach_copy", "aten::_foreach_copy_", "aten::_foreach_clone",
+                                          "aten::_foreach_mm"};
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const bool is_other = std::find(std::begin(kOthers), std::end(kOthers), name.name) != std::end(kOthers);
+    if (name.name.starts_with("aten::_foreach_") && !name.overload_name.ends_with("out") && !is_other) {
+      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>()));
+    }
+  }
+}
+// LITERALINCLUDE END: foreach-registration
+
+}  // namespace
+}  // namespace openreg

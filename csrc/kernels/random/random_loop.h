@@ -1,0 +1,40 @@
+// Filling a tensor with random numbers. For kernel files only (see launch.h).
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include "kernels/loops/indexed_loop.h"
+#include "kernels/random/philox.h"
+#include "runtime/generator.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: random-launch
+// Sets an element to what the distribution makes of its block.
+template <class T, class Distribution>
+struct Draw {
+  PhiloxSequence sequence;
+  Distribution distribution;
+
+  void operator()(const std::array<char*, 1>& at, uint64_t number) const {
+    *reinterpret_cast<T*>(at[0]) = distribution(sequence[number]);
+  }
+};
+
+// The blocks of an operator that draws `count` numbers.
+inline PhiloxSequence reserve_blocks(const std::optional<at::Generator>& generator, c10::Device device,
+                                     uint64_t count) {
+  const Positions first = reserve_positions(generator, device, count);
+  return {first.seed, first.offset};
+}
+
+// Reserves one block for each element, then queues the kernel: the numbers are settled before it runs.
+template <class T, class Distribution>
+void launch_random(const at::TensorBase& self, const std::optional<at::Generator>& generator,
+                   Distribution distribution) {
+  const PhiloxSequence sequence = reserve_blocks(generator, self.device(), self.numel());
+  launch_indexed<1>(Distribution::kName, {self}, Draw<T, Distribution>{sequence, distribution});
+}
+// LITERALINCLUDE END: random-launch
+
+}  // namespace openreg

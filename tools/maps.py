@@ -1,0 +1,59 @@
+"""The maps of csrc: a README.md in a folder, whose table names each file there and in folders that have no map."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+MAP = "README.md"
+_ROW = re.compile(r"^\| `.*\|$", re.MULTILINE)
+_NAME = re.compile(r"`([\w./]+)`")
+
+
+def named(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The rows of the tables of files, and what is named in the first cell of each."""
+    for row in _ROW.findall(text):
+        yield row, _NAME.findall(row.split("|")[1])
+
+
+def without(text: str, folder: str, left_out: Iterable[str]) -> str:
+    """A map of a folder without the rows of files that are all left out."""
+    gone = set(left_out)
+    for row, names in named(text):
+        if all(f"{folder}/{name}" in gone for name in names):
+            text = text.replace(f"{row}\n", "")
+    return text
+
+
+def faults(files: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each file of csrc that is in no map, and for each that is in one and nowhere else.
+
+    ``files`` has the text of each map by its path, and any text for other files.
+    """
+    maps = {str(Path(path).parent): text for path, text in files.items() if Path(path).name == MAP}
+    for path in sorted(files):
+        if Path(path).name in (MAP, "CMakeLists.txt"):
+            continue
+        parents = [str(parent) for parent in Path(path).parents]
+        home = next((parent for parent in parents if parent in maps), None)
+        if home is None:
+            yield f"{path}: neither its folder nor one above has a {MAP} that names its files"
+            continue
+        known = {name for _, names in named(maps[home]) for name in names}
+        inside = path.removeprefix(f"{home}/")
+        if not _knows(known, inside):
+            yield f"{home}/{MAP}: does not say what {inside} is"
+    for folder, text in sorted(maps.items()):
+        for _, names in named(text):
+            for name in names:
+                path = f"{folder}/{name}"
+                if path not in files and not any(file.startswith(path) for file in files if path.endswith("/")):
+                    yield f"{folder}/{MAP}: there is no {name}"
+
+
+def _knows(names: set[str], file: str) -> bool:
+    """Whether a file is among them; or a folder that it is in, of which no file is named by itself."""
+    folders = (name for name in names if name.endswith("/") and file.startswith(name))
+    whole = (name for name in folders if not any(other.startswith(name) and other != name for other in names))
+    return file in names or any(whole)
