@@ -24,7 +24,7 @@ using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: sync-norm-shapes
 // The input in the dtype of its statistics.
-at::Tensor widened(const at::Tensor& input) {
+at::Tensor in_statistics_dtype(const at::Tensor& input) {
   TORCH_CHECK(input.dim() >= 2 && at::isFloatingType(input.scalar_type()), "batch norm: expected an input of floating ",
               "point with at least 2 dimensions, but got ", input.scalar_type(), " of shape ", input.sizes());
   return at::isReducedFloatingType(input.scalar_type()) ? input.to(at::kFloat) : input;
@@ -55,7 +55,8 @@ at::Tensor beside(const at::Tensor& channels, const at::Tensor& input) {
 // Of this process alone: the mean, and 1 / sqrt(variance + eps).
 TwoTensors batch_norm_stats(const at::Tensor& input, double eps) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
-  const auto [variance, mean] = at::var_mean(widened(input), but_channels(input), /*correction=*/at::Scalar(0));
+  const auto [variance, mean] =
+      at::var_mean(in_statistics_dtype(input), but_channels(input), /*correction=*/at::Scalar(0));
   return {mean, (variance + eps).rsqrt()};
 }
 
@@ -64,7 +65,8 @@ TwoTensors batch_norm_stats(const at::Tensor& input, double eps) {
 TwoTensors batch_norm_update_stats(const at::Tensor& input, const OptionalTensor& running_mean,
                                    const OptionalTensor& running_var, double momentum) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
-  const auto [variance, mean] = at::var_mean(widened(input), but_channels(input), /*correction=*/at::Scalar(0));
+  const auto [variance, mean] =
+      at::var_mean(in_statistics_dtype(input), but_channels(input), /*correction=*/at::Scalar(0));
   const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
   // The running variance is that of all data, of which this is a sample.
   if (value(running_mean).defined()) running_mean->lerp_(mean.to(running_mean->dtype()), momentum);
@@ -115,7 +117,7 @@ TwoTensors batch_norm_gather_stats(const at::Tensor& input, const at::Tensor& me
 at::Tensor batch_norm_elemt(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                             const at::Tensor& mean, const at::Tensor& invstd, double) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
-  const at::Tensor x = widened(input);
+  const at::Tensor x = in_statistics_dtype(input);
   at::Tensor result = (x - beside(mean, x)) * beside(invstd, x);
   if (value(weight).defined()) result *= beside(*weight, x);
   if (value(bias).defined()) result += beside(*bias, x);
@@ -142,8 +144,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_r
     const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd,
     const OptionalTensor& weight, bool input_g, bool weight_g, bool bias_g) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
-  const at::Tensor x = widened(input);
-  const at::Tensor gradient = widened(grad_out);
+  const at::Tensor x = in_statistics_dtype(input);
+  const at::Tensor gradient = in_statistics_dtype(grad_out);
   const at::DimVector dims = but_channels(input);
   const at::ScalarType parameters = (value(weight).defined() ? *weight : mean).scalar_type();
   const at::Tensor sum = gradient.sum(dims);
@@ -166,14 +168,14 @@ at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tenso
                                      const at::Tensor& invstd, const OptionalTensor& weight, const at::Tensor& sum_dy,
                                      const at::Tensor& sum_dy_xmu, const at::Tensor& count) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
-  const at::Tensor x = widened(input);
+  const at::Tensor x = in_statistics_dtype(input);
   const at::Tensor total = count.sum().to(x.scalar_type());
   const at::Tensor slope = sum_dy_xmu * invstd.square();
   at::Tensor scale = invstd;
   if (value(weight).defined()) scale = scale * weight->to(scale.dtype());
   const at::Tensor centred = x - beside(mean, x);
   const at::Tensor result =
-      (widened(grad_out) - (beside(sum_dy, x) + centred * beside(slope, x)) / total) * beside(scale, x);
+      (in_statistics_dtype(grad_out) - (beside(sum_dy, x) + centred * beside(slope, x)) / total) * beside(scale, x);
   return result.to(input.scalar_type());
 }
 // LITERALINCLUDE END: sync-norm-backward

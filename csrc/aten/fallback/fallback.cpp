@@ -76,6 +76,27 @@ at::Tensor copy_to_host(const at::Tensor& tensor) {
 }
 // LITERALINCLUDE END: fallback-layout
 
+// LITERALINCLUDE START: fallback-tensors
+// Puts in the place of each tensor in a value what replace(tensor) returns. A value may be a tensor, a list of them, or
+// a list with gaps.
+template <class Replace>
+void replace_tensors(c10::IValue& value, Replace replace) {
+  if (value.isTensor()) {
+    value = replace(value.toTensor());
+  } else if (value.isTensorList()) {
+    std::vector<at::Tensor> tensors = value.toTensorVector();
+    for (at::Tensor& tensor : tensors) tensor = replace(tensor);
+    value = tensors;
+  } else if (value.isOptionalTensorList()) {
+    std::vector<std::optional<at::Tensor>> tensors = value.toOptionalTensorVector();
+    for (std::optional<at::Tensor>& tensor : tensors) {
+      if (tensor.has_value()) tensor = replace(*tensor);
+    }
+    value = c10::List<std::optional<at::Tensor>>(tensors);
+  }
+}
+// LITERALINCLUDE END: fallback-tensors
+
 // One call of one operator, from its stack of device arguments to its stack of device results.
 class FallbackCall {
  public:
@@ -98,23 +119,16 @@ class FallbackCall {
     at::Tensor host;
   };
 
-  // Calls visit(argument, tensor) for each tensor among the arguments, in lists as well.
+  // Calls visit(argument, tensor) for each tensor among the arguments.
   template <class Visit>
   void for_each_tensor(Visit visit) {
     const auto& arguments = op_.schema().arguments();
-    const auto values = torch::jit::last(*stack_, arguments.size());
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (values[i].isTensor()) {
-        visit(arguments[i], values[i].toTensor());
-      } else if (values[i].isTensorList()) {
-        for (const at::Tensor& tensor : values[i].toTensorVector()) {
-          visit(arguments[i], tensor);
-        }
-      } else if (values[i].isOptionalTensorList()) {
-        for (const std::optional<at::Tensor>& tensor : values[i].toOptionalTensorVector()) {
-          visit(arguments[i], tensor.value_or(at::Tensor()));
-        }
-      }
+      c10::IValue value = torch::jit::last(*stack_, arguments.size())[i];
+      replace_tensors(value, [&](const at::Tensor& tensor) {
+        visit(arguments[i], tensor);
+        return tensor;
+      });
     }
   }
 
@@ -164,23 +178,8 @@ class FallbackCall {
     bool has_generator = false;
     for (size_t i = 0; i < arguments.size(); ++i) {
       c10::IValue& value = (*stack_)[stack_->size() - arguments.size() + i];
-      if (value.isTensor()) {
-        value = to_host(arguments[i], value.toTensor());
-      } else if (value.isTensorList()) {
-        std::vector<at::Tensor> tensors = value.toTensorVector();
-        for (at::Tensor& tensor : tensors) {
-          tensor = to_host(arguments[i], tensor);
-        }
-        value = tensors;
-      } else if (value.isOptionalTensorList()) {
-        std::vector<std::optional<at::Tensor>> tensors = value.toOptionalTensorVector();
-        for (std::optional<at::Tensor>& tensor : tensors) {
-          if (tensor.has_value()) {
-            tensor = to_host(arguments[i], *tensor);
-          }
-        }
-        value = c10::List<std::optional<at::Tensor>>(tensors);
-      } else if (value.isDevice()) {
+      replace_tensors(value, [&](const at::Tensor& tensor) { return to_host(arguments[i], tensor); });
+      if (value.isDevice()) {
         value = c10::Device(c10::kCPU);
       } else if (is_generator(arguments[i])) {
         value = stand_in_generator(value.isNone() ? at::Generator() : value.toGenerator(), *device_);
@@ -264,16 +263,7 @@ class FallbackCall {
   void replace_results() {
     const size_t count = op_.schema().returns().size();
     for (size_t i = stack_->size() - count; i < stack_->size(); ++i) {
-      c10::IValue& value = (*stack_)[i];
-      if (value.isTensor()) {
-        value = to_device(value.toTensor());
-      } else if (value.isTensorList()) {
-        std::vector<at::Tensor> tensors = value.toTensorVector();
-        for (at::Tensor& tensor : tensors) {
-          tensor = to_device(tensor);
-        }
-        value = tensors;
-      }
+      replace_tensors((*stack_)[i], [this](const at::Tensor& tensor) { return to_device(tensor); });
     }
   }
 

@@ -36,16 +36,17 @@ void compute_lstm_cell_backward(const at::Tensor& grad_gates, const at::Tensor& 
                                 const at::Tensor& grad_cy, const at::Tensor& cx, const at::Tensor& cy,
                                 const at::Tensor& workspace) {
   const auto kept = workspace.chunk(4, 1);
-  const at::Tensor bent = cy.tanh();
-  const at::Tensor of_hy = grad_hy.defined() ? grad_hy : at::zeros_like(cx);
-  at::Tensor of_cy = at::tanh_backward(of_hy * kept[3], bent);
+  const at::Tensor tanh_cell = cy.tanh();
+  const at::Tensor grad_hidden = grad_hy.defined() ? grad_hy : at::zeros_like(cx);
+  at::Tensor grad_cell = at::tanh_backward(grad_hidden * kept[3], tanh_cell);
   if (grad_cy.defined()) {
-    of_cy += grad_cy;
+    grad_cell += grad_cy;
   }
-  grad_cx.copy_(of_cy * kept[1]);
-  grad_gates.copy_(at::cat({at::sigmoid_backward(of_cy * kept[2], kept[0]), at::sigmoid_backward(of_cy * cx, kept[1]),
-                            at::tanh_backward(of_cy * kept[0], kept[2]), at::sigmoid_backward(of_hy * bent, kept[3])},
-                           1));
+  grad_cx.copy_(grad_cell * kept[1]);
+  grad_gates.copy_(
+      at::cat({at::sigmoid_backward(grad_cell * kept[2], kept[0]), at::sigmoid_backward(grad_cell * cx, kept[1]),
+               at::tanh_backward(grad_cell * kept[0], kept[2]), at::sigmoid_backward(grad_hidden * tanh_cell, kept[3])},
+              1));
 }
 
 void compute_gru_cell(const at::Tensor& hy, const at::Tensor& workspace, const GateInputs& gates,
@@ -62,12 +63,12 @@ void compute_gru_cell(const at::Tensor& hy, const at::Tensor& workspace, const G
 void compute_gru_cell_backward(const at::Tensor& grad_input_gates, const at::Tensor& grad_hidden_gates,
                                const at::Tensor& grad_hx, const at::Tensor& grad_hy, const at::Tensor& workspace) {
   const auto kept = workspace.chunk(5, 1);
-  const at::Tensor of_fresh = at::tanh_backward(grad_hy * (1 - kept[1]), kept[2]);
-  const at::Tensor of_update = at::sigmoid_backward(grad_hy * (kept[3] - kept[2]), kept[1]);
-  const at::Tensor of_reset = at::sigmoid_backward(of_fresh * kept[4], kept[0]);
+  const at::Tensor grad_fresh = at::tanh_backward(grad_hy * (1 - kept[1]), kept[2]);
+  const at::Tensor grad_update = at::sigmoid_backward(grad_hy * (kept[3] - kept[2]), kept[1]);
+  const at::Tensor grad_reset = at::sigmoid_backward(grad_fresh * kept[4], kept[0]);
   grad_hx.copy_(grad_hy * kept[1]);
-  grad_input_gates.copy_(at::cat({of_reset, of_update, of_fresh}, 1));
-  grad_hidden_gates.copy_(at::cat({of_reset, of_update, of_fresh * kept[0]}, 1));
+  grad_input_gates.copy_(at::cat({grad_reset, grad_update, grad_fresh}, 1));
+  grad_hidden_gates.copy_(at::cat({grad_reset, grad_update, grad_fresh * kept[0]}, 1));
 }
 
 }  // namespace openreg

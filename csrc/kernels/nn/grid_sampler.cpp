@@ -43,7 +43,7 @@ at::DimVector sampled_sizes(const at::Tensor& input, const at::Tensor& grid) {
 }
 
 // The library's loop for 16 bits reads beyond its rows, and rounds after each of its steps. It computes in float here.
-at::Tensor widened(const at::Tensor& tensor) {
+at::Tensor in_float(const at::Tensor& tensor) {
   return at::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
 }
 // LITERALINCLUDE END: grid-sampler-checks
@@ -68,7 +68,7 @@ struct GridSampler : LibraryKernel<GridSampler<kDims>, /*kWaits=*/false> {
   static void compute(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation, int64_t padding,
                       bool align_corners, at::Tensor& output) {
     const auto function = kDims == 2 ? &at::grid_sampler_2d : &at::grid_sampler_3d;
-    output.copy_(function(widened(input), widened(grid), interpolation, padding, align_corners));
+    output.copy_(function(in_float(input), in_float(grid), interpolation, padding, align_corners));
   }
 };
 // LITERALINCLUDE END: grid-sampler-forward
@@ -102,7 +102,7 @@ struct GridSamplerBackward : LibraryKernel<GridSamplerBackward<kDims>, /*kWaits=
                       at::Tensor& grad_input, at::Tensor& grad_grid) {
     const auto function = kDims == 2 ? &at::grid_sampler_2d_backward : &at::grid_sampler_3d_backward;
     const auto [of_input, of_grid] =
-        function(widened(grad_output), widened(input), widened(grid), interpolation, padding, align_corners, wanted);
+        function(in_float(grad_output), in_float(input), in_float(grid), interpolation, padding, align_corners, wanted);
     if (wanted[0]) grad_input.copy_(of_input);
     grad_grid.copy_(of_grid);
   }

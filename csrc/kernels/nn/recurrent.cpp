@@ -113,15 +113,16 @@ struct LstmCellBackward {
     const Math cell = static_cast<Math>(kept[2 * hidden]);
     const Math output = static_cast<Math>(kept[3 * hidden]);
     const int64_t i = row * hidden + unit;
-    const Math bent = std::tanh(static_cast<Math>(cy[i]));
-    const Math of_hy = grad_hy == nullptr ? 0 : static_cast<Math>(grad_hy[i]);
-    const Math of_cy = (grad_cy == nullptr ? 0 : static_cast<Math>(grad_cy[i])) + of_hy * output * (1 - bent * bent);
-    grad_cx[i] = static_cast<T>(of_cy * forget);
+    const Math tanh_cell = std::tanh(static_cast<Math>(cy[i]));
+    const Math grad_hidden = grad_hy == nullptr ? 0 : static_cast<Math>(grad_hy[i]);
+    const Math grad_cell =
+        (grad_cy == nullptr ? 0 : static_cast<Math>(grad_cy[i])) + grad_hidden * output * (1 - tanh_cell * tanh_cell);
+    grad_cx[i] = static_cast<T>(grad_cell * forget);
     T* const grad = grad_gates + row * 4 * hidden + unit;
-    grad[0] = static_cast<T>(of_cy * cell * input * (1 - input));
-    grad[hidden] = static_cast<T>(of_cy * static_cast<Math>(cx[i]) * forget * (1 - forget));
-    grad[2 * hidden] = static_cast<T>(of_cy * input * (1 - cell * cell));
-    grad[3 * hidden] = static_cast<T>(of_hy * bent * output * (1 - output));
+    grad[0] = static_cast<T>(grad_cell * cell * input * (1 - input));
+    grad[hidden] = static_cast<T>(grad_cell * static_cast<Math>(cx[i]) * forget * (1 - forget));
+    grad[2 * hidden] = static_cast<T>(grad_cell * input * (1 - cell * cell));
+    grad[3 * hidden] = static_cast<T>(grad_hidden * tanh_cell * output * (1 - output));
   }
 };
 // LITERALINCLUDE END: recurrent-kernel-lstm-backward
@@ -172,18 +173,18 @@ struct GruCellBackward {
     const Math fresh = static_cast<Math>(kept[2 * hidden]);
     const Math before = static_cast<Math>(kept[3 * hidden]);
     const Math recalled = static_cast<Math>(kept[4 * hidden]);
-    const Math of_hy = static_cast<Math>(grad_hy[row * hidden + unit]);
-    const Math of_fresh = of_hy * (1 - update) * (1 - fresh * fresh);
-    const Math of_update = of_hy * (before - fresh) * update * (1 - update);
-    const Math of_reset = of_fresh * recalled * reset * (1 - reset);
-    grad_hx[row * hidden + unit] = static_cast<T>(of_hy * update);
+    const Math grad_hidden = static_cast<Math>(grad_hy[row * hidden + unit]);
+    const Math grad_fresh = grad_hidden * (1 - update) * (1 - fresh * fresh);
+    const Math grad_update = grad_hidden * (before - fresh) * update * (1 - update);
+    const Math grad_reset = grad_fresh * recalled * reset * (1 - reset);
+    grad_hx[row * hidden + unit] = static_cast<T>(grad_hidden * update);
     // Both sums go into a gate with weight 1; only in the new gate the reset gate weighs the second.
     T* const to_input = grad_input_gates + row * 3 * hidden + unit;
     T* const to_hidden = grad_hidden_gates + row * 3 * hidden + unit;
-    to_input[0] = to_hidden[0] = static_cast<T>(of_reset);
-    to_input[hidden] = to_hidden[hidden] = static_cast<T>(of_update);
-    to_input[2 * hidden] = static_cast<T>(of_fresh);
-    to_hidden[2 * hidden] = static_cast<T>(of_fresh * reset);
+    to_input[0] = to_hidden[0] = static_cast<T>(grad_reset);
+    to_input[hidden] = to_hidden[hidden] = static_cast<T>(grad_update);
+    to_input[2 * hidden] = static_cast<T>(grad_fresh);
+    to_hidden[2 * hidden] = static_cast<T>(grad_fresh * reset);
   }
 };
 
