@@ -10,7 +10,7 @@ from typing import Any
 
 import commands
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own, for one test
 from environment import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
