@@ -29,6 +29,7 @@ extensions = [
     "docs._ext.interface_table",
     "docs._ext.stub_table",
     "docs._ext.poster",
+    "docs._ext.error_index",
     "docs._ext.console",
     "docs._ext.diagram",
     "docs._ext.gate",

@@ -21,7 +21,7 @@ sys.path.insert(0, {str(ROOT)!r})
 extensions = ["myst_parser", "sphinx_design"] + ["docs._ext." + name for name in (
     "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages",
     "whole_sources", "interface_table", "poster", "console", "diagram", "gate", "proof",
-    "plan", "marks", "copied", "bundles", "narrated", "proven")]
+    "plan", "marks", "copied", "bundles", "narrated", "proven", "error_index")]
 myst_enable_extensions = ["colon_fence"]
 weaver_root = __file__.rpartition("/docs/")[0]
 weaver_sources = ["csrc", "torch_openreg", "examples", "CMakeLists.txt"]

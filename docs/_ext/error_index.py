@@ -1,0 +1,213 @@
+"""``{error-index}``: every error that some page causes and compares, found by its message.
+
+What an error is for is said where it is taught: the index has the place and, where the page gives them in the usual
+form, its cause and cure. That is a paragraph that begins with "Cause:" in the section of the error, or the row of a
+table with the columns Cause and Cure whose first cell quotes the message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from docs._ext import current
+from docs._ext.examples import is_executed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Set
+
+    from docutils.nodes import Node
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+_ATTRIBUTE = "weaver_errors"
+_MESSAGE = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Warning)): (\S.*)$")
+_SOURCE = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
+_CAUSE = re.compile(r"Cause: *(.*?)(?: *Cure: *(.*))?$", re.DOTALL)
+# What a message has for what differs from run to run.
+_GAP = "..."
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A section of a page in which an error is seen, and what it says of it."""
+
+    docname: str
+    anchor: str
+    title: str
+    cause: str = ""
+    cure: str = ""
+
+
+@dataclass
+class Seen:
+    """What one page has: for each error (its class, its message) the places, and rows of tables that explain some."""
+
+    errors: dict[tuple[str, str], Place] = field(default_factory=dict)
+    rows: list[tuple[tuple[str, ...], str, str]] = field(default_factory=list)
+    """What the first cell quotes, the cause, the cure."""
+    has_index: bool = False
+
+
+def messages(text: str) -> Iterator[tuple[str, str]]:
+    """The class and the message of each error in the output of an executed block."""
+    for line in text.splitlines():
+        if not _SOURCE.match(line) and (found := _MESSAGE.search(line)):
+            yield found[1], found[2].strip()
+
+
+def read(doctree: nodes.document, docname: str) -> Seen:
+    """What a page causes and explains."""
+    seen = Seen()
+    for block in doctree.findall(is_executed):
+        section = _section(block)
+        for error in messages(str(cast("nodes.Element", block).get("test", block.astext()))):
+            seen.errors.setdefault(error, _place(section, docname))
+    for table in doctree.findall(nodes.table):
+        seen.rows += _rows(table)
+    seen.has_index = any(True for _ in doctree.findall(error_index))
+    return seen
+
+
+def _section(node: Node) -> nodes.Element:
+    parent = node.parent
+    while parent is not None and not isinstance(parent, (nodes.section, nodes.document)):
+        parent = parent.parent
+    return cast("nodes.Element", parent)
+
+
+def _place(section: nodes.Element, docname: str) -> Place:
+    title = next((child.astext() for child in section.children if isinstance(child, nodes.title)), "")
+    for paragraph in section.children:
+        if isinstance(paragraph, nodes.paragraph) and (found := _CAUSE.match(" ".join(paragraph.astext().split()))):
+            return Place(docname, _anchor(section), title, found[1], found[2] or "")
+    return Place(docname, _anchor(section), title)
+
+
+def _anchor(section: nodes.Element) -> str:
+    return str(section["ids"][0]) if section.get("ids") and isinstance(section, nodes.section) else ""
+
+
+def _rows(table: nodes.table) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    head = [entry.astext() for entry in next(table.findall(nodes.thead), nodes.thead()).findall(nodes.entry)]
+    if head[1:] != ["Cause", "Cure"]:
+        return
+    for row in next(table.findall(nodes.tbody)).findall(nodes.row):
+        what, cause, cure = row.children
+        quoted = tuple(literal.astext() for literal in what.findall(nodes.literal))
+        yield quoted, " ".join(cause.astext().split()), " ".join(cure.astext().split())
+
+
+def _quotes(quoted: str, message: str) -> bool:
+    """Whether the cell of a table quotes a message; a gap in either stands for anything."""
+    parts = [re.escape(part.strip()) for part in quoted.split(_GAP) if part.strip()]
+    return len(quoted) > len(_GAP) + 9 and re.search(".*".join(parts), message) is not None
+
+
+def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
+    """By class and message, the places of an error in the order of the pages, with what a table says of it."""
+    result: defaultdict[str, dict[str, list[Place]]] = defaultdict(dict)
+    for seen in pages:
+        for (kind, message), place in seen.errors.items():
+            explained = place
+            for quoted, cause, cure in seen.rows if not place.cause else ():
+                if any(_quotes(one, f"{kind}: {message}") for one in quoted):
+                    explained = Place(place.docname, place.anchor, place.title, cause, cure)
+            result[kind].setdefault(message, []).append(explained)
+    return {kind: dict(sorted(result[kind].items(), key=_alphabetical)) for kind in sorted(result)}
+
+
+def _alphabetical(item: tuple[str, object]) -> str:
+    return re.sub(r"^\W*(?:openreg: )?", "", item[0]).lower()
+
+
+class error_index(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes like this
+    """Stands for the index until all pages are read."""
+
+
+class ErrorIndex(SphinxDirective):
+    """Shows all errors, by class."""
+
+    def run(self) -> list[Node]:
+        """Return what stands for them."""
+        return [error_index()]
+
+
+def _all(env: BuildEnvironment) -> dict[str, Seen]:
+    if not hasattr(env, _ATTRIBUTE):
+        setattr(env, _ATTRIBUTE, {})
+    return cast("dict[str, Seen]", getattr(env, _ATTRIBUTE))
+
+
+def _note(app: Sphinx, doctree: nodes.document) -> None:
+    _all(app.env)[app.env.docname] = read(doctree, app.env.docname)
+
+
+def _purge(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+    _all(env).pop(docname, None)
+
+
+def _merge(app: Sphinx, env: BuildEnvironment, docnames: Set[str], other: BuildEnvironment) -> None:
+    _all(env).update({name: seen for name, seen in _all(other).items() if name in docnames})
+
+
+def _made(app: Sphinx) -> dict[str, dict[str, list[Place]]]:
+    from docs._ext.narrated import reading_order
+
+    found = _all(app.env)
+    return merged(found[docname] for docname in reading_order(app.env) if docname in found)
+
+
+def _said(app: Sphinx, docname: str) -> str:
+    """What the page with the index says, so that it is written again when another page has another error."""
+    return repr(_made(app)) if docname in (found := _all(app.env)) and found[docname].has_index else ""
+
+
+def _show(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    for node in list(doctree.findall(error_index)):
+        classes: list[Node] = []
+        sections: list[Node] = []
+        for kind, found in _made(app).items():
+            anchor = f"error-{nodes.make_id(kind)}"
+            classes += [nodes.Text(", ")] if classes else []
+            classes.append(nodes.reference("", "", nodes.literal("", kind), refid=anchor, internal=True))
+            classes.append(nodes.Text(f" ({len(found)})"))
+            items = [_item(app, docname, message, places) for message, places in found.items()]
+            title = nodes.title("", "", nodes.literal("", kind))
+            box = nodes.definition_list("", *items, classes=["error-index"])
+            sections.append(nodes.section("", title, box, ids=[anchor], names=[kind.lower()]))
+        node.replace_self([nodes.paragraph("", "", *classes), *sections])
+
+
+def _item(app: Sphinx, docname: str, message: str, places: list[Place]) -> nodes.definition_list_item:
+    links: list[Node] = []
+    for place in places:
+        chapter = app.env.titles[place.docname].astext()
+        text = chapter if place.title in ("", chapter) else f"{chapter}, {place.title}"
+        uri = app.builder.get_relative_uri(docname, place.docname) + (f"#{place.anchor}" if place.anchor else "")
+        links += [nodes.Text("; ")] if links else []
+        links.append(nodes.reference("", text, refuri=uri, internal=True))
+    body: list[Node] = [nodes.paragraph("", "", *links)]
+    for place in places:
+        for label, text in (("Cause", place.cause), ("Cure", place.cure)):
+            if text:
+                body.append(nodes.paragraph("", "", nodes.strong("", f"{label}:"), nodes.Text(f" {text}")))
+    return nodes.definition_list_item("", nodes.term("", "", nodes.literal("", message)), nodes.definition("", *body))
+
+
+def setup(app: Sphinx) -> dict[str, bool | int]:
+    """Register the directive, and what keeps it in step with the pages."""
+    app.setup_extension("docs._ext.current")
+    app.add_node(error_index)
+    app.add_directive("error-index", ErrorIndex)
+    app.connect("doctree-read", _note)
+    app.connect("env-purge-doc", _purge)
+    app.connect("env-merge-info", _merge)
+    app.connect("doctree-resolved", _show)
+    current.keep_current(app, _said)
+    return {"env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,38 @@
+"""The table of chapters and the contents of the site say the same."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.conftest import ROOT
+
+PAGES = ROOT / "docs" / "source"
+_TREE = re.compile(r"^```\{toctree\}\n((?::[^\n]*\n)*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def contents() -> dict[str, list[str]]:
+    """By caption, the pages of the site in their order."""
+    found = {}
+    for options, pages in _TREE.findall((PAGES / "index.md").read_text(encoding="utf-8")):
+        caption = re.search(r"^:caption: (.*)$", options, re.MULTILINE)
+        assert caption, f"without a caption: {pages.split()}"
+        found[caption[1]] = pages.split()
+    return found
+
+
+def test_every_chapter_has_a_row_in_its_group() -> None:
+    index = (PAGES / "accelerator" / "index.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## (.*)$", index, flags=re.MULTILINE)[1:]
+    rows = {
+        title: [f"accelerator/{name}" for name in re.findall(r"^\| \{doc\}`(\w+)` \|", text, re.MULTILINE)]
+        for title, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+    groups = {caption: pages for caption, pages in contents().items() if "accelerator/index" not in pages}
+    assert {title: names for title, names in rows.items() if names} == groups
+    assert list(rows)[: len(groups)] == list(groups), "the order of the groups"
+
+
+def test_every_page_is_in_the_contents_once() -> None:
+    listed = [page for pages in contents().values() for page in pages]
+    there = {file.relative_to(PAGES).with_suffix("").as_posix() for file in PAGES.rglob("*.md")} - {"index"}
+    assert sorted(listed) == sorted(there)
