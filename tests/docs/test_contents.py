@@ -36,3 +36,10 @@ def test_every_page_is_in_the_contents_once() -> None:
     listed = [page for pages in contents().values() for page in pages]
     there = {file.relative_to(PAGES).with_suffix("").as_posix() for file in PAGES.rglob("*.md")} - {"index"}
     assert sorted(listed) == sorted(there)
+
+
+def test_the_steps_name_the_areas_of_the_kit() -> None:
+    rows = re.findall(r"^\|.*\|.*\| (`.*`) \|.*\|$", (PAGES / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {area for row in rows for area in re.findall(r"`(\w+)`", row)}
+    kit = ROOT / "conformance" / "accelerator_conformance"
+    assert named == {file.stem.removeprefix("test_") for file in kit.glob("test_*.py")}
