@@ -10,7 +10,7 @@ PREFIX ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters clean python
+.PHONY: help html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -19,6 +19,7 @@ help:
 	echo 'make proof     measure which displayed lines the examples execute (needs clang)'
 	echo 'make mutate    plant small faults in the displayed lines: how many do the examples notice?'
 	echo 'make livehtml  serve the pages at http://127.0.0.1:8000, rebuild when a source changes'
+	echo 'make browser   open the pages in Chromium: widths, console, accessibility (needs chromium)'
 	echo 'make torch     install PyTorch alone: the moment to name another index by PIP_INDEX_URL'
 	echo 'make build     build the extension and install it for development'
 	echo 'make opinfo    run PyTorch'"'"'s operator database on the device, all of it'
@@ -36,7 +37,7 @@ help:
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters: python
+html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters: python
 	$(PYTHON) tools/dev.py $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

@@ -180,6 +180,13 @@ def fuzz(arguments: list[str]) -> None:
     programs.main(arguments)
 
 
+def browser(arguments: list[str]) -> None:
+    """Opens the pages in Chromium, and says what a reader would meet there."""
+    import browser as pages
+
+    pages.main(arguments)
+
+
 def _benchmark(script: Path, arguments: list[str]) -> None:
     """Runs one benchmark; it writes its figures to benchmarks/results."""
     say(f"{script}")
@@ -221,16 +228,17 @@ COMMANDS: dict[str, Command] = {
     "proof": Command(proof, (*_PAGES, "test")),
     "mutate": Command(mutate, (*_PAGES, "test")),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
+    "browser": Command(browser, ("browser",)),
     "lock": Command(lock, ("build", "docs", "cxx")),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names; so there must be all of them.
-    "test": Command(test, (*_PAGES, "live", "test", "check"), extension=True),
+    "test": Command(test, (*_PAGES, "live", "browser", "test", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
     "stubs": Command(stubs, ("build", "kit"), extension=True),
     "surface": Command(surface, ("build",), extension=True),
-    "check": Command(check, (*_PAGES, "test", "check"), extension=True),
+    "check": Command(check, (*_PAGES, "browser", "test", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
     "sanitize": Command(sanitize, _TESTS),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),

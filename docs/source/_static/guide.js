@@ -22,6 +22,12 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
+  // Two parts beside the page, which a screen reader lists by name.
+  for (const [part, name] of [[".sidebar-drawer", "All pages"], [".toc-drawer", "This page"]]) {
+    const box = document.querySelector(part);
+    if (box) box.ariaLabel = name;
+  }
+
   // Sphinx calls the captions of the contents headings, without their level.
   for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
 });

@@ -1,0 +1,135 @@
+"""``make browser``: the pages in Chromium, as a reader meets them.
+
+Each is opened at several widths, light and dark. Nothing may be wider than the window, no script may fail, nothing may
+be asked of another host, and axe (its rules of accessibility) must find nothing. The pages that hold a whole source are
+all alike, and so one of them stands for the others. What axe does with a long page takes a minute: it looks at a share
+of the pages, another one for each commit, where ``--share`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from environment import Fault, say
+from share import ALL, Share, share
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HTML = Path("docs", "build", "html")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WIDTHS = (320, 390, 800, 1024, 1200, 1366, 1920)
+SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
+# Pages that are alike, of which one is opened.
+ALIKE = ("sources",)
+# Sent by a server for what it does not find: its links begin at the root of the host, and lead nowhere from a file.
+SERVED = ("404.html",)
+# The widest element that no box around it scrolls or cuts.
+_WIDER = """() => {
+  const width = document.documentElement.clientWidth;
+  const over = document.documentElement.scrollWidth - width;
+  let widest = null;
+  for (const element of over > 0 ? document.body.querySelectorAll("*") : []) {
+    const right = element.getBoundingClientRect().right;
+    let box = element.parentElement;
+    while (box !== document.body && box && getComputedStyle(box).overflowX === "visible") box = box.parentElement;
+    if (right > width && box === document.body && (!widest || right > widest.right)) {
+      widest = { right, name: element.tagName.toLowerCase() + [...element.classList].map((one) => "." + one).join("") };
+    }
+  }
+  return over > 0 ? [over, widest ? widest.name : "body"] : null;
+}"""
+_AXE = (
+    "() => axe.run().then((found) => found.violations.map((one) => [one.id, one.help, one.nodes.map((n) => n.target)]))"
+)
+
+
+def find_browser() -> str:
+    """The browser's program. Throws: ``Fault``, if there is none."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        raise Fault("make browser: Chromium is needed, found none on PATH; install it: apt-get install chromium")
+    return found
+
+
+def find_pages(html: Path) -> list[Path]:
+    """The pages to open. Throws: ``Fault``, if they have not been made."""
+    found = sorted(html.rglob("*.html"))
+    alike = {folder: [page for page in found if page.relative_to(html).parts[0] == folder] for folder in ALIKE}
+    apart = {*ALIKE, *SERVED, "_static"}
+    pages = [page for page in found if page.relative_to(html).parts[0] not in apart]
+    if not pages:
+        raise Fault(f"make browser: there are no pages in {html}; run `make html`")
+    return [*pages, *(some[len(some) // 2] for some in alike.values() if some)]
+
+
+def faults(page: Page, file: Path) -> Iterator[str]:
+    """What is wrong with a page at any width."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"console: {message.text}") if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(f"script: {error}"))
+    page.on("request", lambda request: said.append(f"asks {request.url}") if _is_foreign(request.url) else None)
+    page.goto(file.resolve().as_uri())
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        if wider := page.evaluate(_WIDER):
+            yield f"{wider[0]} pixels wider than a window of {width}: {wider[1]}"
+    yield from said
+
+
+def _is_foreign(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:", "about:"))
+
+
+def violations(page: Page, axe: str) -> Iterator[str]:
+    """What axe finds on the page that is open."""
+    page.evaluate(axe)
+    for rule, text, places in page.evaluate(_AXE):
+        some = ", ".join(" ".join(map(str, place)) for place in places[:3])
+        yield f"axe, {rule}: {text}: {some} ({len(places)} in all)"
+
+
+def judge(html: Path, part: Share = ALL) -> tuple[list[str], int, int]:
+    """All that is wrong with the pages below a folder; how many there are, and how many axe has looked at."""
+    import axe_playwright_python  # type: ignore[import-untyped]
+    from playwright.sync_api import sync_playwright
+
+    axe = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    found: list[str] = []
+    pages = find_pages(html)
+    looked_at = set(part.take(pages))
+    with sync_playwright() as playwright:
+        # As root, as in containers, Chromium has no sandbox. The pages are our own.
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
+        for number, file in enumerate(pages, 1):
+            name = file.relative_to(html)
+            for scheme in SCHEMES:
+                page = browser.new_page(color_scheme=scheme)
+                seen = list(faults(page, file)) if scheme == SCHEMES[0] else []
+                if file in looked_at:
+                    page.goto(file.resolve().as_uri())
+                    seen += [f"{scheme}: {one}" for one in violations(page, axe)]
+                found += [f"{name}: {one}" for one in seen]
+                page.close()
+            if number % 10 == 0:
+                say(f"browser: {number} of {len(pages)} pages")
+        browser.close()
+    return found, len(pages), len(looked_at)
+
+
+def main(arguments: list[str]) -> None:
+    """Opens the pages. Throws: ``Fault``, with all that is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="make browser", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--share", type=share, default=ALL, metavar="N/M", help="let axe look at a part of the pages")
+    options = parser.parse_args(arguments)
+    found, pages, looked_at = judge(HTML, options.share)
+    if found:
+        raise Fault("\n".join([f"make browser: {len(found)} faults in {HTML}:", *found]))
+    widths = f"{WIDTHS[0]} to {WIDTHS[-1]}"
+    print(f"make browser: {pages} pages at widths from {widths}, {looked_at} of them by axe, light and dark: no fault")
