@@ -24,6 +24,18 @@ KNOWN = (
         "",
         "the CPU converts a dtype before it looks at the order, and what it has converted is not broadcast any more",
     ),
+    Known(
+        r"stride",
+        r"\beinsum\(",
+        "",
+        "operators on lists keep a stride that the CPU sets anew, of a size of 1, and einsum lays its result out by it",
+    ),
+    Known(
+        r"raises",
+        r"\bas_strided_?\(",
+        "out of bounds for storage",
+        "a loss of one number keeps on the CPU the room that all differences took, and a view may reach into it",
+    ),
     Known(r"raises", r"\bindex_put_\(", _OVERLAP, "the CPU takes a mask for another operator, which lets it overlap"),
     Known(
         r"raises|accepts",
