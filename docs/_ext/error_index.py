@@ -29,8 +29,9 @@ _ATTRIBUTE = "weaver_errors"
 _MESSAGE = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Warning)): (\S.*)$")
 _SOURCE = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
 _CAUSE = re.compile(r"Cause: *(.*?)(?: *Cure: *(.*))?$", re.DOTALL)
-# What a message has for what differs from run to run.
+# What a message has for what differs from run to run, and what the index puts in the place of large numbers: bytes.
 _GAP = "..."
+_BYTES = re.compile(r"\b\d{4,}\b")
 
 
 @dataclass(frozen=True, order=True)
@@ -110,7 +111,10 @@ def _quotes(quoted: str, message: str) -> bool:
 
 
 def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
-    """By class and message, the places of an error in the order of the pages, with what a table says of it."""
+    """By class and message, the places of an error in the order of the pages, with what a table says of it.
+
+    Messages that differ in numbers of bytes are one.
+    """
     result: defaultdict[str, dict[str, list[Place]]] = defaultdict(dict)
     for seen in pages:
         for (kind, message), place in seen.errors.items():
@@ -118,7 +122,9 @@ def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
             for quoted, cause, cure in seen.rows if not place.cause else ():
                 if any(_quotes(one, f"{kind}: {message}") for one in quoted):
                     explained = Place(place.docname, place.anchor, place.title, cause, cure)
-            result[kind].setdefault(message, []).append(explained)
+            places = result[kind].setdefault(_BYTES.sub(_GAP, message), [])
+            if explained not in places:
+                places.append(explained)
     return {kind: dict(sorted(result[kind].items(), key=_alphabetical)) for kind in sorted(result)}
 
 

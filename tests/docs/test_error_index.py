@@ -83,3 +83,11 @@ def test_a_message_within_a_line_and_none_in_a_source() -> None:
         ">>> f('ValueError: no')\n... # TypeError: no\n    own: torch.OutOfMemoryError: yes \n"
     )
     assert list(found) == [("OutOfMemoryError", "yes")]
+
+
+def test_messages_that_differ_in_bytes_are_one() -> None:
+    place = error_index.Place("memory", "out", "Out of memory")
+    errors = {("E", f"tried to allocate {size} bytes on openreg:0"): place for size in (4096, 1048576)}
+    assert error_index.merged([error_index.Seen(errors)]) == {
+        "E": {"tried to allocate ... bytes on openreg:0": [place]}
+    }
