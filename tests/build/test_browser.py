@@ -44,7 +44,7 @@ def test_a_fault_of_a_page(tmp_path: Path, body: str, fault: str) -> None:
     assert any(one.startswith(fault) for one in found), found
 
 
-def test_axe_looks_at_a_share(tmp_path: Path) -> None:
+def test_a_share_of_the_pages(tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text(GOOD.format(""), encoding="utf-8")
     pale = "<p style='color:#999;background:#fff'>pale</p>"
     assert judged(tmp_path, pale, Share(0, 2)) == []

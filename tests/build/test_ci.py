@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from environment import ROOT
@@ -18,22 +20,30 @@ touch .venv/$1
 """
 
 
-def run_ci(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs the script where make and git are others."""
-    for name, script in {"bin/make": MAKE, "bin/git": "#!/bin/sh\necho 7\n"}.items():
+# What the script calls beside these.
+PROGRAMS = ("bash", "cat", "dirname", "ls", "mkdir", "rm", "sh", "touch")
+
+
+def run_ci(folder: Path, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script where make and git are others, and of all else there is little more than it needs."""
+    scripts = {"bin/make": MAKE, "bin/git": "#!/bin/sh\necho 7\n"} | {f"bin/{name}": "#!/bin/sh\n" for name in more}
+    for name, script in scripts.items():
         file = folder / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(script)
         file.chmod(0o755)
     (folder / ".ci").mkdir()
     (folder / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
-    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", **variables}
+    for program in PROGRAMS:
+        (folder / "bin" / program).symlink_to(shutil.which(program) or program)
+    (folder / "bin" / "python3").symlink_to(sys.executable)
+    environment = {**os.environ, "PATH": str(folder / "bin"), **variables}
     command = ["bash", str(folder / ".ci" / "run")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Path) -> None:
-    ran = run_ci(tmp_path, VIRTUAL_ENV="/somewhere", PYTHONPATH="/elsewhere")
+    ran = run_ci(tmp_path, "chromium", VIRTUAL_ENV="/somewhere", PYTHONPATH="/elsewhere")
     assert ran.returncode == 0, ran.stderr
     seen = re.findall(r"^(\w+): (.*) VIRTUAL_ENV=(.*) PYTHONPATH=(.*)$", ran.stdout, re.MULTILINE)
     assert {(active, path) for _, _, active, path in seen} == {("", "")}
@@ -41,7 +51,15 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
         ("html", "nothing"),
         ("test", "nothing"),
     ]
-    assert [step for step, *_ in seen] == ["html", "check", "doctest", "mutate", "chapters", "fuzz", "test", "test"]
+    steps = ["html", "check", "doctest", "browser", "mutate", "chapters", "fuzz", "test", "test"]
+    assert [step for step, *_ in seen] == steps
+
+
+def test_without_a_browser_its_step_says_what_it_needs(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "browser: " not in ran.stdout
+    assert "-- make browser is left out: it needs Chromium (apt-get install chromium)" in ran.stdout
 
 
 def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path: Path) -> None:

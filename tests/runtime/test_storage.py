@@ -141,7 +141,7 @@ def test_a_part_of_a_storage_cannot_be_resized() -> None:
 def test_a_tensor_whose_storage_was_freed_and_restored() -> None:
     x = torch.ones(3, device="openreg")
     x.untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match="are out of bounds for storage of size 0"):
+    with pytest.raises(RuntimeError, match="a tensor of 12 bytes has no memory: its storage was resized to 0"):
         x.tolist()
     x.untyped_storage().resize_(12)
     assert x.fill_(2).tolist() == [2.0] * 3

@@ -28,6 +28,14 @@ document.addEventListener("DOMContentLoaded", () => {
     if (box) box.ariaLabel = name;
   }
 
+  // The corner of a table whose rows have names is no heading.
+  for (const corner of document.querySelectorAll("th")) {
+    if (corner.textContent.trim()) continue;
+    const cell = document.createElement("td");
+    cell.className = corner.className;
+    corner.replaceWith(cell);
+  }
+
   // Sphinx calls the captions of the contents headings, without their level.
   for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
 });
