@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 MAP = "README.md"
-_ROW = re.compile(r"^\| `.*\|$", re.MULTILINE)
-_NAME = re.compile(r"`([\w./]+)`")
+_ROW = re.compile(r"^\| [`\[].*\|$", re.MULTILINE)
+# A file or folder, or the map of one, as the target of a link.
+_NAME = re.compile(r"`([\w./]+)`|\]\(([\w./]+)\)")
 
 
 def named(text: str) -> Iterator[tuple[str, list[str]]]:
     """The rows of the tables of files, and what is named in the first cell of each."""
     for row in _ROW.findall(text):
-        yield row, _NAME.findall(row.split("|")[1])
+        yield row, [name or link for name, link in _NAME.findall(row.split("|")[1])]
 
 
-def without(text: str, folder: str, left_out: Iterable[str]) -> str:
-    """A map of a folder without the rows of files that are all left out."""
-    gone = set(left_out)
+def without(text: str, folder: str, has: Callable[[str], bool]) -> str:
+    """A map of a folder without what is not there, be it files or whole folders, and without rows that name no more."""
     for row, names in named(text):
-        if all(f"{folder}/{name}" in gone for name in names):
+        kept = [name for name in names if has(f"{folder}/{name}")]
+        if not kept:
             text = text.replace(f"{row}\n", "")
+        elif kept != names:
+            cells = row.split("|")
+            text = text.replace(row, "|".join([cells[0], f" {', '.join(f'`{name}`' for name in kept)} ", *cells[2:]]))
     return text
 
 

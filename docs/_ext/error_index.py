@@ -17,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from docs._ext import current
 from docs._ext.examples import is_executed
+from docs._ext.narrated import reading_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
@@ -31,10 +32,12 @@ _SOURCE = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
 _CAUSE = re.compile(r"Cause: *(.*?)(?: *Cure: *(.*))?$", re.DOTALL)
 # What a message has for what differs from run to run, and what the index puts in the place of large numbers: bytes.
 _GAP = "..."
+# A shorter quotation is a name that many messages have.
+_SHORTEST = 13
 _BYTES = re.compile(r"\b\d{4,}\b")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Place:
     """A section of a page in which an error is seen, and what it says of it."""
 
@@ -105,9 +108,9 @@ def _rows(table: nodes.table) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 
 def _quotes(quoted: str, message: str) -> bool:
-    """Whether the cell of a table quotes a message; a gap in either stands for anything."""
+    """Whether the cell of a table quotes a message; a gap in the quotation stands for anything."""
     parts = [re.escape(part.strip()) for part in quoted.split(_GAP) if part.strip()]
-    return len(quoted) > len(_GAP) + 9 and re.search(".*".join(parts), message) is not None
+    return len(quoted) >= _SHORTEST and re.search(".*".join(parts), message) is not None
 
 
 def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
@@ -163,8 +166,6 @@ def _merge(app: Sphinx, env: BuildEnvironment, docnames: Set[str], other: BuildE
 
 
 def _made(app: Sphinx) -> dict[str, dict[str, list[Place]]]:
-    from docs._ext.narrated import reading_order
-
     found = _all(app.env)
     return merged(found[docname] for docname in reading_order(app.env) if docname in found)
 

@@ -66,9 +66,9 @@ def test_files_that_no_map_names_and_names_that_are_no_file() -> None:
         "csrc/y/z.cpp: neither its folder nor one above has a README.md that names its files",
         "csrc/x/README.md: there is no a.h",
     ]
-    assert maps.without(table, "csrc/x", ["csrc/x/deep/b.cpp", "csrc/x/a.h"]) == table.replace(
-        "| `deep/b.cpp` | 3 |\n", ""
-    )
+    gone = ["csrc/x/deep/b.cpp", "csrc/x/a.h"]
+    fewer = table.replace("| `deep/b.cpp` | 3 |\n", "").replace("`a.cpp`, `a.h`", "`a.cpp`")
+    assert maps.without(table, "csrc/x", lambda path: path not in gone) == fewer
 
 
 def test_source_and_header_that_rely_on_their_neighbours_are_found(

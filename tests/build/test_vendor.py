@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import maps
 import pytest
 from environment import ROOT, Fault
 from vendor import chapters, cli, names, place, proven, record, tree, update
@@ -214,6 +215,16 @@ def test_cmake_names_the_folders_that_are_there(wanted: list[str] | None) -> Non
     there = {path.removeprefix("csrc/").rpartition("/")[0] for path in sources}
     assert there - {"kernels/stable"} <= set(" ".join(named).split())
     assert ("acme_stable SHARED" in cmake) == ("csrc/stable/rms_norm.cpp" in chosen)
+
+
+def test_maps_name_what_is_there(files: dict[str, str]) -> None:
+    base = tree.files(ACME, [])
+    assert "csrc/stable/README.md" in files
+    assert "csrc/stable/README.md" not in base
+    for tree_of in (files, base):
+        sources = {path: text for path, text in tree_of.items() if path.startswith("csrc/")}
+        assert [fault for fault in maps.faults(sources) if "there is no" in fault] == []
+    assert "minimal/" not in base["csrc/driver/README.md"]
 
 
 def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:

@@ -52,13 +52,16 @@ class Choice:
         self.chapters = sorted({*BASE, *wanted} if wanted is not None else every)
         self._whole = self.chapters == every
         self.taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
-        owned = {path for chapter in every for path in sources.chapters[chapter]}
-        self.left_out = owned - self.taken
+        self._owned = {path for chapter in every for path in sources.chapters[chapter]}
+        self.left_out = self._owned - self.taken
 
     def has(self, path: str) -> bool:
         """Whether a file of the repository comes along."""
         if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
             return False
+        if path.startswith("csrc/") and (path.endswith("/") or Path(path).name == maps.MAP):
+            below = path.removesuffix(maps.MAP)  # a folder, or its map
+            return any(source.startswith(below) for source in self._owned - self.left_out)
         if path.startswith("csrc/driver/minimal/") and "driver_conformance" not in self.chapters:
             return False
         test = path.removeprefix("tests/aten/")
@@ -67,7 +70,7 @@ class Choice:
     def cut(self, path: str, text: str) -> str:
         """The text of a file without what names a source that is left out."""
         if Path(path).name == maps.MAP and path.startswith("csrc/"):
-            return maps.without(text, str(Path(path).parent), self.left_out)
+            return maps.without(text, str(Path(path).parent), self.has)
         if path == _CMAKE and _STABLE in self.left_out:
             mark = r"[^\n]*LITERAL" r"INCLUDE %s: build-stable\n"
             text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
