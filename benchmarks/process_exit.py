@@ -3,7 +3,8 @@
     python benchmarks/process_exit.py                      200 processes for each of the first two ways
     python benchmarks/process_exit.py --runs 5 by-sigterm  5 in the way that is named; writes no result
     python benchmarks/process_exit.py --ends               200 for each of the ways of tests/runtime/ends.py, in each of
-                                                           two launch modes; writes benchmarks/results/process_ends.md
+                                                           two launch modes; writes benchmarks/results/process_ends.md,
+                                                           and replaces only the rows of the ways that are named
 
 The processes are children of this one, which has imported torch and not used the device: each starts the driver and
 autograd's threads of its own, and goes through the whole end of an interpreter. A crash is a status other than the one
@@ -29,6 +30,7 @@ from pathlib import Path
 import torch
 
 RESULTS = Path(__file__).parent / "results" / "process_exit.md"
+ENDS = RESULTS.with_name("process_ends.md")
 ROOT = Path(__file__).parents[1]
 EXAMPLE = runpy.run_path(str(ROOT / "examples" / "errors_exit.py"))
 sys.path.insert(0, str(ROOT))
@@ -54,19 +56,15 @@ def row(way: str, seen: Counter[int]) -> str:
     return f"| {way} | {seen.total()} | {expected} | {seen[expected]} | {others or 'none'} |"
 
 
-def tabulate_ends(runs: int, jobs: int, modes: list[str]) -> bool:
-    """Writes the table of the ways of tests/runtime/ends.py. Returns whether a process did not end as it should."""
+def tabulate_ends(ways: list[str], runs: int, jobs: int, modes: list[str]) -> bool:
+    """Measures the ways of tests/runtime/ends.py, and keeps the rows of those that are not named.
+
+    Returns whether a process did not end as it should.
+    """
     subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
-    lines = [
-        f"Made by `python benchmarks/process_exit.py --ends --runs {runs}` on {platform.machine()}, "
-        f"{torch.__version__}, Python {platform.python_version()}, {jobs} at a time, {date.today()}. As it should: "
-        "with the status and the output expected, and nothing on stderr that does not belong there.",
-        "",
-        "| way to end | expected status | launch mode | processes | as it should | others |",
-        "| --- | ---: | --- | ---: | ---: | --- |",
-    ]
+    rows = kept_rows()
     failed = False
-    for mode, way in itertools.product(modes, ends.WAYS):
+    for mode, way in itertools.product(modes, ways):
         command = [sys.executable, ends.__file__, way, "--runs", str(runs), "--jobs", str(jobs), "--modes", mode]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         found = [json.loads(line)[2:] for line in ran.stdout.splitlines()]
@@ -79,23 +77,53 @@ def tabulate_ends(runs: int, jobs: int, modes: list[str]) -> bool:
         failed |= bool(others)
         text = ", ".join(f"{count} times {what}" for what, count in others.items()) or "none"
         good = len(found) - others.total()
-        lines.append(f"| {way} | {ends.WAYS[way].status} | {mode} | {len(found)} | {good} | {text} |")
-        print(lines[-1], flush=True)
-        RESULTS.with_name("process_ends.md").write_text("\n".join(lines) + "\n")  # each time: it takes an hour
+        status = ends.WAYS[way].status
+        rows[way, mode] = f"| {way} | {status} | {mode} | {len(found)} | {good} | {text} | {date.today()} |"
+        print(rows[way, mode], flush=True)
+        write_ends(rows)  # each time: all of them take an hour and a half
     return failed
+
+
+def kept_rows() -> dict[tuple[str, str], str]:
+    """The rows of the table as it is, by way and mode."""
+    rows = {}
+    for line in ENDS.read_text().splitlines() if ENDS.exists() else []:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] in ends.WAYS:
+            rows[cells[0], cells[2]] = line
+    return rows
+
+
+def write_ends(rows: dict[tuple[str, str], str]) -> None:
+    """The table in the order of the ways."""
+    lines = [
+        f"Made by `python benchmarks/process_exit.py --ends` on {platform.machine()}, {torch.__version__}, "
+        f"Python {platform.python_version()}. As it should: with the status and the output expected, and nothing on "
+        "stderr that does not belong there.",
+        "",
+        "| way to end | expected status | launch mode | processes | as it should | others | measured |",
+        "| --- | ---: | --- | ---: | ---: | --- | --- |",
+    ]
+    lines += [rows[way, mode] for mode in ("auto", "async") for way in ends.WAYS if (way, mode) in rows]
+    ENDS.write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
     """Runs the ways that the command line names, or the first two."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("ways", nargs="*", metavar="WAY", help=", ".join(EXAMPLE["WAYS"]))
+    parser.add_argument(
+        "ways",
+        nargs="*",
+        metavar="WAY",
+        help="; ".join([", ".join(EXAMPLE["WAYS"]), "with --ends: " + ", ".join(ends.WAYS)]),
+    )
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ends", action="store_true", help="the ways of tests/runtime/ends.py instead")
     parser.add_argument("--modes", nargs="+", default=["auto", "async"], help="launch modes of those")
     asked = parser.parse_args()
     if asked.ends:
-        sys.exit(tabulate_ends(asked.runs, asked.jobs, asked.modes))
+        sys.exit(tabulate_ends(asked.ways or list(ends.WAYS), asked.runs, asked.jobs, asked.modes))
     lines = [
         f"Made by `python benchmarks/process_exit.py --runs {asked.runs}` on {platform.machine()}, "
         f"{torch.__version__}, Python {platform.python_version()}, {asked.jobs} at a time, {date.today()}.",
