@@ -50,5 +50,5 @@ vendor: python
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache
-	find conformance csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find conformance weaver csrc torch_openreg docs examples tests tools benchmarks cmake -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	echo 'make clean: removed what was built; remove .venv by hand to start from nothing'

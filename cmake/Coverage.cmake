@@ -1,11 +1,12 @@
-# Counts which lines run (clang only), for tools/proof. Everything that is compiled after this file is included counts;
+# Counts which lines run (clang only), for the weaver. Everything that is compiled after this file is included counts;
 # the counters lie in a shared mapping of a file, so that a process that is killed loses none.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "OPENREG_COVERAGE needs clang, not ${CMAKE_CXX_COMPILER_ID}: name it by CXX")
 endif()
 
 # Sets the counters of one library to zero. It is not counted itself: the options below come later.
-add_library(openreg_counters OBJECT ${CMAKE_SOURCE_DIR}/tools/proof/counters.cpp)
+add_library(openreg_counters OBJECT ${CMAKE_SOURCE_DIR}/weaver/weaver/proof/counters.cpp)
+target_compile_definitions(openreg_counters PRIVATE WEAVER_COUNTERS=orCounters)
 
 # Without the list, every inline function of PyTorch's headers would be counted too.
 set(coverage_list ${CMAKE_BINARY_DIR}/coverage.list)

@@ -20,7 +20,7 @@ LONGEST = (
     "tests/fuzz/",
     "tests/driver_conformance/",
     "tests/build/",
-    "tests/proof/",
+    "tests/weaver/",
     "tests/docs/",
     "tests/examples/",
 )

@@ -18,11 +18,10 @@ import maps
 import results
 import stubs
 import surface
-import weaver
-from environment import Fault, say
+from environment import ROOT, Fault, say
 from extension import build_folder
 from share import ALL, Share
-from vendor import proven
+from vendor import conforms
 
 Check = Callable[[], Iterator[str]]
 
@@ -104,21 +103,20 @@ def pages() -> Iterator[str]:
     """Reads every page, and compares the proof with what the pages show and run now, its figures with the floor.
 
     Markers, regions, the gate, the lock and every reference, without weaving or executing anything. A page that has not
-    changed is not read again; its faults are remembered (docs/_ext/faults.py).
+    changed is not read again; its faults are remembered (weaver/weaver/pages/faults.py).
     """
-    environment = weaver.Environment(PAGES / "doctrees")
-    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT]
-    found = list(_faults([*sphinx, "--builder", "dummy", *environment.options, "docs/source", str(PAGES)]))
+    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT, "--doctree-dir", str(PAGES / "doctrees")]
+    found = list(_faults([*sphinx, "--builder", "dummy", "docs/source", str(PAGES)]))
     yield from found
     if not found:
-        environment.is_current()
         # Not before: these modules need Sphinx, which `make check` has installed by now.
-        from proof import floor
-        from proof.pages import planned
+        from weaver.configuration import load
+        from weaver.proof import floor
+        from weaver.proof.planned import planned
 
         # They have just been read: the second builder takes them as they are.
-        yield from _faults([*sphinx, "--builder", "plan", *environment.options, "docs/source", str(PAGES)])
-        yield from floor.faults(floor.read_state(pages=planned(PAGES)))
+        yield from _faults([*sphinx, "--builder", "plan", "docs/source", str(PAGES)])
+        yield from floor.faults(load(ROOT), planned(PAGES))
 
 
 def tests_collected() -> Iterator[str]:
@@ -150,7 +148,7 @@ def surface_current() -> Iterator[str]:
 
 def chapters_current() -> Iterator[str]:
     """Compares what each chapter needs with what it needed when it was tried alone."""
-    return proven.stale()
+    return conforms.stale()
 
 
 def no_registry_host() -> Iterator[str]:

@@ -12,10 +12,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from environment import ROOT, Fault, say
+
+# Not installed, as the kit is not: what vendors copy or a new release asks for needs it where nothing is.
+sys.path.append(str(ROOT / "weaver"))
+
 import check as checks
-import weaver
 from command import Command
-from environment import Fault, say
 from prerequisites import installed_torch
 from share import ALL, share
 
@@ -45,13 +48,24 @@ def _sphinx(builder: str, output: Path, *options: str) -> int:
 
 
 def html(_arguments: list[str]) -> None:
-    """Weaves the pages into docs/build/html, anew where the weaver itself has changed."""
-    output, environment = OUTPUT / "html", weaver.Environment(OUTPUT / "doctrees")
-    if _sphinx("html", output, *environment.options) != 0:
+    """Weaves the pages into docs/build/html."""
+    output = OUTPUT / "html"
+    if _sphinx("html", output, "--doctree-dir", str(OUTPUT / "doctrees")) != 0:
         raise Fault("make html: the pages have faults, listed above")
-    environment.is_current()
     pages = sum(1 for _ in output.rglob("*.html"))
     print(f"make html: {pages} pages in {_seconds():.0f} s, start at {output / 'index.html'}")
+
+
+def _weave(command: str, arguments: list[str]) -> None:
+    """Runs a command of the weaver."""
+    from weaver.__main__ import run
+    from weaver.configuration import load
+    from weaver.fault import Fault as Wrong
+
+    try:
+        run(load(ROOT), command, arguments)
+    except Wrong as wrong:
+        raise Fault(str(wrong)) from None
 
 
 def doctest(arguments: list[str]) -> None:
@@ -62,24 +76,17 @@ def doctest(arguments: list[str]) -> None:
     output = OUTPUT / ("doctest_pages" if arguments else "doctest")
     if not arguments:
         shutil.rmtree(output, ignore_errors=True)
-    if _run([sys.executable, "-m", "docs._ext.prove", "--output", str(output), *arguments]) != 0:
-        raise Fault("make doctest: not every snippet holds; the faults are above")
+    _weave("doctest", ["--output", str(output), *arguments])
 
 
 def proof(arguments: list[str]) -> None:
     """Measures which displayed lines the examples of the pages execute."""
-    from proof import measure
-
-    measure.main(arguments)
+    _weave("proof", arguments)
 
 
 def mutate(arguments: list[str]) -> None:
     """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
-    from proof import floor
-    from proof import mutate as mutants
-
-    mutants.main(arguments)
-    floor.raise_floor()
+    _weave("mutate", arguments)
 
 
 def livehtml(arguments: list[str]) -> None:
@@ -87,7 +94,7 @@ def livehtml(arguments: list[str]) -> None:
     rebuild = shlex.join([sys.executable, str(Path("tools", "dev.py")), "build"])
     command = [sys.executable, "-m", "sphinx_autobuild", str(SOURCE), str(OUTPUT / "livehtml"), "--nitpicky"]
     command += ["--doctree-dir", str(OUTPUT / "livedoctrees"), "--pre-build", rebuild, "--re-ignore", LIVE_IGNORE]
-    for folder in ("csrc", "torch_openreg", "examples", "docs/_ext", "docs/proof"):
+    for folder in ("csrc", "torch_openreg", "examples", "weaver", "docs/_ext", "docs/proof"):
         command += ["--watch", folder]
     os.execv(sys.executable, [*command, *arguments])
 
@@ -151,8 +158,7 @@ def check(arguments: list[str]) -> None:
 
 def lock(_arguments: list[str]) -> None:
     """Writes the lock on what the pages show of PyTorch's own code."""
-    if _run([sys.executable, "-m", "docs._ext.lock"]) != 0:
-        raise Fault("make lock: the pages could not be read; see above")
+    _weave("lock", [])
 
 
 def stress(_arguments: list[str]) -> None:
@@ -168,7 +174,7 @@ def stress(_arguments: list[str]) -> None:
 
 def sanitize(arguments: list[str]) -> None:
     """Runs the tests of the backend on a build with the address and undefined-behaviour sanitizers."""
-    from proof import sanitized
+    import sanitized
 
     sanitized.main(arguments)
 
@@ -215,9 +221,9 @@ def vendor(arguments: list[str]) -> None:
 
 def chapters(arguments: list[str]) -> None:
     """Tries what `make vendor` writes: all chapters together, and those alone that have changed."""
-    from vendor import proven
+    from vendor import conforms
 
-    proven.main(arguments)
+    conforms.main(arguments)
 
 
 _PAGES = ("build", "docs", "cxx", "kit")

@@ -117,6 +117,16 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "0" * 64
 
 
+def main(compile_commands: str, path: str) -> int:
+    """Compiles one file, and returns the exit status. The weaver asks it of a source that no target has."""
+    command = command_for(Path(path), target_flags(Path(compile_commands)))
+    return subprocess.run([*command[:-1], str(Path(path).absolute())], check=False).returncode
+
+
 @cache
 def _version(compiler: str) -> str:
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from environment import ROOT
 
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "weaver"))
 
 from compile_alone import command_for, target_flags
 from extension import build_folder
-
-from docs._ext.regions import scan
-from docs._ext.standalone import standalone
+from weaver.sources.regions import scan
+from weaver.sources.standalone import standalone
 
 _SUFFIXES = {".cpp", ".h"}
 # Who copies a function calls it; a copy of it alone does not.
@@ -35,7 +34,7 @@ def copies(paths: Sequence[str], root: Path = ROOT) -> dict[tuple[Path, str], li
     for region in scan(root, paths)[0].values():
         if Path(region.path).suffix in _SUFFIXES:
             text = (root / region.path).read_text(encoding="utf-8")
-            copied = standalone(region.path, text, region.first, region.last).text
+            copied = standalone(region.path, text, region.first, region.last, region.path).text
             found.setdefault((Path(region.path), copied), []).append(region.name)
     return found
 

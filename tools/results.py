@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from prerequisites import installed_torch
+
+# Not installed, and not on the path of every script that notes a result.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
+
+from weaver.sources.binding import code_digest
 
 INPUTS = Path("docs", "proof", "inputs.json")
 _TORCH = "PyTorch"
@@ -28,9 +34,6 @@ class Result:
 
     def inputs(self, root: Path = Path()) -> dict[str, str]:
         """The hash of each source as it is now, by its path; that of PyTorch is its version."""
-        # Not before: the weaver's package is not on the path of every tool.
-        from docs._ext.binding import code_digest
-
         files = sorted({file for pattern in self.patterns for file in root.glob(pattern) if file.is_file()})
         torch = str(installed_torch()).partition("+")[0]
         return {_TORCH: torch} | {file.relative_to(root).as_posix(): code_digest(file) for file in files}

@@ -12,8 +12,9 @@ import subprocess
 import time
 
 from environment import ROOT, Fault, say
-
-from proof.sandbox import Sandbox
+from weaver.configuration import load
+from weaver.fault import Fault as Wrong
+from weaver.proof.sandbox import Sandbox
 
 TESTS = ("tests/aten", "tests/runtime", "tests/python")  # of the driver alone, `make stress` has the same
 OPTIONS = {
@@ -44,14 +45,17 @@ def preloaded(compiler: str) -> str:
 def main(arguments: list[str]) -> None:
     """Builds and runs the tests, or those that are named. Throws: ``Fault``."""
     started = time.monotonic()
-    sandbox = Sandbox(ROOT / "build" / "sanitize")
+    sandbox = Sandbox(load(ROOT), ROOT / "build" / "sanitize")
     compiler = os.environ.get("CXX") or "c++"
     with sandbox.lock():
         sandbox.prepare()
         say("building with the address and undefined-behaviour sanitizers")
         # With more optimisation it would compile three times as long, and with less the tests would take long.
-        flags = ["CMAKE_BUILD_TYPE=", "CMAKE_CXX_FLAGS=-O1 -g1", "OPENREG_SANITIZE=address"]
-        sandbox.build(*flags, compiler=compiler)
+        definitions = ["-DCMAKE_BUILD_TYPE=", "-DCMAKE_CXX_FLAGS=-O1 -g1", "-DOPENREG_SANITIZE=address"]
+        try:
+            sandbox.build(*definitions, compiler=compiler)
+        except Wrong as wrong:
+            raise Fault(str(wrong)) from None
         say(f"built ({time.monotonic() - started:.0f} s)")
         environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preloaded(compiler)}
         paths = [argument for argument in arguments if not argument.startswith("-")]

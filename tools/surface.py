@@ -15,6 +15,11 @@ from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from pathlib import Path
 
+# Not installed: this runs where nothing is but torch.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
+
+from weaver.sources.headers import virtual_methods
+
 FILE = Path("docs", "proof", "surface.txt")
 CURE = "read what changed, and the chapter about it; then run `make surface` and commit the file"
 OPERATORS = "operators"
@@ -46,9 +51,6 @@ print(json.dumps([name for key in {KEYS} for name in of_key(key) if name.startsw
 
 def interfaces(include: Path) -> Iterator[str]:
     """A heading for each class, and its virtual functions. Throws: ``LookupError`` when one is not in its header."""
-    # Not before: it is the weaver's, which is not on the path of every tool.
-    from docs._ext.headers import virtual_methods
-
     for name, header in INTERFACES.items():
         file = include / header
         if not file.is_file():
@@ -129,7 +131,6 @@ def _ask(code: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parents[1]))
     differences = list(stale())
     print(*differences or [f"{FILE} holds"], sep="\n")
     sys.exit(bool(differences))

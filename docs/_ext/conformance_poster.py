@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
-
-from docs._ext.repository import report, root_of
-from docs._ext.where import line_of
+from weaver.pages.repository import report, root_of
+from weaver.pages.where import line_of
 
 if TYPE_CHECKING:
     from docutils.nodes import Node

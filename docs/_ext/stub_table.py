@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
-
-from docs._ext.proven_tables import table
-from docs._ext.repository import report, root_of
+from weaver.pages.proven_tables import table
+from weaver.pages.repository import report, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from docutils.nodes import Node
     from sphinx.application import Sphinx
-
-    from docs._ext.proven_tables import Cell
+    from weaver.pages.proven_tables import Cell
 
 MEASURED = Path("docs", "proof", "stubs.json")
 LISTED = Path("csrc", "kernels", "library", "structured.toml")

@@ -1,4 +1,4 @@
-"""Sphinx configuration. The strict directives, the gate and the doctest builder come from docs/_ext."""
+"""Sphinx configuration. The strict directives, the gate and the doctest builder are the weaver's (weaver.toml)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "weaver")]
 
 project = "The executable guide to PyTorch accelerators"
 author = "The torch_openreg authors"
@@ -18,53 +18,10 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "notfound.extension",
-    "docs._ext.records",
-    "docs._ext.repository",
-    "docs._ext.lock",
-    "docs._ext.faults",
-    "docs._ext.links",
-    "docs._ext.literalinclude",
-    "docs._ext.source_pages",
-    "docs._ext.whole_sources",
-    "docs._ext.interface_table",
+    "weaver",
     "docs._ext.stub_table",
-    "docs._ext.poster",
-    "docs._ext.error_index",
-    "docs._ext.console",
-    "docs._ext.diagram",
-    "docs._ext.gate",
-    "docs._ext.marks",
-    "docs._ext.copied",
-    "docs._ext.bundles",
-    "docs._ext.narrated",
-    "docs._ext.proven",
-    "docs._ext.proof",
-    "docs._ext.plan",
+    "docs._ext.conformance_poster",
 ]
-
-# What pages can show. A build compiles, imports or executes each of these; a page that shows a file of
-# `weaver_executed` must run it in an example of its own.
-weaver_root = str(ROOT)
-weaver_sources = [
-    "csrc",
-    "torch_openreg",
-    "torch_openreg_autoload.py",
-    "conformance/driver",
-    "examples",
-    "CMakeLists.txt",
-    "cmake",
-    "pyproject.toml",
-    "Makefile",
-    "tests/opinfo",
-    "tools",
-    ".ci/run",
-]
-weaver_executed = ["examples"]
-# What the chapters are to explain: each file of it is folded at the end of one.
-weaver_narrated = ["csrc", "torch_openreg", "torch_openreg_autoload.py"]
-# What the first meta tensor, optimizer or profile of a process imports. A third of the examples would spend a second on
-# it: the doctest builder forks them from a process that has it.
-weaver_late_modules = ["torch._dynamo"]
 
 nitpicky = True
 exclude_patterns = ["_build"]

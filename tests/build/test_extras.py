@@ -19,18 +19,22 @@ from prerequisites import TORCH_PIN
 
 from tests.build.venvs import ForeignVenv, closure, narrow_venv
 
-_WEAVER = ("docs/_ext/*.py", "docs/source/conf.py")
+_WEAVER = ("weaver/weaver/**/*.py", "docs/_ext/*.py", "docs/source/conf.py")
+# What tools ask where nothing is installed.
+_ASKED = ("binding", "closure", "headers", "installed", "regions")
+_SOURCES = tuple(
+    f"weaver/weaver/{name}.py" for name in ("configuration", "sources/binding", "sources/closure", "sources/headers")
+)
 _KIT = ("conformance/accelerator_conformance/*.py",)
 _EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
 _BUILD = ("tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/**/*.py")
-_PROOF = tuple(f"tools/proof/{name}.py" for name in ("measure", "clang", "floor", "lines", "pages", "probe", "sandbox"))
 
 # The Python files that a command runs, or has run. tests/build has no more to do with `make test` than any other.
 SOURCES: dict[str, tuple[str, ...]] = {
     "html": (*_BUILD, *_WEAVER, *_KIT),
     "doctest": (*_BUILD, *_WEAVER, *_EXAMPLES),
-    "proof": (*_BUILD, *_WEAVER, *_EXAMPLES, *_PROOF),
-    "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/proof/*.py"),
+    "proof": (*_BUILD, *_WEAVER, *_EXAMPLES),
+    "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES),
     "livehtml": (*_BUILD, *_WEAVER, *_KIT),
     "browser": ("tools/browser.py",),
     "lock": _WEAVER,
@@ -40,14 +44,19 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "opinfo": (*_BUILD, "tests/opinfo/*.py", "tests/conftest.py"),
     "models": (*_BUILD, "benchmarks/_turns.py", "benchmarks/models.py", "tests/models/*.py"),
     "stubs": (*_BUILD, "tools/stubs/*.py"),
-    "surface": (*_BUILD, "tools/surface.py"),
+    "surface": (*_BUILD, "tools/surface.py", *_SOURCES),
     "check": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
     "stress": (*_BUILD, "tests/stress/*.py"),
-    "sanitize": (*_BUILD, *(f"tests/{folder}/*.py" for folder in ("aten", "runtime", "python"))),
+    "sanitize": (
+        *_BUILD,
+        "tools/sanitized.py",
+        "weaver/weaver/proof/sandbox.py",
+        *(f"tests/{folder}/*.py" for folder in ("aten", "runtime", "python")),
+    ),
     "fuzz": (*_BUILD, "tools/fuzz.py", "tests/fuzz/*.py", "tests/opinfo/*.py"),
     "bench": (*_BUILD, "benchmarks/*.py", "tests/models/*.py"),
-    "vendor": ("tools/vendor/*.py",),
-    "chapters": ("tools/vendor/*.py",),
+    "vendor": ("tools/vendor/*.py", *_SOURCES),
+    "chapters": ("tools/vendor/*.py", *_SOURCES),
 }
 _FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
 # The kit as it is when it writes its sheet, but for the list of its checks, which takes ten seconds to make.
@@ -57,7 +66,7 @@ _HELP = ["python", "-c", "from commands import COMMANDS; COMMANDS['{name}'].run(
 # What of a command can be run in seconds. {page} is a folder with one page, {out} an empty one.
 RUNS: dict[str, list[list[str]]] = {
     "html": [_READ, _SHEET, _FRAMEWORK],
-    "doctest": [["python", "-c", "import docs._ext.prove, docs._ext.runner"]],
+    "doctest": [["python", "-c", "import weaver.run.prove, weaver.run.runner"]],
     "proof": [_HELP],
     "mutate": [_HELP],
     "livehtml": [["python", "-m", "sphinx_autobuild", "--version"]],
@@ -108,7 +117,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def _is_ours(name: str, file: Path) -> bool:
-    folders = (file.parent, ROOT, ROOT / "tools", ROOT / "conformance", ROOT / "csrc" / "kernels" / "library")
+    folders = (file.parent, ROOT, ROOT / "tools", ROOT / "conformance", ROOT / "weaver", ROOT / "csrc/kernels/library")
     return any((folder / f"{name}.py").exists() or (folder / name).is_dir() for folder in folders)
 
 
@@ -129,7 +138,7 @@ def runs(name: str, made: ForeignVenv, folder: Path) -> list[str]:
     for words in RUNS.get(name, []):
         filled = [word.format(name=name, page=page, out=folder / "out") for word in words]
         # Without the programs of our own environment, which a foreign one sees behind its own.
-        modules = os.pathsep.join(map(str, (ROOT / "tools", ROOT, ROOT / "conformance")))
+        modules = os.pathsep.join(map(str, (ROOT / "tools", ROOT, ROOT / "conformance", ROOT / "weaver")))
         paths = {"PYTHONPATH": modules, "PATH": f"{made.prefix / 'bin'}:{os.defpath}"}
         ran = made.run(*filled, cwd=ROOT, **paths)
         if ran.returncode or "No module named" in ran.stdout + ran.stderr:

@@ -9,7 +9,7 @@ from environment import ROOT
 
 from tests.order import LONGEST
 
-FILES = ["tests/driver/test_pinned.py", "tests/docs/test_diagram.py", "tests/build/test_surface.py"]
+FILES = ["tests/driver/test_pinned.py", "tests/weaver/test_diagram.py", "tests/build/test_surface.py"]
 
 
 def collect(*options: str) -> subprocess.CompletedProcess[str]:

@@ -8,15 +8,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import maps
 import pytest
 from environment import ROOT, Fault
-from vendor import chapters, cli, names, place, proven, record, tree, update
-
-from docs._ext.closure import Sources
+from vendor import chapters, cli, conforms, names, place, record, tree, update
+from weaver.configuration import load
+from weaver.sources.closure import Sources
 
 ACME = names.Names("acme", "am")
 
@@ -252,10 +253,10 @@ def test_what_a_chapter_that_is_left_out_would_cure_is_no_fault() -> None:
         {"name": "amp/dtype_of", "outcome": "failed", "chapter": "amp", "reason": "no registration"},
         {"name": "memory/free", "outcome": "crashed", "chapter": "memory", "reason": "SIGSEGV"},
     ]
-    assert list(proven.unexplained({"fault": "", "checks": checks}, {"amp", "optimizers"})) == [
+    assert list(conforms.unexplained({"fault": "", "checks": checks}, {"amp", "optimizers"})) == [
         "memory/free: SIGSEGV; its cure is in memory, which is there"
     ]
-    assert list(proven.unexplained({"fault": "the backend is not there", "checks": checks[:1]}, ())) == [
+    assert list(conforms.unexplained({"fault": "the backend is not there", "checks": checks[:1]}, ())) == [
         "the backend is not there"
     ]
 
@@ -265,8 +266,8 @@ def test_a_result_is_stale_when_a_source_needs_another(tmp_path: Path) -> None:
         (tmp_path / "csrc/aten").mkdir(parents=True, exist_ok=True)
         (tmp_path / "csrc/aten/one.cpp").write_text(text)
         (tmp_path / "csrc/aten/two.h").touch()
-        sources = Sources(tmp_path)
-        return proven.parts(sources, sources.closure(["csrc/aten/one.cpp"]))
+        sources = Sources(replace(load(ROOT), root=tmp_path))
+        return conforms.parts(sources, sources.closure(["csrc/aten/one.cpp"]))
 
     before = parts("int one;\n")
     assert parts("int other;\n") == before
@@ -279,10 +280,10 @@ def test_a_chapter_alone_is_not_stale_when_the_base_needs_more(tmp_path: Path) -
         (tmp_path / "csrc/aten" / name).write_text(text)
 
     def parts() -> tuple[str, str]:
-        sources = Sources(tmp_path)
+        sources = Sources(replace(load(ROOT), root=tmp_path))
         base = sources.closure(["csrc/aten/base.h"])
         whole = sources.closure(["csrc/aten/base.h", "csrc/aten/one.cpp"])
-        return proven.parts(sources, base), proven.parts(sources, whole, base)
+        return conforms.parts(sources, base), conforms.parts(sources, whole, base)
 
     write("base.h")
     write("more.h")
@@ -306,14 +307,14 @@ def test_a_choice_is_built_in_an_environment_of_its_own(tmp_path: Path, monkeypa
         seen.update(env)
         return SimpleNamespace(returncode=1)
 
-    monkeypatch.setattr(proven, "ROOT", tmp_path)
-    monkeypatch.setattr(proven.tree, "files", lambda names, chosen: {"Makefile": "build:\n"})
-    monkeypatch.setattr(proven.tree, "commit", lambda: "")
-    monkeypatch.setattr(proven, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(conforms, "ROOT", tmp_path)
+    monkeypatch.setattr(conforms.tree, "files", lambda names, chosen: {"Makefile": "build:\n"})
+    monkeypatch.setattr(conforms.tree, "commit", lambda: "")
+    monkeypatch.setattr(conforms, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     monkeypatch.setenv("PATH", f"{ours}{os.pathsep}/usr/bin")
     with pytest.raises(Fault, match="make chapters: base does not build"):
-        proven._tried("base", [])
+        conforms._tried("base", [])
     assert seen["PATH"] == "/usr/bin"
     assert "VIRTUAL_ENV" not in seen
 
@@ -322,31 +323,31 @@ def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypa
     source = tmp_path / "csrc/aten/one.cpp"
     source.parent.mkdir(parents=True)
     source.write_text("int one;\n")
-    monkeypatch.setattr(proven, "ROOT", tmp_path)
-    monkeypatch.setattr(proven, "choices", lambda: {proven.ALL: None, proven.NONE: []})
-    monkeypatch.setattr(proven, "_parts", lambda chosen: "the same")
+    monkeypatch.setattr(conforms, "ROOT", tmp_path)
+    monkeypatch.setattr(conforms, "choices", lambda: {conforms.ALL: None, conforms.NONE: []})
+    monkeypatch.setattr(conforms, "_parts", lambda chosen: "the same")
     tried: list[str] = []
 
     def try_it(name: str, chosen: list[str] | None) -> dict[str, str]:
         tried.append(name)
-        return {"date": "today", "parts": "the same", "sources digest": proven.written()}
+        return {"date": "today", "parts": "the same", "sources digest": conforms.written()}
 
-    monkeypatch.setattr(proven, "_tried", try_it)
-    (tmp_path / proven.RESULT).parent.mkdir(parents=True)
+    monkeypatch.setattr(conforms, "_tried", try_it)
+    (tmp_path / conforms.RESULT).parent.mkdir(parents=True)
     for text, due in {
-        "int one;\n": [proven.ALL, proven.NONE],
+        "int one;\n": [conforms.ALL, conforms.NONE],
         "int one;  // of two\n": [],
-        "int two;\n": [proven.ALL],
+        "int two;\n": [conforms.ALL],
     }.items():
         tried.clear()
         source.write_text(text)
-        proven.main([])
+        conforms.main([])
         assert tried == due, text
 
 
 def test_every_choice_is_tried() -> None:
-    assert list(proven.choices())[:2] == ["all", "base"]
-    assert set(proven.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}
+    assert list(conforms.choices())[:2] == ["all", "base"]
+    assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}
 
 
 WRITTEN = {"kept": "1\n2\n3\n4\n5\n6\n7\n", "old": "old\n", "deep/new": "1\n"}

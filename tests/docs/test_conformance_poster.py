@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.docs.conftest import ROOT
+from tests.weaver.conftest import ROOT
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 POSTER = "```{conformance-poster}\n```\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.docs.conftest import ROOT
+from tests.weaver.conftest import ROOT
 
 PAGES = ROOT / "docs" / "source"
 _TREE = re.compile(r"^```\{toctree\}\n((?::[^\n]*\n)*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
-
-from docs._ext import headers
+from weaver.sources import headers
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = Path(torch.__file__).parent / "include" / "c10" / "core" / "impl" / "DeviceGuardImplInterface.h"

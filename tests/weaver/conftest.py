@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import io
+import json
 import re
-import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from weaver.configuration import Configuration, load
 
 ROOT = Path(__file__).resolve().parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
 
 CONF = f"""
 import sys
-sys.path.insert(0, {str(ROOT)!r})
-extensions = ["myst_parser", "sphinx_design"] + ["docs._ext." + name for name in (
-    "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages",
-    "whole_sources", "interface_table", "poster", "console", "diagram", "gate", "proof",
-    "plan", "marks", "copied", "bundles", "narrated", "proven", "error_index")]
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "weaver")!r}]
+project = "The executable guide to PyTorch accelerators"
+extensions = ["myst_parser", "sphinx_design", "weaver"]
 myst_enable_extensions = ["colon_fence"]
-weaver_root = __file__.rpartition("/docs/")[0]
-weaver_sources = ["csrc", "torch_openreg", "examples", "CMakeLists.txt"]
-weaver_executed = ["examples"]
-weaver_page_seconds = 20
 nitpicky = True
 html_theme = "basic"
-templates_path = ["_templates"]
 """
+
+SETTINGS: dict[str, Any] = {
+    "license": "BSD-3-Clause",
+    "origin": "toy, BSD-3-Clause",
+    "chapters": "docs/source/accelerator",
+    "sources": ["csrc", "torch_openreg", "examples", "CMakeLists.txt"],
+    "executed": ["examples"],
+    "package": ["csrc", "torch_openreg", "torch_openreg_autoload.py"],
+    "include_folders": ["csrc", "csrc/driver"],
+    "mentioned": ["csrc", "torch_openreg", "docs", "tests"],
+    "built": ["docs/build", "*.so"],
+    "bundle_note": "A copy of it: copy {chapter}",
+    "commands": {
+        **{name: f"make {name}" for name in ("doctest", "lock", "proof", "mutate")},
+        "with_arguments": "{command} ARGS='{arguments}'",
+    },
+    "installed": {"package": "torch", "prefixes": {"torch": "include", "torch-py": ""}},
+    "console": {"scripts": [".ci/run"], "called": ["tests/build/*.sh"], "callers": [".ci/run"]},
+    "run": {"page_seconds": 20},
+    "measure": {"observer": "tests.weaver.observer"},
+}
 
 HOOKS = """\
 // The hooks.
@@ -50,6 +65,21 @@ SHOW = """\
 :end-before: "LITERALINCLUDE END: hooks-init"
 ```
 """
+
+
+def toml(settings: Mapping[str, Any]) -> str:
+    """Settings as a file; tables come last, as they must."""
+    lines = [f"{name} = {_value(value)}" for name, value in settings.items() if not isinstance(value, Mapping)]
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            lines += [f"[{name}]", *(f"{key} = {_value(one)}" for key, one in value.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)  # which is TOML too
 
 
 @dataclass(frozen=True)
@@ -79,8 +109,8 @@ class Repository:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.write("docs/source/conf.py", CONF)
-        self.write("docs/source/_templates/source.html", '{% extends "page.html" %}')
-        self.write("docs/torch_regions.lock.json", '{"regions": []}')
+        self.write("docs/proof/torch_regions.lock.json", '{"regions": []}')
+        self.configure()
         self.write("LICENSE", "BSD-3-Clause\n")
         self.write("CMakeLists.txt", "add_library(backend csrc/hooks.cpp)\n")
         self.write("csrc/hooks.cpp", HOOKS)
@@ -91,6 +121,16 @@ class Repository:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+
+    def configure(self, **changed: object) -> Configuration:
+        """Write weaver.toml, with some values changed, and read it."""
+        self.write("weaver.toml", toml({**SETTINGS, **changed}))
+        return self.configuration
+
+    @property
+    def configuration(self) -> Configuration:
+        """What weaver.toml says."""
+        return load(self.root)
 
     def page(self, text: str, name: str = "index.md") -> None:
         """Write a page."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from docs._ext.binding import code_digest, region_digest, text_digest, torch_version
-from docs._ext.plan import PLAN
-from docs._ext.proof_files import LINES, MUTANTS
-from docs._ext.records import Listing
+from weaver.proof.planned import PLAN
+from weaver.proof.proof_files import LINES, MUTANTS
+from weaver.sources.binding import code_digest, region_digest, text_digest
+from weaver.sources.installed import bound_to
+from weaver.sources.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 EXAMPLE = "```{doctest}\n>>> 1 + 1\n2\n```\n"
 
@@ -50,7 +51,8 @@ def measure(repository: Repository, page: str = "index", fell_back: Sequence[str
             "fell_back": list(fell_back),
             "listings": listings,
         }
-    repository.write(str(LINES), json.dumps({"torch": torch_version(), "pages": pages}))
+    name, release = bound_to(repository.configuration)
+    repository.write(f"docs/proof/{LINES}", json.dumps({name: release, "pages": pages}))
 
 
 def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:
@@ -68,7 +70,7 @@ def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: i
             "first": listing.first,
             "last": listing.last,
             "pages": names,
-            "digest": region_digest(listing, [pages[name]["digest"] for name in names], repository.root),
+            "digest": region_digest(listing, [pages[name]["digest"] for name in names], repository.configuration),
             "killed": killed,
             "survived": [mutant] * survived,
             "equivalent": [mutant | {"reason": "it is never called"}] * equivalent,
@@ -76,4 +78,4 @@ def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: i
         }
         for listing, names in shown.items()
     ]
-    repository.write(str(MUTANTS), json.dumps({"date": "2026-11-21", "torch": torch_version(), "regions": regions}))
+    repository.write(f"docs/proof/{MUTANTS}", json.dumps({"date": "2026-11-21", "regions": regions}))

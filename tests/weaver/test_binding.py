@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from weaver.configuration import Configuration
+from weaver.sources import binding
+from weaver.sources.listing import Listing
 
-from docs._ext import binding
-from docs._ext.records import Listing
-from tests.docs.measurement import EXAMPLE, plan
+from tests.weaver.measurement import EXAMPLE, plan
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -47,14 +48,8 @@ def test_included_follows_headers_of_the_repository(tmp_path: Path) -> None:
     write(tmp_path, "csrc/driver/openreg.h", "")
     write(tmp_path, "csrc/driver/other.h", "")
     expected = {"csrc/kernels/loops/add.cpp", "csrc/kernels/launch.h", "csrc/driver/openreg.h", "examples/a.py"}
-    assert binding.included(tmp_path, ["csrc/kernels/loops/add.cpp", "examples/a.py"]) == expected
-
-
-def test_registered_operators_are_those_of_the_surface(tmp_path: Path) -> None:
-    assert binding.registered_operators(tmp_path) == set()
-    text = "[Hooks in hooks.h]\nvoid f(int a)\n\n[operators]\naten::add.out(Tensor a) -> Tensor\naten::abs: gone\n"
-    write(tmp_path, "docs/proof/surface.txt", text)
-    assert binding.registered_operators(tmp_path) == {"aten::add.out", "aten::abs"}
+    settings = Configuration(tmp_path, include_folders=("csrc", "csrc/driver"))
+    assert binding.included(settings, ["csrc/kernels/loops/add.cpp", "examples/a.py"], tmp_path) == expected
 
 
 def test_run_digest_leaves_out_prose_and_what_is_shown(repository: Repository) -> None:
@@ -86,10 +81,10 @@ def test_region_digest_changes_with_text_pages_and_torch(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listing = Listing("csrc/hooks.cpp", 5, 8, "hooks-init")
-    digests = {binding.region_digest(listing, pages, repository.root) for pages in (["a"], ["a", "b"], ["c"])}
-    assert binding.region_digest(listing, ["b", "a"], repository.root) in digests
-    monkeypatch.setattr(binding, "torch_version", lambda: "9.9.9")
-    digests.add(binding.region_digest(listing, ["a"], repository.root))
+    digests = {binding.region_digest(listing, pages, repository.configuration) for pages in (["a"], ["a", "b"], ["c"])}
+    assert binding.region_digest(listing, ["b", "a"], repository.configuration) in digests
+    monkeypatch.setattr(binding, "bound_to", lambda configuration: ("torch", "9.9.9"))
+    digests.add(binding.region_digest(listing, ["a"], repository.configuration))
     repository.write("csrc/hooks.cpp", "\n" * 9)
-    digests.add(binding.region_digest(listing, ["a"], repository.root))
+    digests.add(binding.region_digest(listing, ["a"], repository.configuration))
     assert len(digests) == 5

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from sphinx.errors import ExtensionError
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,7 +124,8 @@ def test_line_is_right_inside_tabs_and_quotes(repository: Repository, block: str
 
 def test_page_that_hangs_is_ended_and_named(repository: Repository) -> None:
     line = repository.add(doctest(">>> import time\n>>> time.sleep(60)"))
-    result = repository.build("doctest", weaver_page_seconds=1)
+    repository.configure(run={"page_seconds": 1})
+    result = repository.build("doctest")
     result.assert_fault(f"index.md:{line + 2}", "still running after 1 seconds", "most recent call first")
 
 
@@ -177,16 +179,20 @@ def test_failure_is_red_again_in_the_next_run(repository: Repository) -> None:
 )
 def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, code: str, status: int, last: str) -> None:
     repository.add(doctest(code))
-    command = f"import sys; sys.path.append({str(ROOT)!r}); from docs._ext.prove import main; sys.exit(main([]))"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", command], cwd=repository.root, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "weaver", "doctest"],
+        cwd=repository.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "weaver")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == status, done.stderr
     assert done.stdout.splitlines()[-1].startswith(last)
 
 
 def test_proof_says_how_long_each_page_took(repository: Repository) -> None:
-    from docs._ext.prove import slowest
+    from weaver.run.prove import slowest
 
     repository.page(f"# Page\n\n{doctest('>>> 1 + 1' + chr(10) + '2')}", "short.md")
     repository.add("```{toctree}\nshort\n```\n" + doctest(">>> import time\n>>> time.sleep(0.3)"))
@@ -200,7 +206,7 @@ def test_proof_says_how_long_each_page_took(repository: Repository) -> None:
 
 
 def test_proof_that_is_short_is_none(repository: Repository) -> None:
-    from docs._ext.prove import judge
+    from weaver.run.prove import judge
 
     repository.write("proof.json", json.dumps({"pages": {"a": {"examples": 2, "ran": 1, "listings": 0}}}))
     assert judge(repository.root / "proof.json") == (False, "doctest: not proven: a ran 1 of 2")

@@ -6,12 +6,12 @@ import io
 import zipfile
 from typing import TYPE_CHECKING
 
-from docs._ext.torch_files import torch_version
+from weaver.sources.installed import release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 FOLDS = "# Streams\n\n```{whole-sources}\ncsrc/stream.cpp\nexamples/use.py\n```\n"
 
@@ -37,7 +37,8 @@ def two_pages(repository: Repository) -> Repository:
 
 def built(repository: Repository) -> Path:
     # Regions that no page shows are none of the matter here.
-    result = repository.build(weaver_executed=[], suppress_warnings=["weaver.unshown"])
+    repository.configure(executed=[])
+    result = repository.build(suppress_warnings=["weaver.unshown"])
     assert result.status == 0, result.warnings
     return result.output
 
@@ -55,7 +56,7 @@ def test_an_archive_has_the_files_and_what_they_need(repository: Repository) -> 
     assert found["stream/csrc/stream.cpp"] == '#include "stream.h"\n\nint make();\n'
     assert found.pop("stream/README.txt") == (
         'Sources of the page "Streams" of The executable guide to PyTorch accelerators.\n'
-        f"License: BSD-3-Clause, see LICENSE. Release of PyTorch: {torch_version()}.\n"
+        f"License: BSD-3-Clause, see LICENSE. Release of torch: {release('torch')}.\n"
         """
 Of the page itself:
   csrc/stream.cpp
@@ -66,8 +67,7 @@ What these need, each with what needs it:
   csrc/error.h: csrc/error.cpp, csrc/stream.h
   csrc/stream.h: csrc/stream.cpp
 
-The same under the name of your device, as a repository of its own; where the guide is:
-  make vendor NAME=acme DEST=../torch_acme CHAPTERS="stream"
+A copy of it: copy stream
 """
     )
     assert set(found) == {
@@ -109,7 +109,7 @@ def test_an_archive_goes_with_its_page(repository: Repository) -> None:
 
 def test_other_builders_make_none(repository: Repository) -> None:
     two_pages(repository)
-    repository.build("plan", weaver_executed=[])
+    repository.build("plan")
     assert list((repository.root / "docs/build").rglob("*.zip")) == []
 
 
@@ -121,4 +121,4 @@ def test_one_file_that_needs_nothing(repository: Repository) -> None:
     assert ">Download this file</a>" in page
     # The index is no chapter, of which there could be a choice.
     readme = members(repository.root / "docs/build/html/bundles/index.zip")["index/README.txt"]
-    assert "make vendor" not in readme
+    assert "A copy of it" not in readme

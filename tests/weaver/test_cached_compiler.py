@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from docs._ext import cached_compiler
+from weaver.run import cached_compiler
 
 
 @pytest.fixture

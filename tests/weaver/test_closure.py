@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from docs._ext.closure import Sources
+from weaver.configuration import load
+from weaver.sources.closure import Sources
 
 ROOT = Path(__file__).resolve().parents[2]
 Tree = Callable[[dict[str, str]], Sources]
@@ -20,7 +21,7 @@ def tree(tmp_path: Path) -> Tree:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return Sources(tmp_path)
+        return Sources(replace(load(ROOT), root=tmp_path))
 
     return made
 
@@ -82,7 +83,7 @@ def test_imports(tree: Tree) -> None:
 
 
 def test_every_source_of_the_backend_has_a_chapter() -> None:
-    sources = Sources(ROOT)
+    sources = Sources(load(ROOT))
     owned = {path for paths in sources.chapters.values() for path in paths}
     built = {
         path
@@ -94,7 +95,7 @@ def test_every_source_of_the_backend_has_a_chapter() -> None:
 
 
 def test_a_chapter_of_operators_needs_the_runtime_and_no_other_operators() -> None:
-    needed = Sources(ROOT).closure(["csrc/kernels/nn/convolution.cpp"])
+    needed = Sources(load(ROOT)).closure(["csrc/kernels/nn/convolution.cpp"])
     assert {"csrc/runtime/error.cpp", "csrc/runtime/stream.cpp", "csrc/aten/staged/convolution.cpp"} <= needed
     assert {
         "csrc/kernels/attention/attention.cpp",

@@ -7,12 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
-from docs._ext.copied import title
-from docs._ext.standalone import Standalone
+from weaver.pages.copied import title
+from weaver.sources.standalone import Standalone
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 
 def texts(repository: Repository) -> list[tuple[str, str]]:
@@ -29,7 +28,7 @@ def test_a_region_with_its_includes(repository: Repository) -> None:
         (
             "Copy with 1 include",
             """\
-// csrc/hooks.cpp of torch_openreg, BSD-3-Clause
+// csrc/hooks.cpp of toy, BSD-3-Clause
 #include "hooks.h"
 
 /// Starts the device.

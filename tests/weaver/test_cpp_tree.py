@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tree_sitter import Query, QueryCursor
-
-from docs._ext.cpp_tree import LANGUAGE, parse
+from weaver.sources.cpp_tree import LANGUAGE, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 ERRORS = Query(LANGUAGE, "(ERROR) @error")

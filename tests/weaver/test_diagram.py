@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" viewBox="0 0 9 9"><path d="M0 0" stroke="currentColor"/></svg>'
 

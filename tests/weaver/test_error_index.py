@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from docs._ext import error_index
+from weaver.pages import error_index
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 RAISES = """# Copies
 

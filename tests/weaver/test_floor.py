@@ -4,16 +4,17 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from proof import floor
-from proof.pages import Page
+from weaver.proof import floor
+from weaver.proof.planned import Page
+from weaver.sources.listing import Listing
 
-from docs._ext.proof_files import LINES, MUTANTS
-from docs._ext.records import Listing
-from tests.docs.conftest import HOOKS, SHOW
-from tests.docs.measurement import EXAMPLE, measure, mutate, plan
+from tests.weaver.conftest import HOOKS, SHOW
+from tests.weaver.measurement import EXAMPLE, measure, mutate, plan
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
+
+LINES, MUTANTS, FLOOR = (f"docs/proof/{name}.json" for name in ("lines", "mutants", "floor"))
 
 
 def pages(repository: Repository) -> list[Page]:
@@ -24,7 +25,7 @@ def pages(repository: Repository) -> list[Page]:
 
 
 def faults(repository: Repository) -> list[str]:
-    return list(floor.faults(floor.read_state(repository.root, pages(repository))))
+    return list(floor.faults(repository.configuration, pages(repository)))
 
 
 def waiting(count: int) -> str:
@@ -40,9 +41,9 @@ def replace(repository: Repository, path: str, old: str, new: str) -> None:
 
 def lower_narrated(repository: Repository) -> None:
     """Lets more lines of the backend stand in no listing."""
-    figures = floor.read_floor(repository.root)
+    figures = floor.read_floor(repository.configuration)
     figures["all pages"]["narrated"] = 0.0
-    repository.write(floor.FLOOR.as_posix(), json.dumps(figures))
+    repository.write(FLOOR, json.dumps(figures))
 
 
 @pytest.fixture
@@ -51,13 +52,13 @@ def proven(repository: Repository) -> Repository:
     repository.add(EXAMPLE)
     measure(repository, executed=[6, 7], example=0)
     mutate(repository, killed=9, survived=1)
-    floor.raise_floor(pages(repository), repository.root)
+    floor.raise_floor(repository.configuration, pages(repository))
     return repository
 
 
 def test_a_complete_proof_has_no_fault(proven: Repository) -> None:
     assert faults(proven) == []
-    assert json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8")) == {
+    assert json.loads((proven.root / FLOOR).read_text(encoding="utf-8")) == {
         "all pages": {"narrated": 0.6666},
         "index": {"examples": 1, "executed": 1.0, "killed": 0.9},
     }
@@ -96,7 +97,7 @@ def test_a_listing_that_moves_keeps_its_lines(proven: Repository) -> None:
     replace(proven, "csrc/hooks.cpp", "// The hooks.", "// The hooks\n// of the device.")
     lower_narrated(proven)
     assert faults(proven) == []
-    measured = floor.read_state(proven.root, pages(proven)).measured
+    measured = floor.read_state(proven.configuration, pages(proven)).measured
     lines = measured.lines("index")
     assert lines
     ((listing, moved),) = lines.listings.items()
@@ -106,12 +107,12 @@ def test_a_listing_that_moves_keeps_its_lines(proven: Repository) -> None:
     assert [mutant.line for mutant in mutants.survived] == [7]
 
 
-def test_an_operator_that_fell_back_and_is_registered_now_makes_its_pages_stale(proven: Repository) -> None:
+def test_what_fell_back_and_is_present_now_makes_its_pages_stale(proven: Repository) -> None:
     measure(proven, executed=[6, 7], example=0, fell_back=["aten::angle"])
-    proven.write("docs/proof/surface.txt", "[operators]\naten::abs(Tensor self) -> Tensor\n")
+    proven.write("present.txt", "aten::abs")
     assert faults(proven) == []
-    proven.write("docs/proof/surface.txt", "[operators]\naten::angle(Tensor self) -> Tensor\n")
-    why = "the backend has aten::angle now, which fell back to the CPU when it was measured"
+    proven.write("present.txt", "aten::angle")
+    why = "the project has aten::angle now, which was not there when it was measured"
     assert faults(proven) == [f"docs/proof/lines.json: index: {why}; run `make proof`"]
 
 
@@ -123,12 +124,12 @@ def test_a_changed_region_makes_its_mutants_stale(proven: Repository) -> None:
 
 def test_listings_may_wait_for_their_mutants_where_the_floor_says_so(proven: Repository) -> None:
     replace(proven, "csrc/hooks.cpp", "start();", "stop();")
-    figures = floor.read_floor(proven.root)
+    figures = floor.read_floor(proven.configuration)
     figures["all pages"]["untried"] = 1
-    proven.write(floor.FLOOR.as_posix(), json.dumps(figures))
+    proven.write(FLOOR, json.dumps(figures))
     assert not any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
     figures["all pages"]["untried"] = 0
-    proven.write(floor.FLOOR.as_posix(), json.dumps(figures))
+    proven.write(FLOOR, json.dumps(figures))
     assert any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
 
 
@@ -143,7 +144,7 @@ def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
 
 
 def test_another_torch_makes_the_lines_stale(proven: Repository) -> None:
-    replace(proven, str(LINES), '"torch": "', '"torch": "1.')
+    replace(proven, LINES, '"torch": "', '"torch": "1.')
     assert "it was measured with torch 1.2." in faults(proven)[0]
 
 
@@ -173,7 +174,7 @@ def test_too_many_excuses_are_a_fault(proven: Repository) -> None:
 
 
 def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
-    replace(proven, str(MUTANTS), "csrc/hooks.cpp", "csrc/other.cpp")
+    replace(proven, MUTANTS, "csrc/hooks.cpp", "csrc/other.cpp")
     assert faults(proven) == [
         "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): its mutants were never tried; run `make mutate`",
         "docs/proof/mutants.json: csrc/other.cpp:5 (hooks-init): no page shows it any more; run `make mutate`",
@@ -183,11 +184,11 @@ def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
 
 def test_fallen_figures_are_named(proven: Repository) -> None:
     raised = '{"all pages": {"narrated": 1.0}, "gone": {}, "index": {"examples": 2, "executed": 1.0, "killed": 0.95}}'
-    proven.write(str(floor.FLOOR), raised)
+    proven.write(FLOOR, raised)
     proven.write("torch_openreg/device.py", "A = 1\n")
     measure(proven, executed=[6], excused={"7": "so"})
     assert faults(proven)[1:] == [
-        "docs/proof/floor.json: all pages: 0.5714 of the backend's lines stand in a listing, the floor is 1",
+        "docs/proof/floor.json: all pages: 0.5714 of the package's lines stand in a listing, the floor is 1",
         "docs/proof/floor.json: gone has a floor, and there is no such page; take it out by hand",
         "docs/proof/floor.json: index: 1 examples run, the floor is 2",
         "docs/proof/floor.json: index: 0.5 of the executable lines that are shown are executed, the floor is 1",
@@ -196,14 +197,14 @@ def test_fallen_figures_are_named(proven: Repository) -> None:
 
 
 def test_the_floor_rises_and_never_falls(proven: Repository) -> None:
-    replace(proven, str(floor.FLOOR), '"executed": 1.0, "killed": 0.9', '"executed": 0.5, "killed": 0.95')
-    floor.raise_floor(pages(proven), proven.root)
-    kept = json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8"))["index"]
+    replace(proven, FLOOR, '"executed": 1.0, "killed": 0.9', '"executed": 0.5, "killed": 0.95')
+    floor.raise_floor(proven.configuration, pages(proven))
+    kept = json.loads((proven.root / FLOOR).read_text(encoding="utf-8"))["index"]
     assert kept == {"examples": 1, "executed": 1.0, "killed": 0.95}
 
 
 def test_a_page_with_untried_mutants_does_not_raise_the_floor_of_the_killed(proven: Repository) -> None:
-    (proven.root / floor.FLOOR).unlink()
+    (proven.root / FLOOR).unlink()
     proven.write("CMakeLists.txt", "add_library(backend csrc/hooks.cpp csrc/other.cpp)\n")
     proven.write("csrc/other.cpp", HOOKS.replace("hooks-", "other-"))
     proven.add(SHOW.replace("hooks", "other"))
@@ -213,14 +214,14 @@ def test_a_page_with_untried_mutants_does_not_raise_the_floor_of_the_killed(prov
     one = {**both, "regions": both["regions"][:1]}
     untried = {"examples": 1, "executed": 1.0}
     for tried, expected in ((one, untried), (both, {**untried, "killed": 0.9})):
-        proven.write(str(MUTANTS), json.dumps(tried))
-        floor.raise_floor(pages(proven), proven.root)
-        assert floor.read_floor(proven.root)["index"] == expected
+        proven.write(MUTANTS, json.dumps(tried))
+        floor.raise_floor(proven.configuration, pages(proven))
+        assert floor.read_floor(proven.configuration)["index"] == expected
 
 
 def test_a_stale_measurement_raises_nothing(proven: Repository) -> None:
-    (proven.root / floor.FLOOR).unlink()
+    (proven.root / FLOOR).unlink()
     replace(proven, "csrc/hooks.cpp", "start();", "stop();")
-    floor.raise_floor(pages(proven), proven.root)
-    kept = json.loads((proven.root / floor.FLOOR).read_text(encoding="utf-8"))["index"]
+    floor.raise_floor(proven.configuration, pages(proven))
+    kept = json.loads((proven.root / FLOOR).read_text(encoding="utf-8"))["index"]
     assert kept == {"examples": 1}

@@ -8,12 +8,15 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from weaver.configuration import Run, load
+from weaver.run import isolation
 
-from docs._ext import isolation
-
+ROOT = Path(__file__).resolve().parents[2]
+WEAVER = str(ROOT / "weaver")
 SECONDS = 60.0
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # What a script holds goes while Python and PyTorch are there, and what it has registered before that.
@@ -41,11 +44,17 @@ ENDS = {
 }
 
 
+def settings() -> Run:
+    """Those of the guide, with another module that is there before the fork."""
+    run = load(ROOT).run
+    return replace(run, preload=("torch", "fractions"))
+
+
 @pytest.fixture(scope="module")
 def pages() -> Iterator[isolation.Pages]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONUNBUFFERED", raising=False)  # what C has buffered is written at the end of a process
-        pages = isolation.Pages(Path(__file__).parents[2], late=["fractions"])
+        pages = isolation.Pages(settings(), ROOT)
     with pages:
         yield pages
 
@@ -77,17 +86,16 @@ def is_running(process: int) -> bool:
 
 
 def test_a_script_finds_what_python_would_give_it(pages: isolation.Pages, tmp_path: Path) -> None:
-    code = """import torch
+    code = f"""import torch
 import os, sys, threading
-print(__name__, sys.argv, sys.path[0], __file__, "docs._ext" in sys.path, os.read(0, 1), threading.active_count())
+print(__name__, sys.argv, sys.path[0], __file__, {WEAVER!r} in sys.path, os.read(0, 1), threading.active_count())
 print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/task")), os.getcwd())
 """
     script = tmp_path / "script.py"
     printed = printed_by(pages, script, code, 'run_example(SCRIPT, "an argument")')
-    root = Path(__file__).parents[2]
     assert printed.splitlines() == [
         f"__main__ {[str(script), 'an argument']} {tmp_path} {script} False b'' 1",
-        f"True 1 {root}",
+        f"True 1 {ROOT}",
     ]
 
 
@@ -161,7 +169,7 @@ def test_two_threads_run_pages_at_once(pages: isolation.Pages, tmp_path: Path) -
 
 def test_a_server_that_has_ended_is_an_error(tmp_path: Path) -> None:
     with (
-        isolation.Pages(tmp_path, environment={"PYTHONHOME": "/nowhere"}) as pages,
+        isolation.Pages(settings(), tmp_path, environment={"PYTHONHOME": "/nowhere"}) as pages,
         pytest.raises(RuntimeError, match="the fork server has ended"),
     ):
         run(pages, "import sys")

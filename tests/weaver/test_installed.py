@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from docs._ext import lock, torch_files
+from weaver.pages import lock
+from weaver.sources import installed
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 HEADER = "int a;\nint first() {\n  return 1;\n}\nint second() {\n  return 2;\n}\n"
 SHOW = "```{literalinclude} torch:ATen/A.h\n:start-at: int first\n:end-at: }\n:emphasize-text: return\n```\n"
@@ -17,21 +18,21 @@ SHOW = "```{literalinclude} torch:ATen/A.h\n:start-at: int first\n:end-at: }\n:e
 @pytest.fixture
 def torch(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """The repository beside a torch that is not the installed one."""
-    monkeypatch.setattr(torch_files, "torch_folder", lambda: repository.root / "torch")
-    release(repository, "2.13.0+cpu")
+    monkeypatch.setattr(installed, "folder", lambda package: repository.root / package)
+    release(monkeypatch, "2.13.0")
     repository.write("torch/include/ATen/A.h", HEADER)
     repository.write("torch/random.py", "def seed():\n    return 1\n")
     return repository
 
 
-def release(repository: Repository, version: str) -> None:
-    repository.write("torch/version.py", f"__version__ = '{version}'\n")
-    torch_files.torch_version.cache_clear()
+def release(patch: pytest.MonkeyPatch, version: str) -> None:
+    for module in (installed, lock):
+        patch.setattr(module, "release", lambda package: version)
 
 
 def test_locked_region_is_shown_with_release_and_lines(torch: Repository) -> None:
     torch.add(SHOW + "```{literalinclude} torch-py:random.py\n:pyobject: seed\n```\n")
-    lock.update(torch.root)
+    lock.update(torch.configuration)
     result = torch.build()
     assert result.status == 0, result.warnings
     html = (result.output / "index.html").read_text()
@@ -47,33 +48,33 @@ def test_region_without_a_lock_fails_and_says_what_to_do(torch: Repository) -> N
 
 def test_changed_text_fails_until_it_is_locked_anew(torch: Repository) -> None:
     line = torch.add(SHOW)
-    lock.update(torch.root)
+    lock.update(torch.configuration)
     assert torch.build().status == 0
     torch.write("torch/include/ATen/A.h", HEADER.replace("return 1", "return 3"))
     for _ in range(2):
         torch.build().assert_fault(f"index.md:{line}", "not the text that was locked for torch 2.13.0", "`make lock`")
-    lock.update(torch.root)
+    lock.update(torch.configuration)
     assert torch.build().status == 0
 
 
-def test_new_release_with_the_same_text_passes(torch: Repository) -> None:
+def test_new_release_with_the_same_text_passes(torch: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     line = torch.add(SHOW)
-    lock.update(torch.root)
-    release(torch, "2.13.1")
+    lock.update(torch.configuration)
+    release(monkeypatch, "2.13.1")
     assert torch.build(fresh=True).status == 0
     torch.write("torch/include/ATen/A.h", HEADER.replace("return 1", "return 3"))
     torch.build(fresh=True).assert_fault(f"index.md:{line}", "in torch 2.13.1 is not the text")
-    lock.update(torch.root)
-    entries = json.loads((torch.root / lock.FILE).read_text())["regions"]
+    lock.update(torch.configuration)
+    entries = json.loads(lock.file(torch.configuration).read_text())["regions"]
     assert [entry["torch"] for entry in entries] == ["2.13.0", "2.13.1"]
 
 
 def test_region_that_is_no_longer_shown_leaves_the_lock(torch: Repository) -> None:
     page = (torch.root / "docs/source/index.md").read_text()
     torch.add(SHOW)
-    assert lock.update(torch.root) == 1
+    assert lock.update(torch.configuration) == 1
     torch.page(page)
-    assert lock.update(torch.root) == 0
+    assert lock.update(torch.configuration) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,9 +95,11 @@ def test_installed_torch_is_found_without_importing_it() -> None:
     import sys
 
     code = (
-        f"import sys; sys.path.append({str(torch_files.__file__).rpartition('/docs/')[0]!r})\n"
-        "from docs._ext.torch_files import locate, torch_version\n"
-        "assert locate('torch:ATen/Context.h').is_file() and torch_version()[0].isdigit()\n"
+        f"import sys; sys.path.append({str(Path(installed.__file__).parents[2])!r})\n"
+        "from weaver.configuration import Installed\n"
+        "from weaver.sources.installed import locate, release\n"
+        "torch = Installed('torch', prefixes={'torch': 'include'})\n"
+        "assert locate(torch, 'torch:ATen/Context.h').is_file() and release('torch')[0].isdigit()\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-P", "-c", code], check=True)

@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from docs._ext.headers import virtual_methods
+from weaver.sources.headers import virtual_methods
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 HEADER = """\
 #pragma once
@@ -60,14 +59,15 @@ def test_header_is_read_as_a_reader_would() -> None:
 @pytest.fixture
 def header(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> str:
     """A header of a torch that is not the installed one."""
-    from docs._ext import torch_files
+    from weaver.pages import interface_table
+    from weaver.sources import installed
 
-    repository.write("torch/version.py", "__version__ = '2.13.9+cpu'\n")
     repository.write(
         "torch/include/ATen/Hooks.h", "struct Hooks {\n  virtual void init();\n  virtual int count();\n};\n"
     )
-    monkeypatch.setattr(torch_files, "torch_folder", lambda: repository.root / "torch")
-    torch_files.torch_version.cache_clear()
+    monkeypatch.setattr(installed, "folder", lambda package: repository.root / package)
+    for module in (installed, interface_table):
+        monkeypatch.setattr(module, "release", lambda package: "2.13.9")
     return "torch:ATen/Hooks.h#Hooks"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proof.lines import Listing, classify
+from weaver.proof.lines import Listing, classify
 
 CXX = """\
 /// Adds.
@@ -31,7 +31,7 @@ REGISTERED = set(range(18, 21))
 
 
 def cxx(executed: set[int], *, counted: set[int] = COUNTED, text: list[str] = CXX) -> Listing:
-    return classify("csrc/add.cpp", text, range(1, len(text) + 1), counted, REGISTERED, executed)
+    return classify("csrc/add.cpp", text, range(1, len(text) + 1), counted, REGISTERED, executed, script=False)
 
 
 def test_a_branch_that_no_example_takes_is_missed() -> None:
@@ -106,7 +106,9 @@ class Device:
 
 
 def python(executed: set[int], path: str = "torch_openreg/clamp.py") -> Listing:
-    return classify(path, PYTHON, range(1, len(PYTHON) + 1), set(), set(), executed)
+    return classify(
+        path, PYTHON, range(1, len(PYTHON) + 1), set(), set(), executed, script=path.startswith("examples/")
+    )
 
 
 def test_of_python_each_statement_in_a_function_must_be_executed() -> None:
@@ -128,9 +130,11 @@ def test_a_script_is_executed_by_the_page_that_runs_it() -> None:
 
 def test_build_files_have_no_information() -> None:
     text = ["# Why.", "", "add_library(a b.cpp)"]
-    assert classify("CMakeLists.txt", text, range(1, 4), set(), set(), set()).silent == {"build file": [3]}
+    assert classify("CMakeLists.txt", text, range(1, 4), set(), set(), set(), script=False).silent == {
+        "build file": [3]
+    }
 
 
 def test_only_the_lines_that_are_shown_are_sorted() -> None:
-    found = classify("csrc/add.cpp", CXX, range(2, 6), COUNTED, REGISTERED, {2, 4})
+    found = classify("csrc/add.cpp", CXX, range(2, 6), COUNTED, REGISTERED, {2, 4}, script=False)
     assert (found.executed, found.missed, found.silent) == ([2, 4], [5], {})

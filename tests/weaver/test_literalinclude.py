@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 
 def listing(name: str, path: str = "/csrc/hooks.cpp", end: str | None = None, *options: str) -> str:
@@ -91,7 +91,7 @@ def test_pyobject_shows_one_definition_with_its_decorators(repository: Repositor
             "must be a whole marker",
         ),
         ("```{literalinclude} torch:ATen/NoSuchHeader.h\n:start-at: x\n```\n", "has no file ATen/NoSuchHeader.h"),
-        ("```{literalinclude} torch:ATen/Context.h\n```\n", "select a part of a torch file"),
+        ("```{literalinclude} torch:ATen/Context.h\n```\n", "select a part of an installed file"),
         *[
             (f"```{{literalinclude}} /csrc/hooks.cpp\n:{option}: 1\n```\n", f":{option}: is refused")
             for option in ("lines", "emphasize-lines", "diff", "append", "prepend", "lineno-start")

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs._ext.proof_files import LINES
-from tests.docs.conftest import SHOW
-from tests.docs.measurement import EXAMPLE, measure, mutate
+from tests.weaver.conftest import SHOW
+from tests.weaver.measurement import EXAMPLE, measure, mutate
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository, Result
+    from tests.weaver.conftest import Repository, Result
+
+LINES = "docs/proof/lines.json"
 
 
 def marks(result: Result, page: str = "index") -> list[tuple[str, str]]:
@@ -87,7 +88,7 @@ def test_another_page_can_execute_the_rest(repository: Repository) -> None:
     measure(repository, "other", executed=[6, 7], example=0)
     data = json.loads((repository.root / LINES).read_text(encoding="utf-8"))
     data["pages"]["index"]["listings"][0] |= {"executed": [5], "missed": [6, 7]}
-    repository.write(str(LINES), json.dumps(data))
+    repository.write(LINES, json.dumps(data))
     result = repository.build()
     words = "✓1 of 3 lines executed by this page, 3 of 3 with The other page"
     assert marks(result) == [("proven", words)]
@@ -129,7 +130,7 @@ def test_a_change_of_what_is_neither_run_nor_shown_keeps_the_mark(
 
 
 def test_another_torch_makes_the_mark_stale(measured: Repository) -> None:
-    replace(measured, str(LINES), '"torch": "', '"torch": "1.')
+    replace(measured, LINES, '"torch": "', '"torch": "1.')
     assert marks(measured.build())[0][0] == "stale"
 
 
@@ -147,7 +148,7 @@ def test_whole_sources_and_torch_carry_no_mark(repository: Repository) -> None:
 
 
 def test_a_broken_proof_file_is_a_fault(repository: Repository) -> None:
-    repository.write(str(LINES), '{"pages": {"index": {}}}')
+    repository.write(LINES, '{"pages": {"index": {}}}')
     result = repository.build()
     assert result.status != 0
     assert "is not as `make proof` and `make mutate` write it" in result.warnings

@@ -7,31 +7,32 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from environment import Fault
-from proof import floor, measure
-from proof.pages import Page
-
-from docs._ext import binding
+from weaver.configuration import Configuration, Installed
+from weaver.fault import Fault
+from weaver.proof import floor, measure
+from weaver.proof.planned import Page
+from weaver.sources.installed import release
 
 
 def page(name: str, digest: str) -> Page:
     return Page(name=name, file=f"docs/source/{name}.md", digest=digest, listings=[], whole=[], blocks=[])
 
 
-def test_a_result_of_another_torch_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "ROOT", tmp_path)
-    assert measure.read_earlier() == {}
-    file = tmp_path / measure.RESULT
+def test_a_result_of_another_release_is_not_kept(tmp_path: Path) -> None:
+    configuration = Configuration(tmp_path, installed=Installed("torch"))
+    assert measure.read_earlier(configuration) == {}
+    file = tmp_path / "docs/proof/lines.json"
     file.parent.mkdir(parents=True)
-    for torch, kept in ((binding.torch_version(), {"page": 1}), ("2.12", {})):
+    for torch, kept in ((release("torch"), {"page": 1}), ("2.12", {})):
         file.write_text(json.dumps({"torch": torch, "pages": {"page": 1}}), encoding="utf-8")
-        assert measure.read_earlier() == kept
+        assert measure.read_earlier(configuration) == kept
 
 
 class Run:
     """A run over pages without listings, of which some fail."""
 
     def __init__(self, folder: Path, failing: set[str]) -> None:
+        self.configuration = Configuration(folder, package=("csrc",), commands={"proof": "make proof"})
         self.sandbox = SimpleNamespace(tree=folder)
         self.failing = failing
         self.ran: list[str] = []
@@ -51,9 +52,8 @@ def test_only_pages_whose_result_is_not_current_are_measured(
 ) -> None:
     pages = [page("bad", "1"), page("good", "2")]
     raised: list[str] = []
-    monkeypatch.setattr(measure, "ROOT", tmp_path)
-    monkeypatch.setattr(measure, "read_pages", lambda folder, strict: pages)
-    monkeypatch.setattr(floor, "raise_floor", lambda pages: raised.append("floor"))
+    monkeypatch.setattr(measure, "read_pages", lambda configuration, folder, strict: pages)
+    monkeypatch.setattr(floor, "raise_floor", lambda configuration, pages: raised.append("floor"))
     source = tmp_path / "csrc/kernels/loops/add.cpp"
     source.parent.mkdir(parents=True)
     source.write_text("int a;\n", encoding="utf-8")
@@ -63,7 +63,7 @@ def test_only_pages_whose_result_is_not_current_are_measured(
         measure._measure(one, names, every=every)  # type: ignore[arg-type]
         return one.ran
 
-    with pytest.raises(Fault, match="make proof ARGS='--page bad'"):
+    with pytest.raises(Fault, match="make proof --page bad"):
         run("bad")
     assert "docs/source/bad.md:1: not as expected" in capsys.readouterr().out
     assert not raised

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from pathlib import Path
 from typing import Any
 
-from proof import cxx_mutants, python_mutants
-from proof.mutants import Mutant, Source, identified, weave
+from weaver.configuration import load
+from weaver.proof import cxx_mutants, python_mutants
+from weaver.proof.mutants import Mutant, Source, identified, weave
+
+MACROS = load(Path(__file__).resolve().parents[2]).mutants
 
 
 def cxx(code: str, lines: set[int] | None = None) -> Source:
     text = textwrap.dedent(code).encode()
-    return cxx_mutants.read("a.cpp", text, lines or set(range(1, text.count(b"\n") + 2)))
+    return cxx_mutants.read("a.cpp", text, lines or set(range(1, text.count(b"\n") + 2)), MACROS)
 
 
 def python(code: str) -> Source:
@@ -69,7 +73,7 @@ def test_registrations_are_dropped() -> None:
     source = cxx("REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &abs)\nC10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);\n")
     assert [one.operator for one in source.mutants] == ["registration removed"] * 2
     assert "(abs_stub, (M(1) ? nullptr : (&abs)))" in woven(source)
-    assert "OPENREG_OPTIONAL_C10_REGISTER_GUARD_IMPL(M(2), PrivateUse1, Guard)" in woven(source)
+    assert "WEAVER_OPTIONAL_C10_REGISTER_GUARD_IMPL(M(2), PrivateUse1, Guard)" in woven(source)
 
 
 def test_a_guard_is_an_object_that_nothing_names_again() -> None:

@@ -7,10 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from environment import Fault
-from proof import mutate, pages, sandbox, trial
+from weaver.fault import Fault
+from weaver.proof import mutate, trial
 
-from tests.docs.conftest import Repository
+from tests.weaver.conftest import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +129,16 @@ def marked(region: str, code: str, comment: str) -> str:
     return f"{comment} LITERALINCLUDE START: {region}\n{code}{comment} LITERALINCLUDE END: {region}\n\n"
 
 
+BUILD = {
+    "commands": [
+        ["cmake", "-S", "{tree}", "-B", "{build}", "-G", "Ninja", "{definitions}"],
+        ["cmake", "--build", "{build}", "--", "{flags}"],
+        ["cmake", "--install", "{build}", "--prefix", "{tree}"],
+    ],
+    "mutated": ["-DCMAKE_CXX_FLAGS={options} -O0", "-DCMAKE_BUILD_TYPE="],
+}
+
+
 class Toy(Repository):
     """A repository whose library has a region for each kind of end that a mutant can come to."""
 
@@ -143,6 +153,7 @@ class Toy(Repository):
         self.write("csrc/toy.cpp", "".join(marked(name, code, "//") for name, code in REGIONS.items()))
         self.write("torch_openreg/__init__.py", marked("toy-small", PYTHON, "#"))
         self.write("docs/proof/equivalent.toml", excuse())
+        self.configure(build=BUILD, run={"page_seconds": 20, "read_late": ["CXX"]})
         shown = "".join(show("csrc/toy.cpp", name) for name in REGIONS)
         self.page("# Toy\n\n" + shown + show("torch_openreg/__init__.py", "toy-small") + EXAMPLES + ISOLATED)
         subprocess.run(["git", "init", "--quiet", str(root)], check=True)
@@ -157,11 +168,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
     """A repository whose mutants were all tried once."""
     repository = Toy(tmp_path_factory.mktemp("toy"))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (mutate, pages, sandbox):
-            patch.setattr(module, "ROOT", repository.root)
         patch.setattr(trial, "MARGIN", 1.0)
-        patch.chdir(repository.root)
-        mutate.main([])
+        mutate.main(repository.configuration, [])
         repository.log = (repository.root / "docs/build/mutate/log").read_text(encoding="utf-8").splitlines()
         yield repository
 
@@ -219,7 +227,7 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
     before = toy.regions()
     source = (toy.root / "csrc/toy.cpp").read_text(encoding="utf-8")
     toy.write("csrc/toy.cpp", "\n" + source)
-    mutate.main([])
+    mutate.main(toy.configuration, [])
     assert "0 listings tried" in capsys.readouterr().out
     after = toy.regions()["toy-unseen"]
     assert after["first"] == before["toy-unseen"]["first"] + 1
@@ -231,13 +239,13 @@ def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
     """Nothing else than what is tried has to be compiled again, and no other mutant gets its number."""
     compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
     before = compiled.read_bytes()
-    assert b"openreg_mutant(" in before
-    mutate.main(["--region", "toy-count"])
+    assert b"weaver_mutant(" in before
+    mutate.main(toy.configuration, ["--region", "toy-count"])
     assert compiled.read_bytes() == before
     assert toy.regions()["toy-count"]["killed"] == 7
     source = (toy.root / "torch_openreg/__init__.py").read_text(encoding="utf-8")
     toy.write("torch_openreg/__init__.py", source + "# changed\n")
-    mutate.main(["--region", "toy-count"])
+    mutate.main(toy.configuration, ["--region", "toy-count"])
     assert compiled.read_text(encoding="utf-8") == source + "# changed\n"
     toy.write("torch_openreg/__init__.py", source)
 
@@ -248,7 +256,7 @@ def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytes
     # One example looks now where none did, and one is gone; the others stand where they stood.
     changed = text.replace(">>> _ = toy.unseen(1)\n", ">>> toy.unseen(1)\n8\n")
     page.write_text(changed.replace(">>> [toy.deep(), toy.deep()]\n[6, 6]\n", ""), encoding="utf-8")
-    mutate.main([])
+    mutate.main(toy.configuration, [])
     assert "-- 14 mutants were killed by examples that are still there" in capsys.readouterr().out
     after = toy.regions()
     assert after["toy-unseen"]["survived"] == []
@@ -267,7 +275,7 @@ def test_a_new_excuse_needs_no_run(toy: Toy) -> None:
         "path": "torch_openreg/__init__.py",
     }
     toy.write("docs/proof/equivalent.toml", excuse() + excuse(**change))
-    mutate.main([])
+    mutate.main(toy.configuration, [])
     small = toy.regions()["toy-small"]
     assert [one["operator"] for one in small["survived"]] == ["literal"]
     assert [one["operator"] for one in small["equivalent"]] == ["boundary"]
@@ -282,18 +290,18 @@ def test_excuses_must_hold(toy: Toy) -> None:
     ):
         toy.write("docs/proof/equivalent.toml", excuse(**change))
         with pytest.raises(Fault, match=message):
-            mutate.main([])
+            mutate.main(toy.configuration, [])
     killed = excuse(line="--n;", operator="statement removed", before="--n;", after="")
     toy.write("docs/proof/equivalent.toml", excuse() + killed)
     with pytest.raises(Fault, match="excuses 1 mutants that an example kills"):
-        mutate.main(["--region", "toy-count"])
+        mutate.main(toy.configuration, ["--region", "toy-count"])
     toy.write("docs/proof/equivalent.toml", excuse())
 
 
 def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     result = toy.root / "docs/proof/mutants.json"
     text = result.read_text(encoding="utf-8")
-    mutate.main(["--sample", "2", "--seed", "1"])
+    mutate.main(toy.configuration, ["--sample", "2", "--seed", "1"])
     assert "2 of 19 mutants tried (seed 1), all killed" in capsys.readouterr().out
     data = json.loads(text)
     for entry in data["regions"]:
@@ -301,7 +309,7 @@ def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.Cap
             entry.update(survived=[], killed=2)
     result.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(Fault, match=r"2 of .* mutants survive"):
-        mutate.main(["--sample", "100"])
+        mutate.main(toy.configuration, ["--sample", "100"])
     assert "csrc/toy.cpp" in capsys.readouterr().out
     result.write_text(text, encoding="utf-8")
 
@@ -312,13 +320,13 @@ def test_a_page_that_fails_without_a_mutant_ends_the_run(toy: Toy) -> None:
     page.write_text(text.replace("[0, 3]", "[0, 4]"), encoding="utf-8")
     before = toy.regions()
     with pytest.raises(Fault, match=r"index.md:.*fails without a mutant"):
-        mutate.main(["--region", "toy-small"])
+        mutate.main(toy.configuration, ["--region", "toy-small"])
     assert toy.regions() == before
     page.write_text(text, encoding="utf-8")
 
 
 def test_unknown_names_are_refused(toy: Toy) -> None:
     with pytest.raises(Fault, match=r"no region nowhere; there are csrc/toy.cpp, .*toy-count"):
-        mutate.main(["--region", "nowhere"])
+        mutate.main(toy.configuration, ["--region", "nowhere"])
     with pytest.raises(Fault, match="no page nowhere; there are index"):
-        mutate.main(["--page", "nowhere"])
+        mutate.main(toy.configuration, ["--page", "nowhere"])

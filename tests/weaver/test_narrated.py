@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docs._ext.narrated import Narrated, narrated, share
-from docs._ext.records import Listing
+from weaver.pages.narrated import Narrated, narrated, share
+from weaver.sources.listing import Listing
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
 
 OWNED = "```{whole-sources}\ncsrc/hooks.cpp\n```\n"
 
@@ -14,18 +14,22 @@ OWNED = "```{whole-sources}\ncsrc/hooks.cpp\n```\n"
 def test_a_file_that_no_page_owns_is_a_fault_at_the_file(repository: Repository) -> None:
     repository.write("csrc/other.h", "int other();\n")
     repository.add(OWNED)
-    result = repository.build(weaver_narrated=["csrc"])
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    result = repository.build()
     result.assert_fault("csrc/other.h:1", "no page has `csrc/other.h` among its whole-sources")
     assert not result.has("csrc/hooks.cpp:1")
     repository.add("```{whole-sources}\ncsrc/other.h\n```\n")
-    assert repository.build(weaver_narrated=["csrc"]).status == 0
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    assert repository.build().status == 0
 
 
 def test_a_new_file_is_found_though_no_page_has_changed(repository: Repository) -> None:
     repository.add(OWNED)
-    assert repository.build(weaver_narrated=["csrc"]).status == 0
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    assert repository.build().status == 0
     repository.write("csrc/other.h", "int other();\n")
-    repository.build(weaver_narrated=["csrc"]).assert_fault("csrc/other.h:1", "no page has")
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    repository.build().assert_fault("csrc/other.h:1", "no page has")
 
 
 def test_of_two_pages_the_first_in_the_contents_owns_a_file(repository: Repository) -> None:
@@ -33,7 +37,8 @@ def test_of_two_pages_the_first_in_the_contents_owns_a_file(repository: Reposito
     repository.page("# Zebra\n\n```{literalinclude} /CMakeLists.txt\n```\n\n" + OWNED, "zebra.md")
     repository.page("# Ant\n\n" + OWNED + "\n```{proven} narrated\n```\n", "ant.md")
     repository.write("csrc/hooks.cpp", "int hooks();\n")
-    result = repository.build(weaver_narrated=["csrc"])
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    result = repository.build()
     assert result.status == 0, result.warnings
     html = (result.output / "ant.html").read_text(encoding="utf-8")
     assert '<td><p><a class="reference internal" href="zebra.html">Zebra</a></p></td>' in html

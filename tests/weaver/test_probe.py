@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from environment import Fault
-from proof import clang, probe
+from weaver.configuration import load
+from weaver.fault import Fault
+from weaver.proof import clang, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,8 @@ def run(folder: Path, code: str, *, line: int | None = 7, **variables: str) -> s
     environment = {**os.environ, probe.FOLDER: str(folder), probe.PROFILE: str(folder / "own" / probe.PATTERN)}
     if line is not None:
         environment[probe.EXAMPLE] = str(line)
-    start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import tools.proof.probe\n"
+    start = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'weaver')!r}]\n"
+    start += f"from weaver.proof import probe; probe.start({str(ROOT)!r})\n"
     return subprocess.run(
         [sys.executable, "-c", start + code], env=environment | variables, capture_output=True, text=True, check=False
     )
@@ -72,14 +74,14 @@ def test_a_library_that_nothing_has_loaded_is_not_loaded_to_be_asked(tmp_path: P
     code = """
 import torch
 from pathlib import Path
-from tools.proof.probe import libraries
+from weaver.proof.probe import libraries
 names = lambda: sorted(Path(file).name.partition(".")[0] for file in libraries())
 before = names()
 import torch_openreg.stable
 print(before, set(names()) - set(before))
 """
     # Without counters there is nothing to clear.
-    done = run(tmp_path, "import ctypes; ctypes.CDLL.orCountersClear = lambda library: None\n" + code)
+    done = run(tmp_path, "import ctypes; ctypes.CDLL.orCounters_clear = lambda library: None\n" + code)
     assert done.stdout.strip() == "['_C', 'libopenreg', 'libtorch_openreg'] {'libopenreg_stable'}", done.stderr
     assert not [line for line in lines(tmp_path) if "torch_openreg/stable.py" in line]
 
@@ -138,7 +140,7 @@ def library(tools: clang.Clang, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (folder / "sign.cpp").write_text(SOURCE, encoding="utf-8")
     common = [tools.compiler, "-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden"]
     counters = folder / "counters.o"
-    subprocess.run([*common, "-c", ROOT / "tools/proof/counters.cpp", "-o", counters], check=True)
+    subprocess.run([*common, "-c", ROOT / "weaver/weaver/proof/counters.cpp", "-o", counters], check=True)
     options = ["-fprofile-instr-generate", "-fcoverage-mapping", "-mllvm", "-runtime-counter-relocation"]
     target = folder / "libsign.so"
     subprocess.run([*common, *options, "-shared", folder / "sign.cpp", counters, "-o", target], check=True)
@@ -171,9 +173,8 @@ def test_counters_of_a_killed_process_are_not_lost(tools: clang.Clang, library: 
 
 
 def test_counters_can_be_cleared_and_asked_for(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
-    code = (
-        "lib.sign(-5); assert lib.orCountersAny(); lib.orCountersClear(); assert not lib.orCountersAny(); lib.sign(0)"
-    )
+    clear = "assert lib.weaver_counters_any(); lib.weaver_counters_clear(); assert not lib.weaver_counters_any()"
+    code = f"lib.sign(-5); {clear}; lib.sign(0)"
     found = counts(tools, library, tmp_path, code)
     assert (found[4], found[6]) == (0, 1)
 
@@ -181,7 +182,9 @@ def test_counters_can_be_cleared_and_asked_for(tools: clang.Clang, library: Path
 def test_registrations_are_known_by_their_function(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
     counts(tools, library, tmp_path, "lib.sign(5)")
     merged = tmp_path / "merged.profdata"
-    assert clang.registration_lines(tools, merged, [library], [library.parent]) == {"sign.cpp": {13, 14, 15}}
+    assert clang.registration_lines(tools, merged, [library], [library.parent], load(ROOT).measure.loaded) == {
+        "sign.cpp": {13, 14, 15}
+    }
 
 
 def test_a_missing_clang_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from weaver.pages.proven_tables import TABLES
 
-from docs._ext.proof_files import LINES
-from docs._ext.proven_tables import TABLES
-from tests.docs.measurement import EXAMPLE, measure, mutate
+from tests.weaver.measurement import EXAMPLE, measure, mutate
 
 if TYPE_CHECKING:
-    from tests.docs.conftest import Repository
+    from tests.weaver.conftest import Repository
+
+LINES = "docs/proof/lines.json"
 
 
 def add_tables(repository: Repository) -> None:
@@ -20,7 +21,8 @@ def add_tables(repository: Repository) -> None:
 
 def tables(repository: Repository) -> dict[str, list[str]]:
     """The rows of each table, as words, or its note."""
-    result = repository.build(weaver_narrated=["csrc"])
+    repository.configure(package=["csrc"], every_file_has_a_chapter=True)
+    result = repository.build()
     assert result.status == 0, result.warnings
     html = (result.output / "index.html").read_text(encoding="utf-8")
     found = {}
@@ -61,7 +63,7 @@ def test_figures(repository: Repository) -> None:
     measure(repository, executed=[6], missed=[7], excused={"8": "it is the end"}, silent={"declaration": [5]})
     mutate(repository, killed=2, survived=1, equivalent=1)
     found = tables(repository)
-    assert found["state"][0].startswith("Lines: measured on 2026-11-21 with PyTorch 2.")
+    assert found["state"][0].startswith("Lines: measured on 2026-11-21 with torch 2.")
     assert "1 of 1 pages run the sources and examples" in found["state"][0]
     assert found["lines"][1:] == ["Guide | 1 | 4 | 3 | 1 | 1 | 1 | 1", "All | 1 | 4 | 3 | 1 | 1 | 1 | 1"]
     assert found["mutants"][1:] == ["Guide | 4 | 2 | 1 | 66.6 % | 1 | 0", "All | 4 | 2 | 1 | 66.6 % | 1 | 0"]

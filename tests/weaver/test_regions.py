@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from docs._ext.regions import Region, check_names, is_marker, parse
+from weaver.sources.regions import Region, check_names, is_marker, parse
 
 
 def lines(*parts: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proof.result import Region, others
+from weaver.proof.result import Region, others
 
 
 def entry(path: str, region: str, killed: int) -> Region:

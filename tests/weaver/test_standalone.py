@@ -13,23 +13,22 @@ from pathlib import Path
 
 import compile_copies
 import pytest
-
-from docs._ext import python_parts
-from docs._ext.literalinclude import _python_object
-from docs._ext.records import Listing
-from docs._ext.regions import scan, without_marks
-from docs._ext.standalone import Standalone, standalone
-from docs._ext.torch_files import torch_folder
+from weaver.pages.literalinclude import _python_object
+from weaver.sources import python_parts
+from weaver.sources.installed import folder as package_folder
+from weaver.sources.listing import Listing
+from weaver.sources.regions import scan, without_marks
+from weaver.sources.standalone import Standalone, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("csrc", "torch_openreg", "torch_openreg_autoload.py", "examples", "tools", "tests/opinfo", "cmake")
-ORIGIN = "// csrc/pool.cpp of torch_openreg, BSD-3-Clause\n"
+ORIGIN = "// csrc/pool.cpp\n"
 
 
 def copied(text: str, shown: str, path: str = "csrc/pool.cpp") -> str:
     """What is copied for the lines of a file that contain ``shown``, from the first of them to the last."""
     first = text[: text.index(shown)].count("\n") + 1
-    return standalone(path, text, first, first + shown.rstrip("\n").count("\n")).text
+    return standalone(path, text, first, first + shown.rstrip("\n").count("\n"), path).text
 
 
 POOL = """\
@@ -262,7 +261,7 @@ print(PurePath("a"))
 
 
 SIZES = '''\
-# torch_openreg/streams.py of torch_openreg, BSD-3-Clause
+# torch_openreg/streams.py
 from __future__ import annotations
 
 import threading
@@ -294,7 +293,7 @@ def test_python_comes_with_imports_by_name_and_what_it_needs() -> None:
 
 
 def test_python_that_needs_nothing_stays_as_it_is() -> None:
-    assert copied(MODULE + "print(1)\n", "print(1)", "examples/a.py").startswith("# examples/a.py of ")
+    assert copied(MODULE + "print(1)\n", "print(1)", "examples/a.py").startswith("# examples/a.py\n")
     assert copied("import os\n\nprint(os.name)\nprint(1)\n", "import os\n\nprint(os.name)", "a.py") == (
         "import os\n\nprint(os.name)\n"
     )
@@ -313,7 +312,7 @@ def listings() -> list[Listing]:
 
 def copy_of(listing: Listing) -> str:
     text = (ROOT / listing.path).read_text(encoding="utf-8")
-    return standalone(listing.path, text, listing.first, listing.last).text
+    return standalone(listing.path, text, listing.first, listing.last, listing.path).text
 
 
 def test_every_listing_is_in_its_copy() -> None:
@@ -348,7 +347,7 @@ def test_all_python_is_complete() -> None:
 )  # fmt: skip
 def test_cpp_compiles_alone(region: str) -> None:
     (listing,) = [listing for listing in listings() if listing.region == region]
-    includes = torch_folder() / "include"
+    includes = package_folder("torch") / "include"
     command = [
         *shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-fsyntax-only", "-Icsrc", "-Icsrc/driver",
         "-iquote", str(Path(listing.path).parent), "-isystem", str(includes), "-isystem",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import maps
 from environment import Fault
-
-from docs._ext.closure import Sources
+from weaver.configuration import load
+from weaver.sources.closure import Sources
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
@@ -44,7 +44,7 @@ class Choice:
         Raises:
             Fault: names the chapters that there are, if one is asked for that is none of them.
         """
-        sources = Sources(root)
+        sources = Sources(load(root))
         every = sorted(sources.chapters)
         unknown = sorted(set(wanted or ()) - set(every))
         if unknown:

@@ -24,9 +24,9 @@ from environment import ROOT, Fault
 from vendor import place, record, tree, update
 from vendor.chapters import BASE, Choice
 from vendor.names import Names
-
-from docs._ext.binding import code_digest, code_files
-from docs._ext.closure import Sources
+from weaver.configuration import load
+from weaver.sources.binding import code_digest, code_files
+from weaver.sources.closure import Sources
 
 RESULT = Path("docs", "proof", "chapters.json")
 LEVEL = "usable"
@@ -148,7 +148,7 @@ def written() -> str:
 
 def _parts(chosen: list[str] | None) -> str:
     base = Choice(ROOT, []).taken if chosen else set()
-    return parts(Sources(ROOT), Choice(ROOT, chosen).taken, base)
+    return parts(Sources(load(ROOT)), Choice(ROOT, chosen).taken, base)
 
 
 def parts(sources: Sources, taken: Collection[str], base: Collection[str] = ()) -> str:

@@ -11,8 +11,7 @@ from pathlib import Path
 from environment import ROOT, Fault
 from vendor.chapters import Choice
 from vendor.names import Names
-
-from docs._ext.regions import without_marks
+from weaver.sources.regions import without_marks
 
 _TEMPLATES = Path("tools", "vendor", "templates")
 COPIED = (

@@ -1,18 +1,24 @@
-"""The weaver: Sphinx extensions that tie every code block on a page to code that is compiled or executed.
+"""The weaver: documentation of C++ and Python in which every code block is compiled, executed or compared.
 
-=====================  ==============================================================================
-``regions``            marked regions of the repository's sources
-``torch_files``        regions of the installed torch, by pattern, and ``lock``, which pins their text
-``literalinclude``     the strict directive of that name, with captions that say where the code stands
-``whole_sources``      whole files, folded
-``bundles``            the same as a download, with all that they need (``closure``)
-``copied``             what the button of a listing copies, so that it stands on its own (``standalone``)
-``interface_table``    tables checked against the interfaces of the installed torch, which ``headers`` reads
-``console``            shell commands that are run and compared
-``diagram``            pictures that take the colours of the theme
-``gate``               refuses every code block that is neither included, executed nor compared
-``source_pages``       one page per source file, and the links to its lines
-``proof``              the doctest builder: a process per page, and ``proof.json`` written last
-``faults``             keeps an unmended page red however often the incremental build runs
-=====================  ==============================================================================
+``weaver.sources`` knows what a source is made of, ``weaver.pages`` has the Sphinx extensions, ``weaver.run`` runs what
+pages execute, and ``weaver.proof`` measures how far that proves what they show. ``weaver.configuration`` is what it is
+told of a project. As a Sphinx extension, ``weaver`` stands for all of them.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__version__ = "0.1.0"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register all extensions."""
+    from weaver.pages import EXTENSIONS
+
+    for name in (*(f"weaver.pages.{name}" for name in EXTENSIONS), "weaver.run.builder"):
+        app.setup_extension(name)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,13 +18,14 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
-from docs._ext import current
-from docs._ext.closure import Sources
-from docs._ext.records import pages
-from docs._ext.regions import without_marks
-from docs._ext.repository import root_of
-from docs._ext.torch_files import torch_version
-from docs._ext.whole_sources import details
+from weaver.pages import current
+from weaver.pages.records import pages
+from weaver.pages.repository import configuration_of
+from weaver.pages.whole_sources import details
+from weaver.sources.closure import Sources
+from weaver.sources.installed import bound_to
+from weaver.sources.installed import title as installed_title
+from weaver.sources.regions import without_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 _FOLDER = "bundles"
-_LICENSE = "LICENSE"
 # So many of those that need a file are named in the README, the others counted.
 _NAMED = 2
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that the format knows
@@ -60,11 +60,11 @@ class Bundle:
         return f"zip, {max(1, round(len(self.archive) / 1000))} kB"
 
 
-def bundle(root: Path, sources: Sources, docname: str, title: str, folded: Iterable[str]) -> Bundle:
+def bundle(sources: Sources, project: str, docname: str, title: str, folded: Iterable[str]) -> Bundle:
     """Return the bundle of a page that folds some files of the repository."""
-    name = PurePosixPath(docname).name
+    configuration, name = sources.configuration, PurePosixPath(docname).name
     own = tuple(sorted(folded))
-    # Of what is no code of the backend, examples and tools, it is the file alone.
+    # Of what is no code of the package, examples and tools, it is the file alone.
     closed = sources.closure(path for path in own if path in sources.texts)
     users: dict[str, set[str]] = {path: set() for path in sorted(closed - set(own))}
     for user in closed:
@@ -72,31 +72,27 @@ def bundle(root: Path, sources: Sources, docname: str, title: str, folded: Itera
             if path in users and path != user:
                 users[path].add(user)
     needed = {path: tuple(sorted(found)) for path, found in users.items()}
-    files = {path: without_marks(path, (root / path).read_text(encoding="utf-8")) for path in (_LICENSE, *own, *needed)}
-    files["README.txt"] = _readme(name, title, own, needed, vendored=name in sources.chapters)
+    license_file = [configuration.license_file] if (configuration.root / configuration.license_file).is_file() else []
+    paths = (*license_file, *own, *needed)
+    files = {path: without_marks(path, (configuration.root / path).read_text(encoding="utf-8")) for path in paths}
+    license_of = [f"License: {configuration.license}, see {path}." for path in license_file if configuration.license]
+    lines = [
+        f'Sources of the page "{title}" of {project}.',
+        " ".join([*license_of, f"Release of {installed_title(configuration)}: {bound_to(configuration)[1]}."]),
+        *_listing(own, needed),
+    ]
+    if name in sources.chapters and configuration.bundle_note:
+        lines += ["", configuration.bundle_note.format(chapter=name)]
+    files["README.txt"] = "".join(f"{line}\n" for line in lines)
     return Bundle(own, needed, _archive(name, files))
 
 
-def _readme(
-    name: str, title: str, own: tuple[str, ...], needed: Mapping[str, tuple[str, ...]], *, vendored: bool
-) -> str:
-    lines = [
-        f'Sources of the page "{title}" of The executable guide to PyTorch accelerators.',
-        f"License: BSD-3-Clause, see {_LICENSE}. Release of PyTorch: {torch_version()}.",
-        "",
-        "Of the page itself:",
-        *(f"  {path}" for path in own),
-    ]
+def _listing(own: tuple[str, ...], needed: Mapping[str, tuple[str, ...]]) -> list[str]:
+    lines = ["", "Of the page itself:", *(f"  {path}" for path in own)]
     if needed:
         lines += ["", "What these need, each with what needs it:"]
         lines += [f"  {path}: {_listed(users)}" for path, users in needed.items()]
-    if vendored:
-        lines += [
-            "",
-            "The same under the name of your device, as a repository of its own; where the guide is:",
-            f'  make vendor NAME=acme DEST=../torch_acme CHAPTERS="{name}"',
-        ]
-    return "".join(f"{line}\n" for line in lines)
+    return lines
 
 
 def _listed(users: tuple[str, ...]) -> str:
@@ -122,10 +118,9 @@ _made: WeakKeyDictionary[Sphinx, dict[str, Bundle]] = WeakKeyDictionary()
 def _bundles(app: Sphinx) -> dict[str, Bundle]:
     """Return the bundles of all pages that fold sources. Not before all pages are read."""
     if app not in _made:
-        root = root_of(app.config)
-        sources = Sources(root)
+        sources = Sources(configuration_of(app.config))
         _made[app] = {
-            docname: bundle(root, sources, docname, app.env.titles[docname].astext(), record.whole)
+            docname: bundle(sources, app.config.project, docname, app.env.titles[docname].astext(), record.whole)
             for docname, record in pages(app.env).items()
             if record.whole
         }
@@ -175,7 +170,7 @@ def _write(app: Sphinx) -> list[tuple[str, dict[str, object], str]]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the lines and the archives."""
-    app.setup_extension("docs._ext.current")
+    app.setup_extension("weaver.pages.current")
     current.keep_current(app, _said)
     app.add_post_transform(Offer)
     app.connect("html-collect-pages", _write)

@@ -8,22 +8,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
-def scripts(root: Path) -> list[Path]:
-    """Return the scripts that CI runs: ``.ci/run``, and what it, make or a build test calls of tests/build."""
-    entry = root / ".ci" / "run"
-    callers = [entry, root / "Makefile", *sorted((root / "tests" / "build").glob("*.py"))]
-    called = "\n".join(file.read_text(encoding="utf-8") for file in callers if file.is_file())
-    others = [script for script in sorted((root / "tests" / "build").glob("*.sh")) if script.name in called]
-    return [file for file in [entry, *others] if file.is_file()]
+    from weaver.configuration import Configuration
 
 
-def check(files: list[Path], block: str) -> Iterator[tuple[int, str]]:
+def scripts(configuration: Configuration) -> list[Path]:
+    """Return the scripts that CI runs: those that ``[console]`` names, and those that a caller names."""
+    console = configuration.console
+
+    def files(patterns: tuple[str, ...]) -> list[Path]:
+        return [file for pattern in patterns for file in sorted(configuration.root.glob(pattern)) if file.is_file()]
+
+    callers = "\n".join(file.read_text(encoding="utf-8") for file in files(console.callers))
+    return [*files(console.scripts), *(script for script in files(console.called) if script.name in callers)]
+
+
+def check(configuration: Configuration, files: list[Path], block: str) -> Iterator[tuple[int, str]]:
     """Yield what is wrong with a ``console`` block, each with the offset of its line; ``files`` are the scripts."""
+    console = configuration.console
+    where = " or of ".join([*console.scripts, *(f"one of {pattern} that CI runs" for pattern in console.called)])
     known = {line.strip() for file in files for line in file.read_text(encoding="utf-8").splitlines()}
     for offset, line in enumerate(block.splitlines()):
         if line.startswith("$ "):
             if line[2:].strip() not in known:
-                yield offset, f"`{line[2:].strip()}` is no line of .ci/run or of a script in tests/build that CI runs"
+                yield offset, f"`{line[2:].strip()}` is no line of {where or 'a script that CI runs'}"
         elif line.strip():
             yield offset, f"output `{line.strip()}` in a console block is not compared: use {{console-run}}"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from docs._ext.regions import without_marks
-from docs._ext.repository import root_of
-from docs._ext.standalone import Standalone, standalone
-from docs._ext.whole_sources import details
+from weaver.pages.repository import configuration_of
+from weaver.pages.whole_sources import details
+from weaver.sources.regions import without_marks
+from weaver.sources.standalone import Standalone, standalone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,14 @@ class Copied(SphinxPostTransform):
             box += copied("", text=found.text, title=title(found), number=number)
 
     def _differing(self) -> Iterator[tuple[nodes.Element, Standalone]]:
+        configuration = configuration_of(self.config)
         for block in self.document.findall(nodes.literal_block):
             box = block.parent
             if "weaver_listing" in box:
                 listing = box["weaver_listing"]
-                text = (root_of(self.config) / listing.path).read_text(encoding="utf-8")
-                found = standalone(listing.path, text, listing.first, listing.last)
+                text = (configuration.root / listing.path).read_text(encoding="utf-8")
+                origin = f"{listing.path} of {configuration.origin}" if configuration.origin else listing.path
+                found = standalone(listing.path, text, listing.first, listing.last, origin)
             elif isinstance(box, details) and "weaver_source" in block:
                 found = Standalone(without_marks(block["weaver_source"].label, block.astext()))
             else:

@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 
 from sphinx.util import logging
 
-from docs._ext import proof_files
-from docs._ext.measured import Measured, Shown
-from docs._ext.records import pages
-from docs._ext.repository import root_of
+from weaver.pages.records import pages
+from weaver.pages.repository import configuration_of
+from weaver.proof import proof_files
+from weaver.proof.measured import Measured, Shown
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -49,18 +49,18 @@ def keep_current(app: Sphinx, maker: Maker) -> None:
 def measured(app: Sphinx) -> Measured:
     """Return the measurements, beside what the pages show in this build. Not before all pages are read."""
     if app not in _measured:
-        root = root_of(app.config)
+        configuration = configuration_of(app.config)
         now = {
             docname: Shown(record.digest, record.shown, record.examples)
             for docname, record in pages(app.env).items()
             if record.shown or record.examples
         }
         try:
-            proof = proof_files.read(root)
+            proof = proof_files.read(configuration)
         except LookupError as error:
             logger.warning("%s", error, type="weaver", subtype="proof")
             proof = proof_files.Proof()
-        _measured[app] = Measured(root, now, proof)
+        _measured[app] = Measured(configuration, now, proof)
     return _measured[app]
 
 

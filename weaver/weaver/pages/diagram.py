@@ -22,8 +22,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext.repository import report
-from docs._ext.where import line_of
+from weaver.pages.repository import report
+from weaver.pages.where import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

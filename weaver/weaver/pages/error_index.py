@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, cast
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext import current
-from docs._ext.examples import is_executed
-from docs._ext.narrated import reading_order
+from weaver.pages import current
+from weaver.pages.narrated import reading_order
+from weaver.pages.repository import configuration_of
+from weaver.run.examples import is_executed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
@@ -113,10 +114,10 @@ def _quotes(quoted: str, message: str) -> bool:
     return len(quoted) >= _SHORTEST and re.search(".*".join(parts), message) is not None
 
 
-def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
+def merged(pages: Iterable[Seen], prefix: str = "") -> dict[str, dict[str, list[Place]]]:
     """By class and message, the places of an error in the order of the pages, with what a table says of it.
 
-    Messages that differ in numbers of bytes are one.
+    Messages that differ in numbers of bytes are one. A ``prefix`` with which many begin does not count for their order.
     """
     result: defaultdict[str, dict[str, list[Place]]] = defaultdict(dict)
     for seen in pages:
@@ -128,11 +129,11 @@ def merged(pages: Iterable[Seen]) -> dict[str, dict[str, list[Place]]]:
             places = result[kind].setdefault(_BYTES.sub(_GAP, message), [])
             if explained not in places:
                 places.append(explained)
-    return {kind: dict(sorted(result[kind].items(), key=_alphabetical)) for kind in sorted(result)}
 
+    def alphabetical(item: tuple[str, object]) -> str:
+        return re.sub(rf"^\W*(?:{re.escape(prefix)})?", "", item[0]).lower()
 
-def _alphabetical(item: tuple[str, object]) -> str:
-    return re.sub(r"^\W*(?:openreg: )?", "", item[0]).lower()
+    return {kind: dict(sorted(result[kind].items(), key=alphabetical)) for kind in sorted(result)}
 
 
 class error_index(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes like this
@@ -167,7 +168,8 @@ def _merge(app: Sphinx, env: BuildEnvironment, docnames: Set[str], other: BuildE
 
 def _made(app: Sphinx) -> dict[str, dict[str, list[Place]]]:
     found = _all(app.env)
-    return merged(found[docname] for docname in reading_order(app.env) if docname in found)
+    seen = (found[docname] for docname in reading_order(app.env) if docname in found)
+    return merged(seen, configuration_of(app.config).message_prefix)
 
 
 def _said(app: Sphinx, docname: str) -> str:
@@ -209,7 +211,7 @@ def _item(app: Sphinx, docname: str, message: str, places: list[Place]) -> nodes
 
 def setup(app: Sphinx) -> dict[str, bool | int]:
     """Register the directive, and what keeps it in step with the pages."""
-    app.setup_extension("docs._ext.current")
+    app.setup_extension("weaver.pages.current")
     app.add_node(error_index)
     app.add_directive("error-index", ErrorIndex)
     app.connect("doctree-read", _note)

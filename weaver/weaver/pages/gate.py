@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util import logging
 
-from docs._ext import commands, examples, regions, where
-from docs._ext.binding import run_digest
-from docs._ext.records import page, pages
-from docs._ext.repository import Source, report, root_of
+from weaver.pages import console_scripts, where
+from weaver.pages.records import page, pages
+from weaver.pages.repository import Source, configuration_of, report, root_of
+from weaver.run import examples
+from weaver.sources import regions
+from weaver.sources.binding import run_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PATH = re.compile(r"(?:csrc|torch_openreg|docs|examples|tests|benchmarks|tools|\.ci)/[\w./-]*\w")
+_PATH = re.compile(r"[\w.-]+/[\w./-]*\w")
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
-# What a build makes is not there in a fresh clone.
-_BUILT = re.compile(r"docs/build\b.*|.*\.so")
 _RAW_CODE = re.compile(r"<(?:pre|code|samp)\b", re.IGNORECASE)
 
 
@@ -63,9 +64,10 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
         if source.executed and not _is_run(app, source, executed):
             yield node.line or hint, f"{source.label} is shown, but no example of this page runs it (names its path)"
     elif node.get("language") == "console":
-        files = commands.scripts(root_of(app.config))
+        configuration = configuration_of(app.config)
+        files = console_scripts.scripts(configuration)
         _depend(app.env, files)
-        for offset, message in commands.check(files, node.astext()):
+        for offset, message in console_scripts.check(configuration, files, node.astext()):
             yield hint + offset, message
     else:
         language = node.get("language", "")
@@ -113,17 +115,20 @@ def _line(node: nodes.Node) -> int:
 
 
 def _note_mentions(doctree: nodes.document, docname: str, env: BuildEnvironment) -> None:
-    mentions = page(env, docname).mentions
+    configuration, mentions = configuration_of(env.config), page(env, docname).mentions
     for literal in doctree.findall(nodes.literal):
         text = literal.astext()
-        if _PATH.fullmatch(text) and not _BUILT.fullmatch(text):
-            mentions.add((text, _line(literal)))
+        if _PATH.fullmatch(text) and configuration.covers(configuration.mentioned, text):
+            # What a build makes is not there in a fresh clone.
+            built = configuration.built
+            if not (configuration.covers(built, text) or any(fnmatch(text, pattern) for pattern in built)):
+                mentions.add((text, _line(literal)))
 
 
 def _check_site(app: Sphinx, env: BuildEnvironment) -> None:
     """Check what concerns the whole site. It runs in every build, also when no page has changed."""
     root = root_of(app.config)
-    marked, faults = regions.scan(root, app.config.weaver_sources)
+    marked, faults = regions.scan(root, configuration_of(app.config).sources)
     shown = {listing.region for record in pages(env).values() for listing in record.shown}
     for fault in faults:
         logger.warning(fault.message, location=f"{root / fault.path}:{fault.line}", type="weaver", subtype="marker")

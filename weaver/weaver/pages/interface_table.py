@@ -1,4 +1,4 @@
-"""``{interface-table}``: tables that name every virtual member function of interfaces of the installed torch.
+"""``{interface-table}``: tables that name every virtual member function of interfaces of the installed package.
 
 ::
 
@@ -11,7 +11,7 @@
     ```
 
 The first column of all tables in the body names, as inline code, the member functions. Several of these directives on a
-page with the same ``:headers:`` count as one, so that headings can stand between them. When a new torch adds a member
+page with the same ``:headers:`` count as one, so that headings can stand between them. When a new release adds a member
 function, or a table names one that is not there, the build fails.
 """
 
@@ -23,11 +23,11 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext import headers
-from docs._ext.records import page
-from docs._ext.repository import report, torch_source
-from docs._ext.torch_files import is_torch_path, torch_version
-from docs._ext.where import line_containing, line_of
+from weaver.pages.records import page
+from weaver.pages.repository import configuration_of, installed_source, report
+from weaver.pages.where import line_containing, line_of
+from weaver.sources import headers
+from weaver.sources.installed import is_path, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +54,7 @@ class InterfaceTable(SphinxDirective):
 
 def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     groups: dict[str, list[nodes.container]] = {}
+    package = configuration_of(app.config).installed.package
     for body in doctree.findall(nodes.container):
         if "interfaces" in body:
             groups.setdefault(body["interfaces"], []).append(body)
@@ -67,7 +68,7 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
         named = _named(app.env, bodies)
         missing = ", ".join(f"`{name}` ({where})" for name, where in declared.items() if name not in named)
         if missing:
-            _refuse(app.env, line, f"torch {torch_version()} declares what no row names: {missing}")
+            _refuse(app.env, line, f"{package} {release(package)} declares what no row names: {missing}")
         for name, row in named.items():
             if name not in declared:
                 _refuse(app.env, row, f"`{name}` is no virtual member function of {interfaces}")
@@ -78,11 +79,11 @@ def _declared(env: BuildEnvironment, interfaces: str) -> dict[str, str]:
     declared: dict[str, str] = {}
     for entry in interfaces.split():
         path, _, class_name = entry.partition("#")
-        if not is_torch_path(path) or not class_name:
-            raise LookupError(f":headers: `{entry}` is not of the form torch:path/to/Header.h#ClassName")
-        source = torch_source(path)
+        if not is_path(configuration_of(env.config).installed, path) or not class_name:
+            raise LookupError(f":headers: `{entry}` is not of the form prefix:path/to/Header.h#ClassName")
+        source = installed_source(env.config, path)
         env.note_dependency(str(source.file))
-        page(env, env.docname).torch_files.add(path)
+        page(env, env.docname).installed_files.add(path)
         methods = headers.virtual_methods(source.file.read_text(encoding="utf-8"), class_name)
         if not methods:
             raise LookupError(f"{class_name} of {path} declares no virtual member function")

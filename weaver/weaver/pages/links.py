@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxRole
 
-from docs._ext import regions
-from docs._ext.records import page
-from docs._ext.repository import Source, page_source, report
-from docs._ext.torch_files import is_torch_path
+from weaver.pages.records import page
+from weaver.pages.repository import Source, configuration_of, page_source, report
+from weaver.sources import regions
+from weaver.sources.installed import is_path
 
 if TYPE_CHECKING:
     from docutils.nodes import Node, system_message
@@ -46,14 +46,18 @@ class SourceRole(SphinxRole):
             report(self.env.docname, self.lineno, f"{{source}}`{target}`: {error}", "source")
             return [nodes.literal(target, target)], []
         self.env.note_dependency(str(source.file))
-        if source.torch:
-            page(self.env, self.env.docname).torch_files.add(re.split("[#@]", target)[0])
+        if source.installed:
+            page(self.env, self.env.docname).installed_files.add(re.split("[#@]", target)[0])
         text = titled["title"] if titled else source.label + (f":{line}" if line else "")
         return [link(source, text, line, "source-link")], []
 
     def _resolve(self, target: str) -> tuple[Source, int | None]:
         path, sign, rest = re.fullmatch(r"([^#@]+)([#@]?)(.*)", target, re.DOTALL).groups()  # type: ignore[union-attr]
-        source = page_source(self.env, self.env.docname, path if is_torch_path(path) else f"/{path.lstrip('/')}")
+        source = page_source(
+            self.env,
+            self.env.docname,
+            path if is_path(configuration_of(self.config).installed, path) else f"/{path.lstrip('/')}",
+        )
         if not sign:
             return source, None
         lines = regions.read_lines(source.file)

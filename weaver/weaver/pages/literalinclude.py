@@ -16,11 +16,13 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext import lock, regions, torch_files
-from docs._ext.links import link
-from docs._ext.records import Listing, TorchRegion, page
-from docs._ext.repository import Source, page_source, report, root_of
-from docs._ext.where import line_of
+from weaver.pages import lock
+from weaver.pages.links import link
+from weaver.pages.records import InstalledRegion, page
+from weaver.pages.repository import Source, configuration_of, page_source, report, root_of
+from weaver.pages.where import line_of
+from weaver.sources import installed, regions
+from weaver.sources.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +54,7 @@ class Excerpt:
 
 
 class LiteralInclude(SphinxDirective):
-    """Show a marked region, a Python object or the whole of a source file, or a region of torch by pattern."""
+    """Show a marked region, a Python object or the whole of a source file, or a region of an installed file."""
 
     has_content = False
     required_arguments = 1
@@ -90,13 +92,13 @@ class LiteralInclude(SphinxDirective):
         source = page_source(self.env, self.env.docname, self.arguments[0])
         self.env.note_dependency(str(source.file))
         lines = regions.read_lines(source.file)
-        excerpt = self._torch_excerpt(lines) if source.torch else self._excerpt(source, lines)
+        excerpt = self._installed_excerpt(lines) if source.installed else self._excerpt(source, lines)
         shown = lines[excerpt.first - 1 : excerpt.last]
         for number, text in enumerate(shown, start=excerpt.first):
             if regions.is_marker(text):
                 raise LookupError(f"the marker in line {number} would be shown; select a region, or use whole-sources")
         text = textwrap.dedent("\n".join(shown))
-        if source.torch:
+        if source.installed:
             self._check_lock(text)
         block = nodes.literal_block(text, text, source=str(source.file), linenos=True)
         block["language"] = self.options.get("language") or regions.language_of(source.file) or "text"
@@ -145,28 +147,29 @@ class LiteralInclude(SphinxDirective):
         raise LookupError("; ".join(wrong) or self._no_region(source, names[0], found))
 
     def _no_region(self, source: Source, name: str, found: list[regions.Region]) -> str:
-        elsewhere, _ = regions.scan(root_of(self.config), self.config.weaver_sources)
+        elsewhere, _ = regions.scan(root_of(self.config), configuration_of(self.config).sources)
         if name in elsewhere:
             return f"region `{name}` is in {elsewhere[name].path}, not in {source.label}"
         return f"no region `{name}`; {source.label} has: {', '.join(region.name for region in found) or 'none'}"
 
-    def _torch_excerpt(self, lines: list[str]) -> Excerpt:
+    def _installed_excerpt(self, lines: list[str]) -> Excerpt:
         used = {"start-after", "end-before", "start-at", "end-at", "pyobject"} & set(self.options)
         if used == {"pyobject"}:
             return _python_object(lines, self.options["pyobject"])
         if "start-at" not in used or used - {"start-at", "end-at"}:
-            raise LookupError("select a part of a torch file by :start-at: and :end-at:, or by :pyobject:")
-        return Excerpt(*torch_files.find_region(lines, self.options["start-at"], self.options.get("end-at")))
+            raise LookupError("select a part of an installed file by :start-at: and :end-at:, or by :pyobject:")
+        return Excerpt(*installed.find_region(lines, self.options["start-at"], self.options.get("end-at")))
 
     def _check_lock(self, text: str) -> None:
         start = self.options.get("start-at") or f"pyobject {self.options['pyobject']}"
-        region = TorchRegion(self.arguments[0], start, self.options.get("end-at", ""), torch_files.digest(text))
+        region = InstalledRegion(self.arguments[0], start, self.options.get("end-at", ""), installed.digest(text))
         record = page(self.env, self.env.docname)
-        record.torch_regions.add(region)
-        record.torch_files.add(self.arguments[0])
-        file = root_of(self.config) / lock.FILE
+        record.installed_regions.add(region)
+        record.installed_files.add(self.arguments[0])
+        configuration = configuration_of(self.config)
+        file = lock.file(configuration)
         self.env.note_dependency(str(file))
-        wrong = lock.check(lock.read(file), region) if self.config.weaver_lock_check else None
+        wrong = lock.check(configuration, lock.read(file), region) if self.config.weaver_lock_check else None
         if wrong:
             raise LookupError(wrong)
 
@@ -183,7 +186,7 @@ class LiteralInclude(SphinxDirective):
     def _record(self, wrapper: nodes.container, source: Source, excerpt: Excerpt) -> None:
         record = page(self.env, self.env.docname)
         record.listings += 1
-        if not source.torch:
+        if not source.installed:
             listing = Listing(source.label, excerpt.first, excerpt.last, excerpt.region or "")
             record.shown.append(listing)
             wrapper["weaver_listing"] = listing

@@ -1,37 +1,34 @@
-"""The lock on the text of torch's own code: what a page shows of it cannot change unseen.
+"""The lock on the text of the installed package's own code: what a page shows of it cannot change unseen.
 
-``python -m docs._ext.lock`` (``make lock``) reads all pages and writes the lock file for the installed torch. Whoever
-runs it reads the changed regions, and the prose around them, before committing the result.
+``python -m weaver lock`` reads all pages and writes the lock file for the installed release. Whoever runs it reads the
+changed regions, and the prose around them, before committing the result.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
-from docs._ext import torch_files
-from docs._ext.records import TorchRegion, pages
+from weaver.fault import Fault
+from weaver.pages.records import InstalledRegion, pages
+from weaver.sources.installed import release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from sphinx.application import Sphinx
 
-FILE = Path("docs", "torch_regions.lock.json")
-COMMAND = "make lock"
+    from weaver.configuration import Configuration
+
+Entry = dict[str, str]
+"""One line of the lock file: a region, the hash of its text, and under the name of the package the release."""
 
 
-class Entry(TypedDict):
-    """One line of the lock file."""
-
-    torch: str
-    path: str
-    start: str
-    end: str
-    sha256: str
+def file(configuration: Configuration) -> Path:
+    """Return the lock file."""
+    return configuration.root / configuration.result(f"{configuration.installed.package}_regions.lock.json")
 
 
 def read(file: Path) -> list[Entry]:
@@ -42,37 +39,39 @@ def read(file: Path) -> list[Entry]:
     return entries
 
 
-def check(entries: Iterable[Entry], region: TorchRegion) -> str | None:
+def check(configuration: Configuration, entries: Iterable[Entry], region: InstalledRegion) -> str | None:
     """Return what is wrong with a region that a page shows, or None when the lock holds its text.
 
     The text is what matters: an entry of another release with the same text vouches for this one.
     """
-    version = torch_files.torch_version()
+    package = configuration.installed.package
     key = (region.path, region.start, region.end)
-    known = {entry["torch"]: entry for entry in entries if (entry["path"], entry["start"], entry["end"]) == key}
+    known = {entry[package]: entry for entry in entries if (entry["path"], entry["start"], entry["end"]) == key}
     if any(entry["sha256"] == region.sha256 for entry in known.values()):
         return None
-    where = f"`{region.start}` of {region.path} in torch {version}"
-    cure = f"read what is shown now and the prose around it, then run `{COMMAND}` and commit {FILE}"
+    where = f"`{region.start}` of {region.path} in {package} {release(package)}"
+    lock = file(configuration).relative_to(configuration.root)
+    command = configuration.command("lock")
+    cure = f"read what is shown now and the prose around it, then run `{command}` and commit {lock}"
     if not known:
         return f"{where} is not in the lock file; {cure}"
-    return f"{where} is not the text that was locked for torch {', '.join(sorted(known))}; {cure}"
+    return f"{where} is not the text that was locked for {package} {', '.join(sorted(known))}; {cure}"
 
 
-def merged(entries: list[Entry], shown: set[TorchRegion]) -> list[Entry]:
-    """Return the new lock: the shown regions for the installed torch, and what is still shown of other releases."""
-    version = torch_files.torch_version()
+def merged(package: str, entries: list[Entry], shown: set[InstalledRegion]) -> list[Entry]:
+    """Return the new lock: the shown regions for the installed release, and what is still shown of other releases."""
+    version = release(package)
     keys = {(region.path, region.start, region.end) for region in shown}
     kept = [
         entry
         for entry in entries
-        if entry["torch"] != version and (entry["path"], entry["start"], entry["end"]) in keys
+        if entry[package] != version and (entry["path"], entry["start"], entry["end"]) in keys
     ]
     new = [
-        Entry(torch=version, path=region.path, start=region.start, end=region.end, sha256=region.sha256)
+        {package: version, "path": region.path, "start": region.start, "end": region.end, "sha256": region.sha256}
         for region in shown
     ]
-    return sorted(kept + new, key=lambda entry: (entry["path"], entry["start"], entry["end"], entry["torch"]))
+    return sorted(kept + new, key=lambda entry: (entry["path"], entry["start"], entry["end"], entry[package]))
 
 
 def write(file: Path, entries: list[Entry]) -> None:
@@ -81,12 +80,14 @@ def write(file: Path, entries: list[Entry]) -> None:
     file.write_text('{"regions": [\n' + lines + ("\n" if lines else "") + "]}\n", encoding="utf-8")
 
 
-def update(root: Path) -> int:
-    """Read all pages below ``root`` and write the lock file. Returns the number of regions it holds."""
+def update(configuration: Configuration) -> int:
+    """Read all pages and write the lock file. Returns the number of regions it holds."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
-    source = root / "docs" / "source"
+    source, package = configuration.root / configuration.pages, configuration.installed.package
+    if not package:
+        raise Fault("weaver.toml names no installed package whose text could be locked")
     with tempfile.TemporaryDirectory() as scratch, docutils_namespace():
         app = Sphinx(
             source,
@@ -100,14 +101,16 @@ def update(root: Path) -> int:
         )
         app.build(force_all=True)
         faults = app._warncount
-        shown = {region for record in pages(app.env).values() for region in record.torch_regions}
-    old = read(root / FILE)
-    new = merged(old, shown)
-    write(root / FILE, new)
+        shown = {region for record in pages(app.env).values() for region in record.installed_regions}
+    lock = file(configuration)
+    old = read(lock)
+    new = merged(package, old, shown)
+    write(lock, new)
     for entry in new:
         if entry not in old:
-            print(f"locked: torch {entry['torch']} {entry['path']}: {entry['start']}")
-    print(f"{FILE}: {len(new)} regions, {sum(entry not in old for entry in new)} of them new or changed")
+            print(f"locked: {package} {entry[package]} {entry['path']}: {entry['start']}")
+    changed = sum(entry not in old for entry in new)
+    print(f"{lock.relative_to(configuration.root)}: {len(new)} regions, {changed} of them new or changed")
     if faults:
         print(f"the pages have {faults} other faults, which a build lists; a region that is not found is not locked")
     return len(new)
@@ -119,17 +122,11 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def main() -> int:
-    """Update the lock file of the repository in the working directory. Returns the exit status."""
+def main(configuration: Configuration) -> None:
+    """Update the lock file. Throws: ``Fault`` when the pages cannot be read."""
     from sphinx.errors import SphinxError
 
     try:
-        update(Path.cwd())
+        update(configuration)
     except SphinxError as error:
-        print(f"{FILE} is not written: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise Fault(f"{file(configuration)} is not written: {error}") from None

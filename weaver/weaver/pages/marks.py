@@ -1,7 +1,7 @@
 """The mark under each listing: how much of it the examples execute, and which of them does.
 
 It is made from the proof files alone, so a build of the pages needs no compiler. What they say of other code, of other
-examples or of another torch is not repeated: the mark then says that it is stale.
+examples or of another release is not repeated: the mark then says that it is stale.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from docs._ext import current, examples
-from docs._ext.figures import mutants
-from docs._ext.links import link
-from docs._ext.records import page, pages
-from docs._ext.repository import repository_source
-from docs._ext.whole_sources import details, summary
+from weaver.pages import current
+from weaver.pages.links import link
+from weaver.pages.records import page, pages
+from weaver.pages.repository import configuration_of, repository_source
+from weaver.pages.whole_sources import details, summary
+from weaver.proof.figures import mutants
+from weaver.run import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
 
-    from docs._ext.measured import Measured
-    from docs._ext.proof_files import ListingLines
-    from docs._ext.records import Listing
+    from weaver.proof.measured import Measured
+    from weaver.proof.proof_files import ListingLines
+    from weaver.sources.listing import Listing
 
 # A state is told by a sign and by words; the colour only repeats it.
 _SIGNS = {"proven": "✓", "missed": "✗", "silent": "·", "stale": "↻", "absent": "?"}
@@ -45,6 +46,7 @@ class _Writer:
         self.app = app
         self.docname = docname
         self.measured: Measured = current.measured(app)
+        self.command = configuration_of(app.config).command("proof")
 
     def mark(self, listing: Listing) -> nodes.container:
         """Return the mark of a listing."""
@@ -58,7 +60,7 @@ class _Writer:
             known = self.docname in self.measured.proof.pages
             state = "stale" if known else "absent"
             says = "Changed since it was measured" if known else "Not measured"
-            text, folds = [nodes.Text(f"{says}: run "), nodes.literal("", "make proof")], []
+            text, folds = [nodes.Text(f"{says}: run "), nodes.literal("", self.command)], []
         sign = nodes.inline("", _SIGNS[state], classes=["mark-sign"])
         return nodes.container("", nodes.paragraph("", "", sign, *text), *folds, classes=["mark", f"mark-{state}"])
 
@@ -172,7 +174,7 @@ def _made(app: Sphinx, docname: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the anchors of the examples and the marks."""
-    app.setup_extension("docs._ext.current")
+    app.setup_extension("weaver.pages.current")
     current.keep_current(app, _made)
     app.connect("doctree-read", _number_examples)
     app.add_post_transform(Marks)

@@ -1,4 +1,4 @@
-"""The narrated share: how much of the backend a page shows and explains; and which chapter owns which file.
+"""The narrated share: how much of the package a page shows and explains; and which chapter owns which file.
 
 A file belongs to the first chapter, in the order of the contents, that folds it among its ``{whole-sources}``. A file
 that no chapter folds is a fault: nobody would keep a page in step with it.
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from sphinx.util import logging
 
-from docs._ext.binding import code_files
-from docs._ext.closure import ENTRIES
-from docs._ext.records import pages
-from docs._ext.regions import is_marker, read_lines
-from docs._ext.repository import root_of
+from weaver.pages.records import pages
+from weaver.pages.repository import configuration_of
+from weaver.sources.binding import code_files
+from weaver.sources.regions import is_marker, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-    from docs._ext.records import Listing
+    from weaver.sources.listing import Listing
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +39,14 @@ class Narrated:
     shown: int
 
 
-def files(root: Path, entries: Iterable[str] = ENTRIES) -> Iterator[str]:
+def files(root: Path, entries: Iterable[str]) -> Iterator[str]:
     """Yield the paths of the files that are to be narrated."""
     for file in code_files(root, entries):
         if file.suffix in _SUFFIXES:
             yield file.relative_to(root).as_posix()
 
 
-def narrated(root: Path, listings: Iterable[Listing], entries: Iterable[str] = ENTRIES) -> list[Narrated]:
+def narrated(root: Path, listings: Iterable[Listing], entries: Iterable[str]) -> list[Narrated]:
     """Return the figures of each file, in the order of their paths."""
     shown: dict[str, set[int]] = {}
     for listing in listings:
@@ -92,9 +91,10 @@ def owners(env: BuildEnvironment) -> dict[str, str]:
 
 def _check_owners(app: Sphinx, env: BuildEnvironment) -> None:
     """Report the files that no page owns. It runs in every build, also when no page has changed."""
-    root = root_of(app.config)
+    configuration = configuration_of(app.config)
+    root = configuration.root
     owned = owners(env)
-    for path in files(root, app.config.weaver_narrated):
+    for path in files(root, configuration.package if configuration.every_file_has_a_chapter else ()):
         if path not in owned:
             logger.warning(
                 "no page has `%s` among its whole-sources: add it to the chapter that explains it",
@@ -106,7 +106,6 @@ def _check_owners(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Declare which files are to be narrated, and register the check that each has an owner."""
-    app.add_config_value("weaver_narrated", [], "env", types=frozenset({list, tuple}))
+    """Register the check that each file has an owner."""
     app.connect("env-updated", _check_owners)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.builders import Builder
 
-from docs._ext import examples
-from docs._ext.binding import run_digest
-from docs._ext.records import page
-from docs._ext.repository import root_of
+from weaver.pages.records import page
+from weaver.pages.repository import root_of
+from weaver.proof.planned import PLAN
+from weaver.run import examples
+from weaver.sources.binding import run_digest
 
 if TYPE_CHECKING:
     from collections.abc import Set
 
     from sphinx.application import Sphinx
-
-PLAN = "plan.json"
 
 
 class PlanBuilder(Builder):

@@ -13,10 +13,10 @@ from docutils.parsers.rst import directives
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext import current
-from docs._ext.proven_tables import TABLES
-from docs._ext.records import page
-from docs._ext.repository import report
+from weaver.pages import current
+from weaver.pages.proven_tables import TABLES
+from weaver.pages.records import page
+from weaver.pages.repository import report
 
 if TYPE_CHECKING:
     from docutils.nodes import Node
@@ -62,7 +62,7 @@ def _made(app: Sphinx, docname: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive and the step that fills it."""
-    app.setup_extension("docs._ext.current")
+    app.setup_extension("weaver.pages.current")
     current.keep_current(app, _made)
     app.add_node(figures)
     app.add_directive("proven", Proven)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 
-from docs._ext import current, narrated
-from docs._ext.figures import all_lines, chapter_lines, mutants
-from docs._ext.links import link
-from docs._ext.proof_files import LINES, MUTANTS
-from docs._ext.repository import repository_source, root_of
-from docs._ext.whole_sources import details, summary
+from weaver.pages import current, narrated
+from weaver.pages.links import link
+from weaver.pages.repository import configuration_of, repository_source
+from weaver.pages.whole_sources import details, summary
+from weaver.proof.figures import all_lines, chapter_lines, mutants
+from weaver.proof.proof_files import LINES, MUTANTS
+from weaver.sources.installed import title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from docutils.nodes import Node
     from sphinx.application import Sphinx
 
-    from docs._ext.figures import LineFigures
-    from docs._ext.measured import Measured
-    from docs._ext.proof_files import Mutant
-    from docs._ext.records import Listing
+    from weaver.proof.figures import LineFigures
+    from weaver.proof.measured import Measured
+    from weaver.proof.proof_files import Mutant
+    from weaver.sources.listing import Listing
 
 Cell = str | int | float | nodes.Node
 
@@ -55,7 +56,7 @@ class _Site:
         self.app = app
         self.docname = docname
         self.measured: Measured = current.measured(app)
-        self.root = root_of(app.config)
+        self.configuration = configuration_of(app.config)
         order = narrated.reading_order(app.env)
         self.chapters = [name for name in order if name in self.measured.pages]
 
@@ -83,19 +84,23 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
     why = site.measured.stale()
     pages = site.measured.pages
     current = [lines.date for name in pages if (lines := site.measured.lines(name))]
-    if not proof.torch:
-        first = _note("Nothing is measured yet: ", nodes.literal("", str(LINES)), " is not there.")
+    if not proof.release:
+        first = _note(
+            "Nothing is measured yet: ", nodes.literal("", str(site.configuration.result(LINES))), " is not there."
+        )
     elif why:
         first = _note(f"No line figure holds: {why}.")
     else:
         first = _note(
-            f"Lines: measured {_when(current)} with PyTorch {proof.torch}; {len(current)} of {len(pages)} pages "
-            "run the sources and examples that they were measured with."
+            f"Lines: measured {_when(current)} with {title(site.configuration)} {proof.release}; "
+            f"{len(current)} of {len(pages)} pages run the sources and examples that they were measured with."
         )
     if proof.mutants_date:
         second = _note(f"Mutants: tried on {proof.mutants_date}.")
     else:
-        second = _note("No mutants were tried yet: ", nodes.literal("", str(MUTANTS)), " is not there.")
+        second = _note(
+            "No mutants were tried yet: ", nodes.literal("", str(site.configuration.result(MUTANTS))), " is not there."
+        )
     return [first, second]
 
 
@@ -195,7 +200,7 @@ def _change(mutant: Mutant) -> list[Cell]:
 def _narrated(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
     listings = [listing for shown in site.measured.pages.values() for listing in shown.listings]
-    found = narrated.narrated(site.root, listings, app.config.weaver_narrated)
+    found = narrated.narrated(site.configuration.root, listings, site.configuration.package)
     headers = ["Folder", "Files", "Lines", "In a listing", "Share"]
     rows: list[Sequence[Cell]] = []
     folds: list[Node] = []

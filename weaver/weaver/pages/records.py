@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from weaver.sources.listing import Listing
+
 if TYPE_CHECKING:
     from collections.abc import Set
 
@@ -18,8 +20,8 @@ _ATTRIBUTE = "weaver_pages"
 
 
 @dataclass(frozen=True, order=True)
-class TorchRegion:
-    """A region of an installed torch file, as a page shows it."""
+class InstalledRegion:
+    """A region of a file of the installed package, as a page shows it."""
 
     path: str
     start: str
@@ -27,25 +29,12 @@ class TorchRegion:
     sha256: str
 
 
-@dataclass(frozen=True, order=True)
-class Listing:
-    """An excerpt of a source of ours that a page shows: lines ``first`` to ``last`` of ``path``.
-
-    ``region`` is the name of the marked region, empty for a whole file or a Python object.
-    """
-
-    path: str
-    first: int
-    last: int
-    region: str = ""
-
-
 @dataclass
 class PageRecord:
     """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
 
-    ``listings`` counts what it shows of PyTorch too, ``shown`` are those of our own sources, in order; ``digest`` is
-    the hash of what it runs; ``figures`` names the tables of the proof that it holds.
+    ``listings`` counts what it shows of the installed package too, ``shown`` are those of our own sources, in order;
+    ``digest`` is the hash of what it runs; ``figures`` names the tables of the proof that it holds.
     """
 
     shown: list[Listing] = field(default_factory=list)
@@ -54,8 +43,8 @@ class PageRecord:
     examples: int = 0
     digest: str = ""
     figures: list[str] = field(default_factory=list)
-    torch_regions: set[TorchRegion] = field(default_factory=set)
-    torch_files: set[str] = field(default_factory=set)
+    installed_regions: set[InstalledRegion] = field(default_factory=set)
+    installed_files: set[str] = field(default_factory=set)
     mentions: set[tuple[str, int]] = field(default_factory=set)
 
 
@@ -84,4 +73,4 @@ def setup(app: Sphinx) -> dict[str, bool | int]:
     """Register the handlers that keep the records in step with the environment."""
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
-    return {"env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from sphinx.errors import ConfigError
 from sphinx.util import logging
 
-from docs._ext import torch_files
-from docs._ext.regions import source_files
+from weaver.configuration import Configuration, find
+from weaver.fault import Fault
+from weaver.sources import installed
+from weaver.sources.regions import source_files
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -33,13 +37,18 @@ class Source:
     file: Path
     label: str
     page: str
-    torch: bool = False
+    installed: bool = False
     executed: bool = False
+
+
+def configuration_of(config: Config) -> Configuration:
+    """Return what ``weaver.toml`` says."""
+    return cast("Configuration", config.weaver)
 
 
 def root_of(config: Config) -> Path:
     """Return the root of the repository."""
-    return Path(config.weaver_root)
+    return configuration_of(config).root
 
 
 def report(docname: str | None, line: int | None, message: str, subtype: str) -> None:
@@ -47,28 +56,30 @@ def report(docname: str | None, line: int | None, message: str, subtype: str) ->
     logger.warning(message, location=(docname, line) if docname else None, type="weaver", subtype=subtype)
 
 
-def torch_source(argument: str) -> Source:
-    """Return the source of a ``torch:`` or ``torch-py:`` path. Throws: ``LookupError``."""
-    file = torch_files.locate(argument)
-    relative = argument.partition(":")[2]
-    return Source(file, f"torch {torch_files.torch_version()}: {relative}", f"sources/torch/{relative}", torch=True)
+def installed_source(config: Config, argument: str) -> Source:
+    """Return the source of a path such as ``torch:ATen/Context.h``. Throws: ``LookupError``."""
+    shown = configuration_of(config).installed
+    file, relative = installed.locate(shown, argument), argument.partition(":")[2]
+    label = f"{shown.package} {installed.release(shown.package)}: {relative}"
+    return Source(file, label, f"sources/{shown.package}/{relative}", installed=True)
 
 
 def repository_source(config: Config, relative: str) -> Source:
     """Return the source of a path relative to the root of the repository. Throws: ``LookupError``."""
-    root = root_of(config)
+    configuration = configuration_of(config)
+    root = configuration.root
     file = (root / relative).resolve()
     if not file.is_relative_to(root):
         raise LookupError(f"{relative} lies outside the repository")
     label = file.relative_to(root).as_posix()
     if not file.is_file():
         raise LookupError(f"no file {label} in the repository")
-    if not _covers(config.weaver_sources, label):
+    if not configuration.covers(configuration.sources, label):
         raise LookupError(
             f"{label} is not compiled, imported or executed by a build, so a page cannot show it; "
-            f"what it can show: {', '.join(config.weaver_sources)}"
+            f"what it can show: {', '.join(configuration.sources)}"
         )
-    executed = _covers(config.weaver_executed, label)
+    executed = configuration.covers(configuration.executed, label)
     if file.suffix in _COMPILED and not executed and not _is_compiled(root, label):
         raise LookupError(f"{label} is named by no CMakeLists.txt, so nothing compiles it and a page cannot show it")
     return Source(file, label, f"sources/{label}", executed=executed)
@@ -77,11 +88,11 @@ def repository_source(config: Config, relative: str) -> Source:
 def page_source(env: BuildEnvironment, docname: str, argument: str) -> Source:
     """Return the source that a path on a page names. Throws: ``LookupError``.
 
-    ``torch:`` and ``torch-py:`` name files of the installed torch, a leading ``/`` the root of the repository; any
-    other path is relative to the page, as in stock Sphinx.
+    A prefix of ``[installed]`` names a file of that package, a leading ``/`` the root of the repository; any other path
+    is relative to the page, as in stock Sphinx.
     """
-    if torch_files.is_torch_path(argument):
-        return torch_source(argument)
+    if installed.is_path(configuration_of(env.config).installed, argument):
+        return installed_source(env.config, argument)
     if argument.startswith("/"):
         return repository_source(env.config, argument[1:])
     folder = Path(env.doc2path(docname)).parent
@@ -90,13 +101,10 @@ def page_source(env: BuildEnvironment, docname: str, argument: str) -> Source:
 
 def all_sources(config: Config) -> list[Source]:
     """Return all files of the repository that pages can show, in a stable order."""
-    root = root_of(config)
-    labels = [file.relative_to(root).as_posix() for file in source_files(root, config.weaver_sources)]
+    configuration = configuration_of(config)
+    root = configuration.root
+    labels = [file.relative_to(root).as_posix() for file in source_files(root, configuration.sources)]
     return [Source(root / label, label, f"sources/{label}") for label in labels]
-
-
-def _covers(entries: list[str], label: str) -> bool:
-    return any(label == entry or label.startswith(f"{entry}/") for entry in entries)
 
 
 def _is_compiled(root: Path, label: str) -> bool:
@@ -112,9 +120,29 @@ def _is_compiled(root: Path, label: str) -> bool:
     return False
 
 
+def _configure(app: Sphinx, config: Config) -> None:
+    try:
+        config.weaver = find(Path(app.confdir))
+    except Fault as fault:
+        raise ConfigError(str(fault)) from None
+    config.weaver_digest = _digest(app)
+
+
+def _digest(app: Sphinx) -> str:
+    """Return what changes with the weaver, the project's own extensions and the release that results are bound to."""
+    configuration = configuration_of(app.config)
+    digest = sha256(repr(installed.bound_to(configuration)).encode())
+    weaver = Path(__file__).resolve().parents[1]
+    modules = (getattr(extension.module, "__file__", None) for extension in app.extensions.values())
+    own = {file for name in modules if name and (file := Path(name).resolve()).is_relative_to(configuration.root)}
+    for file in sorted({*weaver.rglob("*.py"), *own}):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Declare where the repository is and what of it may be shown."""
-    app.add_config_value("weaver_root", "", "env", types=frozenset({str}))
-    app.add_config_value("weaver_sources", [], "env", types=frozenset({list}))
-    app.add_config_value("weaver_executed", [], "env", types=frozenset({list}))
+    """Read the configuration. When it has changed, or the weaver itself, Sphinx reads all pages anew."""
+    app.add_config_value("weaver", None, "env", types=frozenset({Configuration}))
+    app.add_config_value("weaver_digest", "", "env", types=frozenset({str}))
+    app.connect("config-inited", _configure)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,21 +15,22 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from docs._ext.records import pages
-from docs._ext.regions import language_of
-from docs._ext.repository import Source, all_sources, torch_source
+from weaver.pages.records import pages
+from weaver.pages.repository import Source, all_sources, installed_source
+from weaver.sources.regions import language_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 _INDEX = "sources/index"
 
 
 def _shown_sources(app: Sphinx) -> list[Source]:
-    torch = {path for record in pages(app.env).values() for path in record.torch_files}
-    return all_sources(app.config) + [torch_source(path) for path in sorted(torch)]
+    installed = {path for record in pages(app.env).values() for path in record.installed_files}
+    return all_sources(app.config) + [installed_source(app.config, path) for path in sorted(installed)]
 
 
 def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -94,7 +95,12 @@ def _index(sources: list[Source]) -> str:
     return f"<h1>Sources</h1>\n<p>Every file that a page shows, and every file beside them.</p>\n<ul>{items}</ul>"
 
 
+def _add_template(app: Sphinx, config: Config) -> None:
+    config.templates_path = [*config.templates_path, str(Path(__file__).with_name("templates"))]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the generator of the pages."""
+    """Register the generator of the pages, and a template for them."""
+    app.connect("config-inited", _add_template)
     app.connect("html-collect-pages", _collect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

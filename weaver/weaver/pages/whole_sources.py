@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from docs._ext import regions
-from docs._ext.links import link
-from docs._ext.records import page
-from docs._ext.repository import Source, report, repository_source
-from docs._ext.where import line_of
+from weaver.pages.links import link
+from weaver.pages.records import page
+from weaver.pages.repository import Source, report, repository_source
+from weaver.pages.where import line_of
+from weaver.sources import regions
 
 if TYPE_CHECKING:
     from docutils.nodes import Node

@@ -10,12 +10,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import Fault
+from weaver.fault import Fault
 
 # std::source_location of the GNU library does not compile with an older one.
 OLDEST = 16
-# The functions that TORCH_LIBRARY and PYBIND11_MODULE make.
-_LOADED = re.compile(r"TORCH_LIBRARY\w*_init_|pybind11_init_(?!.*\$)")
 
 
 @dataclass(frozen=True)
@@ -76,15 +74,18 @@ def line_counts(clang: Clang, profile: Path, objects: list[Path], folders: list[
     return counts
 
 
-def registration_lines(clang: Clang, profile: Path, objects: list[Path], folders: list[Path]) -> dict[str, set[int]]:
+def registration_lines(
+    clang: Clang, profile: Path, objects: list[Path], folders: list[Path], loaded: str
+) -> dict[str, set[int]]:
     """The lines of each source that run once, when the library is loaded: its registrations and bindings.
 
-    The bodies of the lambdas that they register are not among them.
+    Those are the lines of functions whose names the pattern ``loaded`` finds. The bodies of the lambdas that they
+    register are not among them.
     """
     blocks: dict[str, set[int]] = {}
     others: dict[str, set[int]] = {}
     for function in json.loads(_export(clang, "text", profile, objects))["data"][0]["functions"]:
-        of_kind = blocks if _LOADED.search(function["name"]) else others
+        of_kind = blocks if re.search(loaded, function["name"]) else others
         path = _relative(Path(function["filenames"][0]), folders)
         first, last = function["regions"][0][0], function["regions"][0][2]
         of_kind.setdefault(path, set()).update(range(first, last + 1))

@@ -1,7 +1,14 @@
-// Linked into each library of a build with OPENREG_COVERAGE: asks for and clears the counters of that library.
+// Linked into each library of a build with counters: asks for and clears the counters of that library. Its functions
+// are <WEAVER_COUNTERS>_any and <WEAVER_COUNTERS>_clear: a library may export only what begins in a certain way.
 
 #include <algorithm>
 #include <cstdint>
+
+#ifndef WEAVER_COUNTERS
+#define WEAVER_COUNTERS weaver_counters
+#endif
+#define WEAVER_JOIN(prefix, name) prefix##_##name
+#define WEAVER_NAME(prefix, name) WEAVER_JOIN(prefix, name)
 
 // LLVM's profile runtime; its names are hidden, so that each library has its own.
 extern "C" {
@@ -22,10 +29,12 @@ intptr_t size() { return __llvm_profile_end_counters() - __llvm_profile_begin_co
 extern "C" {
 
 /// Says whether any line has run since the counters were cleared.
-__attribute__((visibility("default"))) int orCountersAny() {
+__attribute__((visibility("default"))) int WEAVER_NAME(WEAVER_COUNTERS, any)() {
   return std::any_of(counters(), counters() + size(), [](char byte) { return byte != 0; });
 }
 
 /// Clears the counters.
-__attribute__((visibility("default"))) void orCountersClear() { std::fill_n(counters(), size(), '\0'); }
+__attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, clear)() {
+  std::fill_n(counters(), size(), '\0');
+}
 }

@@ -3,7 +3,7 @@
 The operators, and why not more of them. A mutant that dies wherever some other one dies only costs time and flatters
 the count: a condition is made true and made false, and not also negated; ``&&`` and ``||`` lose each of their operands,
 and are not also exchanged, nor made true (``&&``) or false (``||``) as a whole, nor are their operands negated; a
-TORCH_CHECK is removed, and its condition not also negated. What does not compile is found by compiling it.
+check that throws is removed, and its condition not also negated. What does not compile is found by compiling it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from docs._ext.cpp_tree import parse
-from proof.mutants import CHOSEN, Insertion, Source
+from weaver.configuration import Mutants
+from weaver.proof.mutants import CHOSEN, Insertion, Source
+from weaver.sources.cpp_tree import parse
 
-_CHECK = re.compile(r"TORCH_(INTERNAL_)?(CHECK|ASSERT)\w*|AT_ASSERT\w*")
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]+")
-_REGISTER = re.compile(r"m\.(impl|def|fallback)")
 _LOCK = re.compile(r"\b(lock_guard|unique_lock|scoped_lock|shared_lock)\b")
-# Registrations by a macro outside any function, and which of their arguments may be null instead.
-_REGISTRATIONS = {"REGISTER_PRIVATEUSE1_DISPATCH": 1, "REGISTER_ALLOCATOR": 1, "REGISTER_HOST_ALLOCATOR": 1}
-_OPTIONAL_REGISTRATIONS = {"C10_REGISTER_GUARD_IMPL"}
 
 _OTHER = {
     **{"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
@@ -47,9 +43,9 @@ _RUNS = {"compound_statement", "field_initializer_list", "field_declaration"}
 _SWAPPED = {"identifier", "field_expression", "call_expression", "pointer_expression", "subscript_expression"}
 
 
-def read(path: str, text: bytes, shown: set[int]) -> Source:
-    """Finds the mutants that lie wholly on the lines ``shown``."""
-    reader = _Reader(Source(path, text), shown)
+def read(path: str, text: bytes, shown: set[int], macros: Mutants) -> Source:
+    """Finds the mutants that lie wholly on the lines ``shown``; ``macros`` says what some macros mean."""
+    reader = _Reader(Source(path, text), shown, macros)
     reader.visit(parse(text.decode("latin-1")).root_node, inside=False)
     return reader.source
 
@@ -96,9 +92,10 @@ def _arguments(call: Node) -> list[Node]:
 class _Reader:
     """Walks over a tree. ``inside`` says whether the code of a function is being read, which runs, or a declaration."""
 
-    def __init__(self, source: Source, shown: set[int]) -> None:
+    def __init__(self, source: Source, shown: set[int], macros: Mutants) -> None:
         self.source = source
         self.shown = shown
+        self.macros = macros
 
     def visit(self, node: Node, *, inside: bool) -> None:
         if node.type == "ERROR":
@@ -114,7 +111,7 @@ class _Reader:
             self.visit(child, inside=inside or node.type in _RUNS)
 
     def _mutable_children(self, node: Node) -> Iterable[Node]:
-        if node.type == "call_expression" and _CHECK.fullmatch(_text(node.child_by_field_name("function"))):
+        if node.type == "call_expression" and self._is_check(_text(node.child_by_field_name("function"))):
             return _arguments(node)[:1]
         skipped = {
             "case_statement": "value",
@@ -156,9 +153,9 @@ class _Reader:
             return
         call = node.named_children[0]
         called = _text(call.child_by_field_name("function")) if call.type == "call_expression" else ""
-        if _CHECK.fullmatch(called):
+        if self._is_check(called):
             self._removal("check removed", node)
-        elif _REGISTER.fullmatch(called):
+        elif self._registers(called):
             self._removal("registration removed", node)
         else:
             self._removal("statement removed", node)
@@ -177,7 +174,7 @@ class _Reader:
                 self._choice("condition negated", value, f"!({_text(value)})")
             return
         simple = value.type in _LITERALS or value.type in {"conditional_expression", "lambda_expression"}
-        if simple or _text(value) in {"{}", "orSuccess", "std::nullopt", "*this"}:
+        if simple or _text(value) in {"{}", "std::nullopt", "*this", *self.macros.defaults}:
             return
         around = (
             Insertion(node.start_byte, f"{{ if ({CHOSEN}) return {{}}; "),
@@ -210,7 +207,7 @@ class _Reader:
             return
         operator = "lock removed" if _LOCK.search(_text(kind)) else "guard removed"
         wrapped = [
-            Insertion(kind.start_byte, "openreg_mutants::Maybe<"),
+            Insertion(kind.start_byte, "weaver_mutants::Maybe<"),
             Insertion(kind.end_byte, ">", closes=True),
         ]
         initial = declarator.child_by_field_name("value") or declarator.child_by_field_name("parameters")
@@ -227,18 +224,19 @@ class _Reader:
         """A registration by a macro outside any function."""
         call = node.named_children[0] if node.named_child_count else None
         name = _text(call.child_by_field_name("function")) if call is not None else ""
-        if call is None or name not in {*_REGISTRATIONS, *_OPTIONAL_REGISTRATIONS}:
+        if call is None or name not in {*self.macros.registrations, *self.macros.optional}:
             return
         arguments = _arguments(call)
-        if name in _OPTIONAL_REGISTRATIONS:
+        if name in self.macros.optional:
             changed = (
-                Insertion(call.start_byte, "OPENREG_OPTIONAL_"),
+                Insertion(call.start_byte, "WEAVER_OPTIONAL_"),
                 Insertion(arguments[0].start_byte, f"{CHOSEN}, "),
             )
         else:
+            argument = arguments[self.macros.registrations[name]]
             changed = (
-                Insertion(arguments[_REGISTRATIONS[name]].start_byte, f"({CHOSEN} ? nullptr : ("),
-                Insertion(arguments[_REGISTRATIONS[name]].end_byte, "))", closes=True),
+                Insertion(argument.start_byte, f"({CHOSEN} ? nullptr : ("),
+                Insertion(argument.end_byte, "))", closes=True),
             )
         self._add("registration removed", call, "", changed)
 
@@ -308,13 +306,13 @@ class _Reader:
             if _logical(left) != _logical(node):
                 self._choice("operand removed", node, f"bool({_text(right)})")
             self._choice("operand removed", node, f"bool({_text(left)})")
-        elif operator in _OTHER and not (operator in {"==", "!="} and _is_decided(node)) and not _makes_text(node):
+        elif operator in _OTHER and not (operator in {"==", "!="} and self._is_decided(node)) and not _makes_text(node):
             name = _NAMES.get(operator[0], "arithmetic") if operator not in {"<<", ">>"} else "shift"
             other = _OTHER[operator]
             self._choice(name, node, f"({_text(left)}) {other} ({_text(right)})")
 
     def on_unary_expression(self, node: Node) -> None:
-        if _operator(node) in {"!", "-", "~", "not"} and not _is_decided(node):
+        if _operator(node) in {"!", "-", "~", "not"} and not self._is_decided(node):
             self._choice("negation removed", node, _text(node.child_by_field_name("argument")))
 
     def on_number_literal(self, node: Node) -> None:
@@ -324,7 +322,7 @@ class _Reader:
         self._choice("literal", node, "0" if text == "1" else f"{text} + 1" if text != "0" else "1")
 
     def on_true(self, node: Node) -> None:
-        if not _is_decided(node):
+        if not self._is_decided(node):
             self._choice("literal", node, "false" if node.type == "true" else "true")
 
     on_false = on_true
@@ -333,12 +331,36 @@ class _Reader:
         name = _text(node.child_by_field_name("function"))
         arguments = _arguments(node)
         printed = any(argument.type == "string_literal" and "%" in _text(argument) for argument in arguments)
-        if printed or _MACRO.fullmatch(name) or _REGISTER.fullmatch(name):
+        if printed or _MACRO.fullmatch(name) or self._registers(name):
             return
         for index, (one, other) in enumerate(pairwise(arguments)):
             if one.type in _SWAPPED and other.type in _SWAPPED and _text(one) != _text(other):
                 swapped = [*arguments[:index], other, one, *arguments[index + 2 :]]
                 self._choice("arguments swapped", node, f"{name}({', '.join(_text(each) for each in swapped)})")
+
+    # What a node is.
+
+    def _is_check(self, called: str) -> bool:
+        return re.fullmatch(self.macros.checks, called) is not None
+
+    def _registers(self, called: str) -> bool:
+        return re.fullmatch(self.macros.registering, called) is not None
+
+    def _is_decided(self, node: Node) -> bool:
+        """Whether a node is all of a condition, or an operand of one, so that other mutants decide it both ways."""
+        parent = node.parent
+        while parent is not None and parent.type == "parenthesized_expression":
+            node, parent = parent, parent.parent
+        if parent is None:
+            return False
+        if parent.type in {"condition_clause", "for_statement"} or _logical(parent):
+            return True
+        if parent.type == "conditional_expression":
+            return parent.child_by_field_name("condition") == node
+        call = parent.parent
+        if parent.type != "argument_list" or call is None or call.type != "call_expression":
+            return False
+        return self._is_check(_text(call.child_by_field_name("function"))) and _arguments(call)[0] == node
 
 
 def _logical(node: Node) -> str:
@@ -347,23 +369,6 @@ def _logical(node: Node) -> str:
         node = node.named_children[0]
     operator = _operator(node) if node.type == "binary_expression" else ""
     return {"&&": "&&", "and": "&&", "||": "||", "or": "||"}.get(operator, "")
-
-
-def _is_decided(node: Node) -> bool:
-    """Whether a node is all of a condition, or an operand of one, so that other mutants decide it both ways."""
-    parent = node.parent
-    while parent is not None and parent.type == "parenthesized_expression":
-        node, parent = parent, parent.parent
-    if parent is None:
-        return False
-    if parent.type in {"condition_clause", "for_statement"} or _logical(parent):
-        return True
-    if parent.type == "conditional_expression":
-        return parent.child_by_field_name("condition") == node
-    call = parent.parent
-    if parent.type != "argument_list" or call is None or call.type != "call_expression":
-        return False
-    return bool(_CHECK.fullmatch(_text(call.child_by_field_name("function")))) and _arguments(call)[0] == node
 
 
 def _makes_text(node: Node) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import Fault
-
-from proof.mutants import Mutant
+from weaver.fault import Fault
+from weaver.proof.mutants import Mutant
 
 _KEYS = {"path", "line", "operator", "before", "after", "reason"}
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from docs._ext.measured import Measured
-    from docs._ext.records import Listing
+    from weaver.proof.measured import Measured
+    from weaver.sources.listing import Listing
 
 Line = tuple[str, int]
 

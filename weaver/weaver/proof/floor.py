@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import ROOT
+from weaver.configuration import Configuration
+from weaver.pages import narrated
+from weaver.proof import figures, proof_files
+from weaver.proof.measured import Measured, Shown
+from weaver.proof.planned import Page, read_pages
+from weaver.proof.proof_files import LINES, MUTANTS
 
-from docs._ext import figures, narrated, proof_files
-from docs._ext.measured import Measured, Shown
-from docs._ext.proof_files import LINES, MUTANTS
-from proof.pages import Page, read_pages
-
-FLOOR = Path("docs", "proof", "floor.json")
+FLOOR = "floor.json"
 # Of all displayed lines; more of them would be a way around the proof.
 MOST_EXCUSED = 0.01
 
@@ -28,7 +28,7 @@ _NAMES = {
     "executed": "of the executable lines that are shown are executed",
     "killed": "of the mutants are killed",
     "examples": "examples run",
-    "narrated": "of the backend's lines stand in a listing",
+    "narrated": "of the package's lines stand in a listing",
 }
 _WHOLE = "all pages"
 # How many listings may wait for their mutants to be tried: none, unless the floor says so, which is done by hand. The
@@ -42,42 +42,43 @@ Figures = dict[str, dict[str, float]]
 class State:
     """The pages as they are, beside what was measured of them."""
 
-    root: Path
+    configuration: Configuration
     measured: Measured
 
 
-def read_state(root: Path = ROOT, pages: list[Page] | None = None) -> State:
+def read_state(configuration: Configuration, pages: list[Page] | None = None) -> State:
     """Reads the pages, unless the caller has them, and the proof files. Throws: ``Fault``, ``LookupError``."""
     if pages is None:
         with tempfile.TemporaryDirectory() as folder:
-            pages = read_pages(Path(folder))
+            pages = read_pages(configuration, Path(folder))
     shown = {
         page.name: Shown(page.digest, page.listings, sum(len(block["steps"]) for block in page.blocks))
         for page in pages
     }
-    return State(root, Measured(root, shown, proof_files.read(root)))
+    return State(configuration, Measured(configuration, shown, proof_files.read(configuration)))
 
 
-def faults(state: State | None = None) -> Iterator[str]:
+def faults(configuration: Configuration, pages: list[Page] | None = None) -> Iterator[str]:
     """One line for each reason why the committed proof does not hold for the tree as it is."""
     try:
-        state = state or read_state()
+        state = read_state(configuration, pages)
         yield from _line_faults(state.measured)
-        yield from _mutant_faults(state.measured, read_floor(state.root).get(_WHOLE, {}).get(_UNTRIED, 0))
+        yield from _mutant_faults(state.measured, read_floor(configuration).get(_WHOLE, {}).get(_UNTRIED, 0))
         yield from _floor_faults(state)
     except LookupError as error:
         yield str(error)
 
 
 def _line_faults(measured: Measured) -> Iterator[str]:
+    file, command = measured.configuration.result(LINES), measured.configuration.command("proof")
     why = measured.stale()
     if why:
-        yield f"{LINES}: {why}; run `make proof`"
+        yield f"{file}: {why}; run `{command}`"
         return
     for name in sorted({*measured.pages, *measured.proof.pages}):
         why = measured.stale_page(name)
         if why:
-            yield f"{LINES}: {name}: {why}; run `make proof`"
+            yield f"{file}: {name}: {why}; run `{command}`"
     for name in sorted(measured.pages):
         found = figures.chapter_lines(measured, name)
         for path, number in sorted(found.missed if found else ()):
@@ -85,7 +86,7 @@ def _line_faults(measured: Measured) -> Iterator[str]:
     total = figures.all_lines(measured)
     if len(total.excused) > MOST_EXCUSED * len(total.displayed):
         yield (
-            f"{LINES}: {len(total.excused)} of {len(total.displayed)} displayed lines are excused, "
+            f"{file}: {len(total.excused)} of {len(total.displayed)} displayed lines are excused, "
             f"which is more than {MOST_EXCUSED:.0%}; write examples that execute them"
         )
 
@@ -94,22 +95,24 @@ def _mutant_faults(measured: Measured, allowed: float) -> Iterator[str]:
     untried = list(_untried(measured))
     if len(untried) > allowed:
         yield from untried
-        yield f"{FLOOR}: {len(untried)} listings wait for their mutants, {_UNTRIED} of {_WHOLE} lets {allowed:g} wait"
+        file = measured.configuration.result(FLOOR)
+        yield f"{file}: {len(untried)} listings wait for their mutants, {_UNTRIED} of {_WHOLE} lets {allowed:g} wait"
 
 
 def _untried(measured: Measured) -> Iterator[str]:
     shown = {listing for page in measured.pages.values() for listing in page.listings}
+    file, command = measured.configuration.result(MUTANTS), measured.configuration.command("mutate")
     if not measured.proof.mutants:
-        yield f"{MUTANTS}: there are none; run `make mutate`"
+        yield f"{file}: there are none; run `{command}`"
         return
     for listing in sorted(shown | measured.tried.keys()):
         where = f"{listing.path}:{listing.first}" + (f" ({listing.region})" if listing.region else "")
         if listing not in shown:
-            yield f"{MUTANTS}: {where}: no page shows it any more; run `make mutate`"
+            yield f"{file}: {where}: no page shows it any more; run `{command}`"
         elif listing in measured.tried or measured.wants_mutants(listing):
             why = measured.stale_mutants(listing)
             if why:
-                yield f"{MUTANTS}: {where}: {why}; run `make mutate`"
+                yield f"{file}: {where}: {why}; run `{command}`"
 
 
 def current_figures(state: State) -> Figures:
@@ -126,7 +129,10 @@ def current_figures(state: State) -> Figures:
             of_page["killed"] = _rounded(figures.mutants(measured, tried).share)
         result[name] = of_page
     listings = [listing for page in measured.pages.values() for listing in page.listings]
-    result[_WHOLE] = {"narrated": _rounded(narrated.share(narrated.narrated(state.root, listings)))}
+    root = state.configuration.root
+    result[_WHOLE] = {
+        "narrated": _rounded(narrated.share(narrated.narrated(root, listings, state.configuration.package)))
+    }
     return result
 
 
@@ -136,45 +142,45 @@ def _rounded(share: float) -> float:
 
 
 def _floor_faults(state: State) -> Iterator[str]:
-    file = state.root / FLOOR
-    if not file.is_file():
-        yield f"{FLOOR}: there is none; run `make proof`"
+    file = state.configuration.result(FLOOR)
+    if not (state.configuration.root / file).is_file():
+        yield f"{file}: there is none; run `{state.configuration.command('proof')}`"
         return
     now = current_figures(state)
-    for name, of_page in read_floor(state.root).items():
+    for name, of_page in read_floor(state.configuration).items():
         if name not in now:
-            yield f"{FLOOR}: {name} has a floor, and there is no such page; take it out by hand"
+            yield f"{file}: {name} has a floor, and there is no such page; take it out by hand"
         for figure, floor in of_page.items():
             value = now.get(name, {}).get(figure)
             # One that is not current is a fault already, above.
             if value is not None and value < floor:
-                yield f"{FLOOR}: {name}: {value:g} {_NAMES[figure]}, the floor is {floor:g}"
+                yield f"{file}: {name}: {value:g} {_NAMES[figure]}, the floor is {floor:g}"
 
 
-def read_floor(root: Path) -> Figures:
+def read_floor(configuration: Configuration) -> Figures:
     """The committed floor; empty when there is none. Throws: ``LookupError`` when it cannot be read."""
-    file = root / FLOOR
+    file = configuration.root / configuration.result(FLOOR)
     if not file.is_file():
         return {}
     try:
         read: Figures = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise LookupError(f"{FLOOR} is no JSON: {error}") from None
+        raise LookupError(f"{configuration.result(FLOOR)} is no JSON: {error}") from None
     return read
 
 
-def raise_floor(pages: list[Page] | None = None, root: Path = ROOT) -> None:
+def raise_floor(configuration: Configuration, pages: list[Page] | None = None) -> None:
     """Raises the floor to the current figures where they are better; lowers nothing, forgets nothing.
 
     The share of killed mutants counts once those of the whole page have been tried: what is left could lower it again.
     ``pages`` are the pages as they are now, if the caller has read them already.
     """
-    floor = read_floor(root)
-    state = read_state(root, pages)
+    floor = read_floor(configuration)
+    state = read_state(configuration, pages)
     for name, of_page in current_figures(state).items():
         kept = floor.setdefault(name, {})
         if name != _WHOLE and any(map(state.measured.wants_mutants, state.measured.pages[name].listings)):
             of_page.pop("killed", None)
         kept.update({figure: max(value, kept.get(figure, 0)) for figure, value in sorted(of_page.items())})
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(of_page)}" for name, of_page in sorted(floor.items()))
-    (root / FLOOR).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    (configuration.root / configuration.result(FLOOR)).write_text("{\n" + lines + "\n}\n", encoding="utf-8")

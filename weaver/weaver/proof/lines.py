@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from tree_sitter import Query, QueryCursor
 
-from docs._ext.cpp_tree import LANGUAGE, parse
+from weaver.sources.cpp_tree import LANGUAGE, parse
 
 CXX = {".cpp", ".h"}
 PYTHON = {".py"}
@@ -31,18 +31,26 @@ class Listing:
 
 
 def classify(
-    path: str, text: list[str], shown: range, counted: set[int], registrations: set[int], executed: set[int]
+    path: str,
+    text: list[str],
+    shown: range,
+    counted: set[int],
+    registrations: set[int],
+    executed: set[int],
+    *,
+    script: bool,
 ) -> Listing:
     """Sorts the lines ``shown`` of a source with the lines ``text``.
 
-    ``counted`` are the lines that the compiler gave counters, ``registrations`` those in TORCH_LIBRARY blocks,
-    ``executed`` those that examples ran. Of Python the statements are found here, one line for each.
+    ``counted`` are the lines that the compiler gave counters, ``registrations`` those that run when the library is
+    loaded, ``executed`` those that examples ran; a ``script`` is run by them as a whole. Of Python the statements are
+    found here, one line for each.
     """
     suffix = PurePath(path).suffix
     if suffix in CXX:
         reasons = _cxx_reasons(text, counted, registrations)
     elif suffix in PYTHON:
-        reasons = _python_reasons(path, text)
+        reasons = _python_reasons(text, script=script)
     else:
         reasons = {number: "build file" for number, line in enumerate(text, 1) if _is_filled_build_line(line)}
     listing = Listing()
@@ -85,10 +93,9 @@ def _uninstantiated(text: list[str], counted: set[int]) -> set[int]:
     return {number for body in lines if counted.isdisjoint(body) for number in body}
 
 
-def _python_reasons(path: str, text: list[str]) -> dict[int, str]:
+def _python_reasons(text: list[str], *, script: bool) -> dict[int, str]:
     """The first line of each statement: "" where examples can execute it, "import" where importing the module does."""
     tree = ast.parse("\n".join(text))
-    script = path.startswith("examples/")
     reasons: dict[int, str] = {}
 
     def visit(body: list[ast.stmt], reason: str) -> None:

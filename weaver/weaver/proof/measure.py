@@ -1,4 +1,4 @@
-"""``make proof``: runs the pages on a build that counts, and writes docs/proof/lines.json.
+"""``python -m weaver proof``: runs the pages on a build that counts, and writes ``lines.json``.
 
 Every line of a listing that can be executed must be executed by the examples of a page that shows it.
 """
@@ -15,24 +15,24 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from environment import ROOT, Fault, say
+from weaver.configuration import Configuration
+from weaver.fault import Fault, say
+from weaver.proof import clang, figures, floor, lines, probe
+from weaver.proof.observer import observer
+from weaver.proof.planned import Page, read_pages
+from weaver.proof.proof_files import LINES
+from weaver.proof.sandbox import Sandbox
+from weaver.run import isolation
+from weaver.sources import binding
+from weaver.sources.installed import bound_to
+from weaver.sources.listing import Listing
 
-from docs._ext import binding, figures, isolation
-from docs._ext.records import Listing
-from proof import clang, floor, lines, probe
-from proof.pages import Page, read_pages
-from proof.sandbox import Sandbox
-
-RESULT = Path("docs", "proof", "lines.json")
-WORK = Path("docs", "build", "proof")
 # Of a page that runs by itself on a fast machine the longest takes 200: what is slow is the compiler with counters.
 SECONDS = 900.0
-
-_BACKEND = ("csrc/", "torch_openreg/")
-_IMPORTED = {"torch_openreg/__init__.py", "torch_openreg_autoload.py"}
 
 Executed = dict[str, set[int]]
 
@@ -49,60 +49,66 @@ class Measured:
         """The lines of a source that the page's examples executed."""
         return set().union(*(example.get(path, set()) for example in self.examples.values()))
 
-    def sources(self, root: Path) -> dict[str, str]:
+    def sources(self, configuration: Configuration, root: Path) -> dict[str, str]:
         """The sources that the page's examples executed, and what these include, each with the hash of its code."""
         executed = {path for example in self.examples.values() for path in example}
-        if any(path.startswith(_BACKEND) for path in executed):
+        if any(configuration.covers(configuration.package, path) for path in executed):
             # What runs while the package is imported counts for no example, and begins all of them.
-            executed |= _IMPORTED
-        found = sorted(path for path in binding.included(root, executed) if not binding.is_built(path))
+            executed |= set(configuration.measure.imported)
+        found = sorted(path for path in binding.included(configuration, executed, root) if not binding.is_built(path))
         return {path: digest for path in found if (digest := binding.code_digest(root / path))}
 
 
 class Measurement:
-    """One run over some pages."""
+    """One run over some pages. Throws: ``Fault`` where something is to be built and there is no clang."""
 
-    def __init__(self, tools: clang.Clang) -> None:
-        self.tools = tools
-        self.sandbox = Sandbox(ROOT / "build" / "proof")
-        self.work = ROOT / WORK / "raw"
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.tools = clang.find_clang() if configuration.build.commands else None
+        self.sandbox = Sandbox(configuration, configuration.root / configuration.sandboxes / "proof")
+        self.work = configuration.root / configuration.output / "proof" / "raw"
         self.counted: dict[str, set[int]] = {}
         self.registrations: dict[str, set[int]] = {}
 
     def prepare(self) -> None:
-        """Builds the extension with counters."""
+        """Builds with counters, where something is to be built."""
         self.sandbox.prepare()
-        start = "import os; os.environ.get('OPENREG_PROBE') and __import__('tools.proof.probe')\n"
+        start = f"__import__('weaver.proof.probe', fromlist=['start']).start({str(self.sandbox.tree)!r})"
         # After layers.pth, which says where it is.
-        (self.sandbox.site_packages / "probe.pth").write_text(start, encoding="utf-8")
-        say(f"building with {Path(self.tools.compiler).name} and counters")
-        self.sandbox.build("CMAKE_BUILD_TYPE=Release", "OPENREG_COVERAGE=ON", compiler=self.tools.compiler)
+        (self.sandbox.site_packages / "probe.pth").write_text(
+            f"import os; {probe.FOLDER!r} in os.environ and {start}\n", encoding="utf-8"
+        )
         shutil.rmtree(self.work, ignore_errors=True)
-        self._write_compiler()
+        if self.tools:
+            say(f"building with {Path(self.tools.compiler).name} and counters")
+            self.sandbox.build(*self.configuration.build.counted, compiler=self.tools.compiler)
+            self._write_compiler(self.tools)
 
-    def _write_compiler(self) -> None:
+    def _write_compiler(self, tools: clang.Clang) -> None:
         """Writes the compiler that examples find in CXX: it adds counters to examples, and keeps a copy of each.
 
         What is made of other sources alone gets none: without a counter their library complains on stderr.
         """
         (self.work / "objects").mkdir(parents=True)
         listed = self.work / "coverage.list"
-        listed.write_text("[clang]\ndefault:skip\nsource:*examples/*=allow\n", encoding="utf-8")
+        executed = [f"*{folder}/*" for folder in self.configuration.executed]
+        allowed = "".join(f"source:{pattern}=allow\n" for pattern in executed)
+        listed.write_text(f"[clang]\ndefault:skip\n{allowed}", encoding="utf-8")
         options = (
             f"-fprofile-instr-generate -fcoverage-mapping -fprofile-list={listed} -mllvm -runtime-counter-relocation"
         )
         script = [
             "#!/bin/sh",
-            f'case "$PWD $*" in *examples/*) ;; *) exec {self.tools.compiler} "$@" ;; esac',
-            f'{self.tools.compiler} {options} "$@" || exit',
+            f'case "$PWD $*" in {"|".join(executed)}) ;; *) exec {tools.compiler} "$@" ;; esac',
+            f'{tools.compiler} {options} "$@" || exit',
             'case " $* " in *" -c "*) exit ;; esac',  # what is linked of it is kept
             'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
             f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',
             "fi; shift; done",
         ]
-        self.compiler = self.work / "cxx"
-        self.compiler.write_text("\n".join(script) + "\n", encoding="utf-8")
-        self.compiler.chmod(self.compiler.stat().st_mode | stat.S_IXUSR)
+        compiler = self.work / "cxx"
+        compiler.write_text("\n".join(script) + "\n", encoding="utf-8")
+        compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
 
     def run(self, page: Page) -> Measured:
         """Runs a page and reads what its examples executed. Throws: ``Fault`` when one of them fails."""
@@ -111,11 +117,12 @@ class Measurement:
         environment = {
             probe.FOLDER: str(folder),
             probe.PROFILE: str(folder / "own" / probe.PATTERN),
-            "CXX": str(self.compiler),
-            "CCACHE_DISABLE": "1",  # what comes out of a cache has not gone through that compiler
+            # What comes out of a cache has not gone through that compiler.
+            **({"CXX": str(self.work / "cxx"), "CCACHE_DISABLE": "1"} if self.tools else {}),
         }
         started = time.monotonic()
-        with isolation.Pages(self.sandbox.tree, python=self.sandbox.python, environment=environment) as pages:
+        settings, python = self.configuration.run, self.sandbox.python
+        with isolation.Pages(settings, self.sandbox.tree, python=python, environment=environment) as pages:
             outcome = pages.run(page.file, page.blocks, SECONDS, measure=folder)
         seconds = time.monotonic() - started
         if outcome.failures:
@@ -130,12 +137,12 @@ class Measurement:
         return measured
 
     def _objects(self) -> list[Path]:
-        package = self.sandbox.tree / "torch_openreg"
-        return [*package.glob("_C*.so"), *sorted((package / "lib").glob("*.so")), *(self.work / "objects").iterdir()]
+        libraries = [sorted(self.sandbox.tree.glob(pattern)) for pattern in self.configuration.build.libraries]
+        return [*chain.from_iterable(libraries), *(self.work / "objects").iterdir()]
 
     def _cxx_lines(self, folder: Path) -> Executed:
         raw = [file for file in sorted(folder.glob("*.profraw")) if file.stat().st_size]
-        if not raw:
+        if not raw or self.tools is None:
             return {}
         merged = folder / "merged.profdata"
         clang.merge(self.tools, raw, merged)
@@ -144,7 +151,9 @@ class Measurement:
         for path, of_path in counts.items():
             self.counted.setdefault(path, set()).update(of_path)
         if not self.registrations:
-            self.registrations = clang.registration_lines(self.tools, merged, self._objects(), folders)
+            self.registrations = clang.registration_lines(
+                self.tools, merged, self._objects(), folders, self.configuration.measure.loaded
+            )
         executed = {path: {line for line, count in of_path.items() if count} for path, of_path in counts.items()}
         return {path: numbers for path, numbers in executed.items() if numbers}
 
@@ -160,13 +169,15 @@ def _read_lines(file: Path) -> list[str]:
 
 def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -> dict[str, Any]:
     """What lines.json says of each page."""
+    configuration = run.configuration
 
     def entry(page: Page, listing: Listing) -> dict[str, Any]:
         text = (run.sandbox.tree / listing.path).read_text(encoding="utf-8").splitlines()
         here = measured[page.name].executed(listing.path)
         shown = range(listing.first, listing.last + 1)
         known = run.counted.get(listing.path, set()), run.registrations.get(listing.path, set())
-        found = lines.classify(listing.path, text, shown, *known, here)
+        script = configuration.covers(configuration.executed, listing.path)
+        found = lines.classify(listing.path, text, shown, *known, here, script=script)
         return {
             "path": listing.path,
             "first": listing.first,
@@ -180,7 +191,7 @@ def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -
             "example": _best_example(page, measured[page.name], listing.path, set(found.executed)),
         }
 
-    today, registered = datetime.date.today().isoformat(), binding.registered_operators(run.sandbox.tree)
+    today, present = datetime.date.today().isoformat(), observer(configuration).present(run.sandbox.tree)
     return {
         page.name: {
             "digest": page.digest,
@@ -188,9 +199,9 @@ def report(pages: list[Page], measured: dict[str, Measured], run: Measurement) -
             "examples": sum(len(block["steps"]) for block in page.blocks),
             "seconds": measured[page.name].seconds,
             # Of the copy: the working tree may have moved on meanwhile.
-            "sources": measured[page.name].sources(run.sandbox.tree),
-            # One that is registered too was sent to the fallback by its kernel.
-            "fell_back": [name for name in measured[page.name].fell_back if name not in registered],
+            "sources": measured[page.name].sources(configuration, run.sandbox.tree),
+            # What was there already was left aside on purpose.
+            "fell_back": [name for name in measured[page.name].fell_back if name not in present],
             "listings": [entry(page, listing) for listing in page.listings],
         }
         for page in pages
@@ -208,23 +219,25 @@ def _best_example(page: Page, measured: Measured, path: str, wanted: set[int]) -
     return best
 
 
-def read_earlier() -> dict[str, Any]:
-    """What lines.json says of each page, be it current or not; nothing, where it is of another torch."""
-    file = ROOT / RESULT
+def read_earlier(configuration: Configuration) -> dict[str, Any]:
+    """What lines.json says of each page, be it current or not; nothing, where it is of another release."""
+    file = configuration.root / configuration.result(LINES)
     said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return said["pages"] if said.get("torch") == binding.torch_version() else {}
+    name, release = bound_to(configuration)
+    return said["pages"] if said.get(name) == release else {}
 
 
-def write(pages: dict[str, Any]) -> None:
+def write(configuration: Configuration, pages: dict[str, Any]) -> None:
     """Writes the result, one listing to a line, so that a change of it can be read."""
-    out = [json.dumps({"torch": binding.torch_version()})[:-1] + ', "pages": {']
+    out = [json.dumps(dict([bound_to(configuration)]))[:-1] + ', "pages": {']
     for number, (name, page) in enumerate(pages.items(), 1):
         out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
         out += [json.dumps(listing) + "," for listing in page["listings"]]
         out[-1] = out[-1].removesuffix(",")
         out.append("]}" + ("," if number < len(pages) else "}}"))
-    (ROOT / RESULT).parent.mkdir(parents=True, exist_ok=True)
-    (ROOT / RESULT).write_text("\n".join(out) + "\n", encoding="utf-8")
+    file = configuration.root / configuration.result(LINES)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(out) + "\n", encoding="utf-8")
 
 
 def missed(state: floor.State, names: Iterable[str]) -> list[str]:
@@ -236,14 +249,14 @@ def missed(state: floor.State, names: Iterable[str]) -> list[str]:
             found.setdefault(line, []).append(name)
     return [
         f"{path}:{number}: shown by {', '.join(showing)}, executed by no example there: "
-        f"{(ROOT / path).read_text(encoding='utf-8').splitlines()[number - 1].strip()}"
+        f"{(state.configuration.root / path).read_text(encoding='utf-8').splitlines()[number - 1].strip()}"
         for (path, number), showing in sorted(found.items())
     ]
 
 
-def main(arguments: list[str]) -> None:
+def main(configuration: Configuration, arguments: list[str]) -> None:
     """Measures the pages whose result is not current, or those that are named. Throws: ``Fault``."""
-    parser = argparse.ArgumentParser(prog="make proof", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=configuration.command("proof"), description=__doc__.splitlines()[0])
     parser.add_argument(
         "--page",
         nargs="+",
@@ -253,13 +266,9 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--all", action="store_true", help="also pages that run what they ran when they were measured")
     options = parser.parse_args(arguments)
-    run = Measurement(clang.find_clang())
+    run = Measurement(configuration)
     with run.sandbox.lock():
         _measure(run, options.page, every=options.all)
-
-
-def _again(pages: list[str]) -> str:
-    return f"make proof ARGS='--page {' '.join(pages)}'"
 
 
 def _run_pages(run: Measurement, pages: list[Page]) -> tuple[dict[str, Measured], list[str]]:
@@ -279,12 +288,12 @@ def _run_pages(run: Measurement, pages: list[Page]) -> tuple[dict[str, Measured]
     return measured, failed
 
 
-def _chosen(pages: list[Page], names: list[str] | None, *, every: bool) -> list[Page]:
+def _chosen(configuration: Configuration, pages: list[Page], names: list[str] | None, *, every: bool) -> list[Page]:
     """The pages to measure, those first that took longest. Throws: ``Fault`` for a page that is not there."""
     unknown = set(names or ()) - {page.name for page in pages}
     if unknown:
         raise Fault(f"no page {', '.join(sorted(unknown))}; pages: {', '.join(page.name for page in pages)}")
-    known = floor.read_state(ROOT, pages).measured
+    known = floor.read_state(configuration, pages).measured
     why = {page.name: known.stale_page(page.name) for page in pages}
     chosen = [page for page in pages if (page.name in names if names else every or why[page.name])]
     for page in chosen:
@@ -294,27 +303,30 @@ def _chosen(pages: list[Page], names: list[str] | None, *, every: bool) -> list[
 
 
 def _measure(run: Measurement, names: list[str] | None, *, every: bool = False) -> None:
-    started = time.monotonic()
-    pages = read_pages(ROOT / WORK / "plan", strict=not names)
-    chosen = _chosen(pages, names, every=every)
+    started, configuration = time.monotonic(), run.configuration
+    command = configuration.command("proof")
+    pages = read_pages(configuration, configuration.root / configuration.output / "proof" / "plan", strict=not names)
+    chosen = _chosen(configuration, pages, names, every=every)
     measured: dict[str, Measured] = {}
     failed: list[str] = []
     if chosen:
         run.prepare()
         measured, failed = _run_pages(run, chosen)
     result = report([page for page in chosen if page.name in measured], measured, run)
-    known = {**read_earlier(), **result}
-    write({page.name: known[page.name] for page in pages if page.name in known})
+    known = {**read_earlier(configuration), **result}
+    write(configuration, {page.name: known[page.name] for page in pages if page.name in known})
     if failed:
-        raise Fault("make proof: examples failed on the measured build; mend them and run " + _again(failed))
-    state = floor.read_state(ROOT, pages)
+        again = configuration.command("proof", f"--page {' '.join(failed)}")
+        raise Fault(f"{command}: examples failed on the measured build; mend them and run {again}")
+    state = floor.read_state(configuration, pages)
     faults = missed(state, (page.name for page in pages))
     print(*faults, sep="\n", end="\n" if faults else "")
     if faults:
-        raise Fault(f"make proof: {len(faults)} displayed lines are executed by no example of a page that shows them")
-    floor.raise_floor(pages)
+        raise Fault(f"{command}: {len(faults)} displayed lines are executed by no example of a page that shows them")
+    floor.raise_floor(configuration, pages)
     total = figures.all_lines(state.measured)
     print(
-        f"make proof: {len(result)} of {len(pages)} pages measured ({time.monotonic() - started:.0f} s); of all, "
-        f"{len(total.executed)} displayed lines are executed and none is missed; the result is {RESULT}"
+        f"{command}: {len(result)} of {len(pages)} pages measured ({time.monotonic() - started:.0f} s); of all, "
+        f"{len(total.executed)} displayed lines are executed and none is missed; "
+        f"the result is {configuration.result(LINES)}"
     )

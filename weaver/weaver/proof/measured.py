@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from docs._ext.binding import code_digest, region_digest, registered_operators, text_digest, torch_version
+from weaver.proof.observer import observer
+from weaver.sources.binding import code_digest, region_digest, text_digest
+from weaver.sources.installed import bound_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from docs._ext.proof_files import ListingLines, ListingMutants, PageLines, Proof
-    from docs._ext.records import Listing
-
-_BACKEND = ("csrc/", "torch_openreg/", "torch_openreg_autoload.py")
-_MUTABLE = {".cpp", ".h", ".py"}
+    from weaver.configuration import Configuration
+    from weaver.proof.proof_files import ListingLines, ListingMutants, PageLines, Proof
+    from weaver.sources.listing import Listing
 
 
 def _few(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+
+
+def is_mutated(configuration: Configuration, path: str) -> bool:
+    """Say whether a source has mutants.
+
+    Build files and tools have none, since what they make is the build; nor have examples, which would be asked to
+    notice that they look at something else.
+    """
+    return PurePath(path).suffix in {".cpp", ".h", ".py"} and configuration.covers(configuration.package, path)
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,9 @@ class Shown:
 class Measured:
     """The measurements, beside what the pages show now."""
 
-    def __init__(self, root: Path, pages: Mapping[str, Shown], proof: Proof) -> None:
-        self.root = root
+    def __init__(self, configuration: Configuration, pages: Mapping[str, Shown], proof: Proof) -> None:
+        self.configuration = configuration
+        self.root = configuration.root
         self.pages = pages
         self.proof = proof
         self._stale_pages: dict[str, str | None] = {}
@@ -50,10 +60,11 @@ class Measured:
 
     def stale(self) -> str | None:
         """Say why no line was measured on what is here now; None when there is no such reason."""
-        if not self.proof.torch:
+        name, release = bound_to(self.configuration)
+        if not self.proof.release:
             return "there is none"
-        if self.proof.torch != torch_version():
-            return f"it was measured with torch {self.proof.torch}, and torch {torch_version()} is installed"
+        if self.proof.release != release:
+            return f"it was measured with {name} {self.proof.release}, and {name} {release} is installed"
         return None
 
     def stale_page(self, name: str) -> str | None:
@@ -75,14 +86,14 @@ class Measured:
         changed = [path for path, digest in measured.sources.items() if code_digest(self.root / path) != digest]
         if changed:
             return f"{_few(changed)}, which it executes, changed since it was measured"
-        native = sorted(set(measured.fell_back) & self._registered)
-        if native:
-            return f"the backend has {_few(native)} now, which fell back to the CPU when it was measured"
+        found = sorted(set(measured.fell_back) & self._present)
+        if found:
+            return observer(self.configuration).CHANGED.format(_few(found))
         return None
 
     @cached_property
-    def _registered(self) -> set[str]:
-        return registered_operators(self.root)
+    def _present(self) -> set[str]:
+        return set(observer(self.configuration).present(self.root))
 
     def _text(self, listing: Listing) -> tuple[str, str, str]:
         return listing.path, listing.region, text_digest(listing, self.root)
@@ -144,12 +155,13 @@ class Measured:
         if {name for name, page in self.pages.items() if listing in page.listings} != set(entry.pages):
             return "other pages show it now than when its mutants were tried"
         if self._bound_to(listing) != entry.digest:
-            return "it, an example of its pages or torch has changed since its mutants were tried"
+            package = bound_to(self.configuration)[0]
+            return f"it, an example of its pages or {package} has changed since its mutants were tried"
         return None
 
     def _bound_to(self, listing: Listing) -> str:
         digests = [page.digest for page in self.pages.values() if listing in page.listings]
-        return region_digest(listing, digests, self.root)
+        return region_digest(listing, digests, self.configuration)
 
     @cached_property
     def tried(self) -> dict[Listing, ListingMutants]:
@@ -169,8 +181,8 @@ class Measured:
         return {listing: entry for listing, entry in known.items() if listing not in moved} | found
 
     def wants_mutants(self, listing: Listing) -> bool:
-        """Say whether examples execute a listing of the backend, and its mutants are not tried as it is now."""
-        if PurePath(listing.path).suffix not in _MUTABLE or not listing.path.startswith(_BACKEND):
+        """Say whether examples execute a listing of the package, and its mutants are not tried as it is now."""
+        if not is_mutated(self.configuration, listing.path):
             return False
         pages = [lines for name in self.pages if (lines := self.lines(name)) and listing in lines.listings]
         executed = any(lines.listings[listing].executed for lines in pages)

@@ -1,7 +1,7 @@
 """A mutant: one small fault, and how it is woven into its source beside all the others.
 
 Every mutant of a file is in one and the same text, which does what the original does until one of them is chosen. A
-mutant therefore only ever adds text: ``a < b`` becomes ``(openreg_mutant(7) ? (a <= b) : (a < b))``. The line numbers
+mutant therefore only ever adds text: ``a < b`` becomes ``(weaver_mutant(7) ? (a <= b) : (a < b))``. The line numbers
 stay, so no added text has a line break.
 """
 

@@ -1,6 +1,6 @@
-"""``make mutate``: plants small faults in the displayed lines, and sees which of them the examples notice.
+"""``python -m weaver mutate``: plants small faults in the displayed lines, and sees which of them the examples notice.
 
-Writes docs/proof/mutants.json. What is not mutated: build files, shell, the tools, and PyTorch's own code.
+Writes ``mutants.json``. What is not mutated: build files, shell, examples, and code that is not of the package.
 """
 
 from __future__ import annotations
@@ -14,32 +14,38 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from environment import ROOT, Fault, say
+from weaver.configuration import Configuration
+from weaver.fault import Fault, say
+from weaver.proof import equivalents, floor, reach, result
+from weaver.proof.mutants import Mutant
+from weaver.proof.planned import read_pages
+from weaver.proof.proof_files import MUTANTS
+from weaver.proof.result import Region
+from weaver.proof.schemata import Schemata
+from weaver.proof.shown import Numbers, Place, Shown, read_shown
+from weaver.proof.trial import Trial, Verdict, workers
 
-from proof import equivalents, reach, result
-from proof.mutants import Mutant
-from proof.pages import read_pages
-from proof.result import Region
-from proof.schemata import Schemata
-from proof.shown import Numbers, Place, Shown, read_shown
-from proof.trial import Trial, Verdict, workers
-
-RESULT = Path("docs", "proof", "mutants.json")
-EXCUSES = Path("docs", "proof", "equivalent.toml")
-WORK = Path("docs", "build", "mutate")
-SANDBOX = Path("build", "mutate")
+EXCUSES = "equivalent.toml"
 PROGRESS_SECONDS = 20
+
+
+def work(configuration: Configuration) -> Path:
+    """The folder in which a run keeps how far it is."""
+    return configuration.root / configuration.output / "mutate"
 
 
 class Run:
     """One run over the mutants ``chosen`` of what is shown."""
 
-    def __init__(self, shown: Shown, chosen: set[int]) -> None:
+    def __init__(self, configuration: Configuration, shown: Shown, chosen: set[int]) -> None:
+        self.configuration = configuration
         self.shown = shown
         mutants = {number: shown.mutants[number] for number in sorted(chosen)}
-        self.sandbox = Schemata(ROOT / SANDBOX, shown.texts, mutants)
+        self.sandbox = Schemata(
+            configuration, configuration.root / configuration.sandboxes / "mutate", shown.texts, mutants
+        )
         self.verdicts: dict[int, Verdict] = {}
-        self.log = ROOT / WORK / "log"
+        self.log = work(configuration) / "log"
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -157,7 +163,7 @@ def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[in
                 del left[place.listing]
                 done.append(run.entry(place, reasons))
         if len(done) > before:
-            result.write(ROOT / WORK / "progress.json", done)
+            result.write(run.configuration, work(run.configuration) / "progress.json", done)
 
     settle(None)
     order = list(dict.fromkeys(number for place in places for number in place.mutants if number not in over))
@@ -165,7 +171,9 @@ def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[in
     return done
 
 
-def sample(shown: Shown, regions: list[Region], reasons: dict[int, str], count: int, seed: int) -> None:
+def sample(
+    configuration: Configuration, shown: Shown, regions: list[Region], reasons: dict[int, str], count: int, seed: int
+) -> None:
     """Tries some of the mutants that the committed result calls killed. Throws: ``Fault`` when one of them survives."""
     current = [(place, result.kept(place, regions, shown, reasons)) for place in shown.places]
     alive = {entry["id"] for _, region in current if region for entry in [*region.survived, *region.equivalent]}
@@ -175,15 +183,16 @@ def sample(shown: Shown, regions: list[Region], reasons: dict[int, str], count: 
     if stale:
         say(f"{len(stale)} listings have changed since their mutants were tried, and are left out")
     chosen = random.Random(seed).sample(known, min(count, len(known)))
-    run = Run(shown, set(chosen))
+    run = Run(configuration, shown, set(chosen))
+    command, file = configuration.command("mutate"), configuration.result(MUTANTS)
     with run.sandbox.lock(), run.prepared():
         run.try_all(chosen)
     survived = [number for number, verdict in run.verdicts.items() if not verdict.killed]
     for number in survived:
         print(told(shown.mutants[number]))
     if survived:
-        raise Fault(f"make mutate: {len(survived)} of {len(run.verdicts)} mutants survive that {RESULT} calls killed")
-    print(f"make mutate: {len(run.verdicts)} of {len(known)} mutants tried (seed {seed}), all killed as {RESULT} says")
+        raise Fault(f"{command}: {len(survived)} of {len(run.verdicts)} mutants survive that {file} calls killed")
+    print(f"{command}: {len(run.verdicts)} of {len(known)} mutants tried (seed {seed}), all killed as {file} says")
 
 
 def report(regions: list[Region], run: Run, reasons: dict[int, str]) -> None:
@@ -201,7 +210,8 @@ def report(regions: list[Region], run: Run, reasons: dict[int, str]) -> None:
         mine = [region for region in regions if page in region.pages]
         say(f"{page}: {_share(mine)}")
     if wrong:
-        raise Fault(f"make mutate: {EXCUSES} excuses {len(wrong)} mutants that an example kills")
+        command, excuses = run.configuration.command("mutate"), run.configuration.result(EXCUSES)
+        raise Fault(f"{command}: {excuses} excuses {len(wrong)} mutants that an example kills")
 
 
 def _share(regions: list[Region]) -> str:
@@ -211,8 +221,8 @@ def _share(regions: list[Region]) -> str:
     return f"{killed} of {killed + survived} mutants killed ({share:.1f} %), {equivalent} equivalent"
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make mutate", description=__doc__.splitlines()[0])
+def _options(command: str, arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=command, description=__doc__.splitlines()[0])
     parser.add_argument(
         "--region", nargs="+", metavar="NAME", help="only these regions, or the listings of these paths"
     )
@@ -248,27 +258,30 @@ def _named(shown: Shown, options: argparse.Namespace) -> list[Place]:
 def _check_names(kind: str, names: list[str], known: set[str]) -> None:
     unknown = sorted(set(names) - known)
     if unknown:
-        raise Fault(f"make mutate: no {kind} {', '.join(unknown)}; there are {', '.join(sorted(known - {''}))}")
+        raise Fault(f"no {kind} {', '.join(unknown)}; there are {', '.join(sorted(known - {''}))}")
 
 
-def main(arguments: list[str]) -> None:
+def main(configuration: Configuration, arguments: list[str]) -> None:
     """Tries the mutants of what has changed, or of what is named. Throws: ``Fault``."""
-    options = _options(arguments)
+    command, root = configuration.command("mutate"), configuration.root
+    options = _options(command, arguments)
     started = time.monotonic()
-    (ROOT / WORK).mkdir(parents=True, exist_ok=True)
-    pages = read_pages(ROOT / WORK / "plan", strict=not (options.page or options.region))
-    shown = read_shown(ROOT, pages, Numbers(ROOT / SANDBOX.with_suffix(".numbers.json")))
-    reasons = equivalents.excused(equivalents.read(ROOT / EXCUSES), shown.mutants, shown.texts)
-    committed = result.read(ROOT / RESULT)
+    folder, file = work(configuration), configuration.result(MUTANTS)
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = read_pages(configuration, folder / "plan", strict=not (options.page or options.region))
+    shown = read_shown(configuration, pages, Numbers(root / configuration.sandboxes / "mutate.numbers.json"))
+    excuses = equivalents.read(root / configuration.result(EXCUSES))
+    reasons = equivalents.excused(excuses, shown.mutants, shown.texts)
+    committed = result.read(root / file)
     if options.sample:
-        sample(shown, committed, reasons, options.sample, options.seed)
+        sample(configuration, shown, committed, reasons, options.sample, options.seed)
         return
     named = _named(shown, options)
     if options.list:
         for place in named:
             print(*(told(shown.mutants[number]) for number in place.mutants), sep="\n")
         return
-    earlier = [*result.read(ROOT / WORK / "progress.json"), *committed]
+    earlier = [*result.read(folder / "progress.json"), *committed]
     keep = {place.listing: result.kept(place, earlier, shown, reasons) for place in shown.places}
     explicit = bool(options.all or options.region)
     places = [place for place in named if explicit or keep[place.listing] is None]
@@ -278,16 +291,17 @@ def main(arguments: list[str]) -> None:
     again = {place.listing for place in places}
     held = [region for listing, region in keep.items() if region is not None and listing not in again]
     known = {} if explicit else known_kills(shown, places, earlier)
-    run = Run(shown, {number for place in places for number in place.mutants} - known.keys())
+    run = Run(configuration, shown, {number for place in places for number in place.mutants} - known.keys())
     run.verdicts |= known
     if known:
         say(f"{len(known)} mutants were killed by examples that are still there")
     with run.sandbox.lock(), run.prepared() if run.sandbox.mutants else nullcontext():
         regions = complete(run, places, held, reasons) if places else held
     named_only = bool(options.region or options.page)
-    result.write(ROOT / RESULT, [*regions, *result.others(committed, regions)] if named_only else regions)
+    result.write(configuration, root / file, [*regions, *result.others(committed, regions)] if named_only else regions)
     report(regions, run, reasons)
+    floor.raise_floor(configuration)
     print(
-        f"make mutate: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "
-        f"of {len(regions)} listings in {RESULT}, {_share(regions)}"
+        f"{command}: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "
+        f"of {len(regions)} listings in {file}, {_share(regions)}"
     )

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import weaver
-from environment import ROOT, Fault
+from weaver.configuration import Configuration
+from weaver.fault import Fault
+from weaver.sources.listing import Listing
 
-from docs._ext.plan import PLAN
-from docs._ext.records import Listing
-
+PLAN = "plan.json"
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 
 
@@ -30,18 +29,16 @@ class Page:
     blocks: list[dict[str, Any]]
 
 
-def read_pages(output: Path, *, strict: bool = True) -> list[Page]:
+def read_pages(configuration: Configuration, output: Path, *, strict: bool = True) -> list[Page]:
     """Reads every page that shows or runs anything; ``output`` is a folder that Sphinx keeps for the next time.
 
     Pages with faults are read as far as they can be, unless ``strict``: who works on one page may not have the others
     in order yet. Throws: ``Fault``.
     """
-    environment = weaver.Environment(output / ".doctrees")
-    options = [*environment.options, *([*STRICT, "--quiet"] if strict else ["--silent"])]
-    command = [sys.executable, "-m", "sphinx", "--builder", "plan", *options, "docs/source", str(output)]
-    if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+    options = [*STRICT, "--quiet"] if strict else ["--silent"]
+    command = [sys.executable, "-m", "sphinx", "--builder", "plan", *options, configuration.pages, str(output)]
+    if subprocess.run(command, cwd=configuration.root, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
-    environment.is_current()
     return planned(output)
 
 

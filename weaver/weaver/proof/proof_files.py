@@ -1,23 +1,26 @@
 """The two files that hold what was measured of the pages.
 
-``docs/proof/lines.json`` says which displayed lines the examples execute, ``docs/proof/mutants.json`` which deliberate
-faults in those lines they notice. ``make proof`` and ``make mutate`` write them.
+``lines.json`` says which displayed lines the examples execute, ``mutants.json`` which deliberate faults in those lines
+they notice. ``python -m weaver proof`` and ``python -m weaver mutate`` write them.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docs._ext.records import Listing
+from weaver.sources.installed import bound_to
+from weaver.sources.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-LINES = Path("docs", "proof", "lines.json")
-MUTANTS = Path("docs", "proof", "mutants.json")
+    from weaver.configuration import Configuration
+
+LINES = "lines.json"
+MUTANTS = "mutants.json"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class PageLines:
     """One measured page: ``date`` says when, ``digest`` what it ran.
 
     ``sources`` are those that its examples executed, and the headers that these include, each with the hash of its
-    code; ``fell_back`` are the operators that it saw fall back to the CPU, for the backend had none of its own.
+    code; ``fell_back`` are the names of what it did without, as the observer has them.
     """
 
     digest: str
@@ -102,24 +105,26 @@ class ListingMutants:
 class Proof:
     """Both files as they are, current or not. Of a file that is not there nothing is known."""
 
-    torch: str = ""
+    release: str = ""
     pages: dict[str, PageLines] = field(default_factory=dict)
     mutants_date: str = ""
     mutants: dict[Listing, ListingMutants] = field(default_factory=dict)
 
 
-def read(root: Path) -> Proof:
-    """Read both files. Throws: ``LookupError`` when one is not what ``make proof`` and ``make mutate`` write."""
-    lines, mutants = _load(root / LINES), _load(root / MUTANTS)
+def read(configuration: Configuration) -> Proof:
+    """Read both files. Throws: ``LookupError`` when one is not as the commands write it."""
+    lines, mutants = (_load(configuration.root / configuration.result(name)) for name in (LINES, MUTANTS))
     try:
         return Proof(
-            lines.get("torch", ""),
+            lines.get(bound_to(configuration)[0], ""),
             {name: _page(entry) for name, entry in lines.get("pages", {}).items()},
             mutants.get("date", ""),
             {_listing(entry): _mutants(entry) for entry in mutants.get("regions", [])},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        wrong = f"{LINES} or {MUTANTS} is not as `make proof` and `make mutate` write it"
+        files = f"{configuration.result(LINES)} or {configuration.result(MUTANTS)}"
+        commands = f"`{configuration.command('proof')}` and `{configuration.command('mutate')}`"
+        wrong = f"{files} is not as {commands} write it"
         raise LookupError(f"{wrong}: {error!r}") from None
 
 

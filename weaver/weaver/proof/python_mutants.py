@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from proof.mutants import CHOSEN, Insertion, Source
+from weaver.proof.mutants import CHOSEN, Insertion, Source
 
 _OTHER: dict[type[ast.AST], tuple[str, type[ast.AST]]] = {
     ast.Lt: ("boundary", ast.LtE),

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from proof.openreg_mutant import WORD
+from weaver.proof.weaver_mutant import WORD
 
 Block = dict[str, Any]
 
@@ -95,14 +95,14 @@ def watched(examples: list[Example], total: int) -> list[Block]:
 
 def _saying(number: int, line: int, kind: str) -> Block:
     step = {
-        "source": f"import openreg_mutant\nopenreg_mutant.example({number})\n",
+        "source": f"import weaver_mutant\nweaver_mutant.example({number})\n",
         "want": "",
         "line": line,
         "exact_message": None,
         "flags": {},
         "status": 0,
     }
-    return {"kind": kind, "line": line, "group": "openreg_mutants", "steps": [step]}
+    return {"kind": kind, "line": line, "group": "weaver_mutants", "steps": [step]}
 
 
 def new_record(file: Path, examples: int, mutants: int) -> None:

@@ -1,4 +1,4 @@
-"""docs/proof/mutants.json: what became of the mutants of each listing, and what they were bound to."""
+"""``mutants.json``: what became of the mutants of each listing, and what they were bound to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from docs._ext.binding import torch_version
-from proof.mutants import OPERATORS, Mutant
-from proof.shown import Place, Shown
+from weaver.configuration import Configuration
+from weaver.proof.mutants import OPERATORS, Mutant
+from weaver.proof.shown import Place, Shown
+from weaver.sources.installed import bound_to
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ def read(file: Path) -> list[Region]:
     return [Region(**entry) for entry in data.get("regions", [])] if data.get("operators") == OPERATORS else []
 
 
-def write(file: Path, regions: Iterable[Region]) -> None:
+def write(configuration: Configuration, file: Path, regions: Iterable[Region]) -> None:
     """Writes entries, one to a line, so that a change of them can be read."""
-    head = {"date": datetime.date.today().isoformat(), "torch": torch_version(), "operators": OPERATORS}
+    package, release = bound_to(configuration)
+    head = {"date": datetime.date.today().isoformat(), package: release, "operators": OPERATORS}
     ordered = sorted(regions, key=lambda region: (region.path, region.first, region.region))
     lines = ",\n".join(json.dumps(asdict(region)) for region in ordered)
     file.parent.mkdir(parents=True, exist_ok=True)

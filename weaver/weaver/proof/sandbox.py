@@ -1,7 +1,7 @@
 """A copy of the working tree with an environment and a build of its own, so that proofs disturb nobody's work.
 
 The environment is layered over the active one: it has a Python of its own, in which the packages of the active
-environment are found, but for torch_openreg, which comes from the copy.
+environment are found, but for the package, which comes from the copy.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from environment import ROOT, Fault, say
+from weaver.configuration import Configuration
+from weaver.fault import Fault, say
 
 BUILD_PROGRAMS = Path(sys.executable).parent
+_WEAVER = Path(__file__).resolve().parents[2]
 
 
 class Sandbox:
-    """Lies in ``folder``: ``tree``, the copy; ``venv``, the environment; ``build``, what CMake makes."""
+    """Lies in ``folder``: ``tree``, the copy; ``venv``, the environment; ``build``, what the build makes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, configuration: Configuration, folder: Path) -> None:
+        self.configuration = configuration
         self.folder = folder.resolve()
         self.tree = self.folder / "tree"
         self.environment = self.folder / "venv"
@@ -42,7 +45,7 @@ class Sandbox:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"another command uses {self.folder.relative_to(ROOT)}, waiting for it")
+                say(f"another command uses {self.folder.relative_to(self.configuration.root)}, waiting for it")
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
@@ -57,39 +60,42 @@ class Sandbox:
             shutil.rmtree(self.folder, ignore_errors=True)
             self._make_environment()
             (self.folder / "complete").touch()
+        self._layer()
         self.synchronize()
 
     def _make_environment(self) -> None:
         venv.create(self.environment, with_pip=False, symlinks=True)
-        # A folder that a .pth file names is searched, but its own .pth files are not read: the development install of
-        # the active environment would otherwise put its torch_openreg in front of the one in the copy.
-        parents = [entry for entry in sys.path if Path(entry).name in {"site-packages", "dist-packages"}]
-        (self.site_packages / "layers.pth").write_text("\n".join([str(self.tree), *parents]) + "\n")
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        project = tomllib.loads((self.configuration.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         info = self.site_packages / f"{project['name']}-{project['version']}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
         )
-        points = project["entry-points"].items()
+        points = project.get("entry-points", {}).items()
         lines = [f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in of.items()) for group, of in points]
         (info / "entry_points.txt").write_text("\n".join(lines))
+
+    def _layer(self) -> None:
+        # A folder that a .pth file names is searched, but its own .pth files are not read: the development install of
+        # the active environment would otherwise put its package in front of the one in the copy.
+        parents = [entry for entry in sys.path if Path(entry).name in {"site-packages", "dist-packages"}]
+        layers = dict.fromkeys([str(self.tree), *parents, str(_WEAVER)])
+        (self.site_packages / "layers.pth").write_text("\n".join(layers) + "\n")
 
     def synchronize(self) -> None:
         """Copies what git knows or would take, where it differs; removes what is gone."""
         listing = self.folder / "files"
         before = set(listing.read_text(encoding="utf-8").split("\0")) if listing.exists() else set()
-        now = set(working_files())
+        now = set(working_files(self.configuration.root))
         for name in sorted(before - now):
             (self.tree / name).unlink(missing_ok=True)
         for name in sorted(now):
             self.restore(name)
         listing.write_text("\0".join(sorted(now)), encoding="utf-8")
 
-    @staticmethod
-    def original(name: str) -> Path:
+    def original(self, name: str) -> Path:
         """The file of the working tree."""
-        return ROOT / name
+        return self.configuration.root / name
 
     def restore(self, name: str) -> None:
         """Makes one file the same as in the working tree."""
@@ -100,23 +106,21 @@ class Sandbox:
         # Not the time of the original: ninja must see that the copy has changed.
         shutil.copy(source, target)
 
-    def build(self, *definitions: str, compiler: str | None = None, build_options: Sequence[str] = ()) -> None:
-        """Builds the extension with the CMake ``definitions`` and installs it into the copy. Throws: ``Fault``.
+    def placed(self, word: str, **others: str) -> str:
+        """A word of a configured command with the places of this sandbox in it."""
+        return word.format(tree=self.tree, build=self.build_folder, python=self.python, **others)
 
-        ``build_options`` go to ninja.
-        """
-        folder = str(self.build_folder)
+    def build(self, *definitions: str, compiler: str | None = None, flags: Sequence[str] = ()) -> None:
+        """Runs the commands of ``[build]``, with ``definitions`` and ``flags`` in their places. Throws: ``Fault``."""
+        several = {"{definitions}": definitions, "{flags}": flags}
         environment = {**os.environ, "PATH": f"{BUILD_PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}"}
         if compiler:
             environment["CXX"] = compiler
-        common = ["cmake", "-S", str(self.tree), "-B", folder, "-G", "Ninja", f"-DPython_EXECUTABLE={self.python}"]
-        for command in (
-            [*common, *(f"-D{definition}" for definition in definitions)],
-            ["cmake", "--build", folder, "--", *build_options],
-            ["cmake", "--install", folder, "--prefix", str(self.tree)],
-        ):
+        for words in self.configuration.build.commands:
+            command = [one for word in words for one in (several[word] if word in several else [self.placed(word)])]
             ran = subprocess.run(
                 command,
+                cwd=self.tree,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -128,8 +132,8 @@ class Sandbox:
                 raise Fault(f"{' '.join(command[:3])} failed in {self.folder}:\n{ran.stdout}")
 
 
-def working_files() -> list[str]:
+def working_files(root: Path) -> list[str]:
     """The files of the working tree that git knows or would take, relative to its root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    listed = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]

@@ -14,12 +14,11 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import compile_alone
-from environment import Fault, say
-
-from docs._ext import cached_compiler
-from proof.mutants import Mutant, Woven, weave
-from proof.sandbox import BUILD_PROGRAMS, Sandbox
+from weaver.configuration import Configuration
+from weaver.fault import Fault, say
+from weaver.proof.mutants import Mutant, Woven, weave
+from weaver.proof.sandbox import BUILD_PROGRAMS, Sandbox
+from weaver.run import cached_compiler
 
 _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
@@ -30,8 +29,10 @@ _OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
 class Schemata(Sandbox):
     """Weaves ``mutants``, by their numbers, into the sources that ``texts`` gives by their paths."""
 
-    def __init__(self, folder: Path, texts: Mapping[str, bytes], mutants: Mapping[int, Mutant]) -> None:
-        super().__init__(folder)
+    def __init__(
+        self, configuration: Configuration, folder: Path, texts: Mapping[str, bytes], mutants: Mapping[int, Mutant]
+    ) -> None:
+        super().__init__(configuration, folder)
         self.texts = texts
         self.mutants = dict(mutants)
         self.refused: dict[int, str] = {}
@@ -43,7 +44,7 @@ class Schemata(Sandbox):
     def _weave(self, paths: Iterable[str]) -> None:
         for path in paths:
             mutants = {number: one for number, one in self.mutants.items() if one.path == path}
-            self.woven[path] = weave(self.texts[path], mutants, lambda number: f"openreg_mutant({number})")
+            self.woven[path] = weave(self.texts[path], mutants, lambda number: f"weaver_mutant({number})")
 
     def restore(self, name: str) -> None:
         """Makes one file the same as in the working tree, but for its mutants.
@@ -70,20 +71,20 @@ class Schemata(Sandbox):
         self.folder.mkdir(parents=True, exist_ok=True)
         self._keep()
         self.prepare()
-        (self.site_packages / "openreg_mutant.pth").write_text("import openreg_mutant\n", encoding="utf-8")
-        shutil.copy(_HERE / "openreg_mutant.py", self.site_packages)
-        header = self.folder / "openreg_mutant.h"
+        (self.site_packages / "weaver_mutant.pth").write_text("import weaver_mutant\n", encoding="utf-8")
+        shutil.copy(_HERE / "weaver_mutant.py", self.site_packages)
+        header = self.folder / "weaver_mutant.h"
         if not header.exists() or header.read_bytes() != (_HERE / header.name).read_bytes():
             shutil.copy(_HERE / header.name, header)
-        options = f"-include {header} {_OPTIONS}"
+        of_project = self.configuration.mutants.header
+        forced = [header, *([self.tree / of_project] if of_project else [])]
+        options = " ".join([*(f"-include {file}" for file in forced), _OPTIONS])
         # What examples find in CXX, to compile programs of their own.
         self.compiler = cached_compiler.wrapper(self.folder / "compiled", ["c++", *shlex.split(options)])
         while True:
             try:
-                # Without optimisation: to compile takes longer than all that the examples compute. GCC takes
-                # precompiled headers as the first include alone, and that is the header of the mutants.
-                definitions = [f"CMAKE_CXX_FLAGS={options} -O0 -DNDEBUG", "CMAKE_BUILD_TYPE="]
-                self.build(*definitions, "CMAKE_DISABLE_PRECOMPILE_HEADERS=ON", build_options=["-k", "0"])
+                mutated = self.configuration.build.mutated
+                self.build(*(self.placed(word, options=options) for word in mutated), flags=["-k", "0"])
                 self._compile_what_is_not_built()
                 break
             except Fault as fault:
@@ -96,14 +97,15 @@ class Schemata(Sandbox):
         self._kept_file.write_text(json.dumps(self._kept), encoding="utf-8")
 
     def _compile_what_is_not_built(self) -> None:
-        """Compiles the sources of the backend that only an example compiles. Throws: ``Fault``."""
+        """Compiles the sources of the package that only an example compiles. Throws: ``Fault``."""
+        if not self.configuration.build.alone:
+            return
         ninja = [str(BUILD_PROGRAMS / "ninja"), "-C", str(self.build_folder), "-t", "deps"]
         built = subprocess.run(ninja, capture_output=True, text=True, check=True).stdout
         for name in sorted(self.woven):
-            if name.startswith("csrc/") and name.endswith(".cpp") and f"/{name}\n" not in built:
-                flags = compile_alone.target_flags(self.build_folder / "compile_commands.json")
-                *command, _ = compile_alone.command_for(Path(name), flags)
-                ran = subprocess.run([*command, str(self.tree / name)], capture_output=True, text=True, check=False)
+            if name.endswith(".cpp") and f"/{name}\n" not in built:
+                command = [self.placed(word, source=name) for word in self.configuration.build.alone]
+                ran = subprocess.run(command, cwd=self.tree, capture_output=True, text=True, check=False)
                 if ran.returncode != 0:
                     raise Fault(ran.stderr)
 

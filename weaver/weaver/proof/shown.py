@@ -6,16 +6,15 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docs._ext.binding import region_digest
-from docs._ext.records import Listing
-from proof import cxx_mutants, python_mutants
-from proof.mutants import Mutant, Source, identified
-from proof.pages import Page
+from weaver.configuration import Configuration, Mutants
+from weaver.proof import cxx_mutants, python_mutants
+from weaver.proof.measured import is_mutated
+from weaver.proof.mutants import Mutant, Source, identified
+from weaver.proof.planned import Page
+from weaver.sources.binding import region_digest
+from weaver.sources.listing import Listing
 
-# The backend. Build files and tools are not mutated, since what they make is the build; nor are the examples, which
-# would be asked to notice that they look at something else.
-_MUTATED = ("csrc/", "torch_openreg/", "torch_openreg_autoload.py")
-# Whether a lock is missed depends on the timing of threads: the sanitizers of `make stress` look for that.
+# Whether a lock is missed depends on the timing of threads: that is what sanitizers look for.
 _LEFT_OUT = {"lock removed"}
 
 
@@ -71,31 +70,31 @@ class Numbers:
         self.file.write_text(json.dumps(self._known), encoding="utf-8")
 
 
-def read_shown(root: Path, pages: list[Page], numbers: Numbers) -> Shown:
+def read_shown(configuration: Configuration, pages: list[Page], numbers: Numbers) -> Shown:
     """Reads the sources that pages show, and makes their mutants."""
     places: dict[Listing, Place] = {}
     showing = {page.name: page.digest for page in pages}
     for page in pages:
         for listing in page.listings:
-            if listing.path.startswith(_MUTATED) and listing.path.endswith((".cpp", ".h", ".py")):
+            if is_mutated(configuration, listing.path):
                 places.setdefault(listing, Place(listing, [], "")).pages.append(page.name)
     for place in places.values():
         place.pages = sorted(set(place.pages))
-        place.digest = region_digest(place.listing, [showing[name] for name in place.pages], root)
-        place.text = region_digest(place.listing, [], root)
+        place.digest = region_digest(place.listing, [showing[name] for name in place.pages], configuration)
+        place.text = region_digest(place.listing, [], configuration)
     shown = Shown(pages, sorted(places.values(), key=lambda place: place.listing), {}, {})
     for path in sorted({listing.path for listing in places}):
-        _add(shown, path, (root / path).read_bytes(), numbers)
+        _add(shown, path, (configuration.root / path).read_bytes(), numbers, configuration.mutants)
     numbers.keep()
     return shown
 
 
-def _add(shown: Shown, path: str, text: bytes, numbers: Numbers) -> None:
+def _add(shown: Shown, path: str, text: bytes, numbers: Numbers, macros: Mutants) -> None:
     """Adds the mutants of one source to the listings that they lie in."""
     shown.texts[path] = text
     places = [place for place in shown.places if place.listing.path == path]
     lines = {line for place in places for line in range(place.listing.first, place.listing.last + 1)}
-    source = read_source(path, text, lines)
+    source = read_source(path, text, lines, macros)
     shown.unread += [f"{path}:{line}" for line in sorted(source.unread)]
     for mutant in identified(source.mutants, text):
         if mutant.operator in _LEFT_OUT:
@@ -111,8 +110,8 @@ def _add(shown: Shown, path: str, text: bytes, numbers: Numbers) -> None:
                 place.mutants.append(number)
 
 
-def read_source(path: str, text: bytes, lines: set[int]) -> Source:
+def read_source(path: str, text: bytes, lines: set[int], macros: Mutants) -> Source:
     """Finds the mutants on some lines of a source."""
     if path.endswith(".py"):
         return python_mutants.read(path, text, lines)
-    return cxx_mutants.read(path, text, lines)
+    return cxx_mutants.read(path, text, lines, macros)

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from environment import Fault
-
-from docs._ext import isolation
-from proof import openreg_mutant, reach
-from proof.pages import Page
-from proof.reach import Example, Reach
-from proof.sandbox import Sandbox
+from weaver.fault import Fault
+from weaver.proof import reach, weaver_mutant
+from weaver.proof.planned import Page
+from weaver.proof.reach import Example, Reach
+from weaver.proof.sandbox import Sandbox
+from weaver.run import isolation
 
 # A run without a mutant may take this long; one with a mutant three times as long as without, and ten seconds more.
 LIMIT = 300.0
@@ -43,9 +42,9 @@ class Trial:
         self.sandbox = sandbox
         self.pages = {page.name: page for page in pages}
         self.mutants = mutants
-        # One thread for each page: several pages run at once.
-        threads = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
-        self.processes = isolation.Pages(sandbox.tree, python=sandbox.python, environment=threads)
+        settings = sandbox.configuration
+        full = {"PYTHONDONTWRITEBYTECODE": "1", **settings.mutants.environment, **environment}
+        self.processes = isolation.Pages(settings.run, sandbox.tree, python=sandbox.python, environment=full)
         self.reaches: dict[str, Reach] = {}
         self._lock = threading.Lock()
 
@@ -80,7 +79,7 @@ class Trial:
         file = self.sandbox.folder / f"reached-{page.name.replace('/', '-')}"
         reach.new_record(file, len(found.examples), self.mutants)
         blocks = reach.watched(examples, len(found.examples))
-        outcome = self._run(page, blocks, LIMIT, {openreg_mutant.REACHED: str(file)})
+        outcome = self._run(page, blocks, LIMIT, {weaver_mutant.REACHED: str(file)})
         reach.read_record(file, found)
         file.unlink()
         return outcome
@@ -95,7 +94,7 @@ class Trial:
                 page = self.pages[name]
                 seconds = FACTOR * sum(one.seconds for one in job) + MARGIN
                 blocks = [one.block for one in job]
-                outcome = self._run(page, blocks, seconds, {openreg_mutant.CHOSEN: str(number)})
+                outcome = self._run(page, blocks, seconds, {weaver_mutant.CHOSEN: str(number)})
                 if outcome.failures:
                     first = outcome.failures[0]
                     by = f"{page.file}:{first.line}: {first.text.splitlines()[0]}"

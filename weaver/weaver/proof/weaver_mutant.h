@@ -1,5 +1,5 @@
 // What the mutants of C++ sources ask at run time: which of them is the chosen one. Included by force into every source
-// of a build of tools/proof; each library has its own copy, which works from the first static initialisation on.
+// of a build with mutants; each library has its own copy, which works from the first static initialisation on.
 #pragma once
 
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace openreg_mutants {
+namespace weaver_mutants {
 
-// OPENREG_MUTANT is the number of the chosen mutant. OPENREG_MUTANT_REACHED names a file that all processes of a page
+// WEAVER_MUTANT is the number of the chosen mutant. WEAVER_MUTANT_REACHED names a file that all processes of a page
 // map (see reach.py): in 64-bit words the example that is running, the number of examples, and when each began; then
 // one byte for each mutant and example, set here when the example comes to the mutant.
 struct Choice {
@@ -23,8 +23,8 @@ struct Choice {
   volatile uint64_t* reached = nullptr;
 
   Choice() noexcept {
-    if (const char* text = getenv("OPENREG_MUTANT")) chosen = atoi(text);
-    const char* file = getenv("OPENREG_MUTANT_REACHED");
+    if (const char* text = getenv("WEAVER_MUTANT")) chosen = atoi(text);
+    const char* file = getenv("WEAVER_MUTANT_REACHED");
     const int descriptor = file == nullptr ? -1 : open(file, O_RDWR | O_CLOEXEC);
     if (descriptor == -1) return;
     const off_t bytes = lseek(descriptor, 0, SEEK_END);
@@ -52,18 +52,13 @@ class Maybe {
   std::optional<T> object_;
 };
 
-}  // namespace openreg_mutants
+}  // namespace weaver_mutants
 
-inline bool openreg_mutant(int number) noexcept {
-  const openreg_mutants::Choice& choice = openreg_mutants::choice();
+inline bool weaver_mutant(int number) noexcept {
+  const weaver_mutants::Choice& choice = weaver_mutants::choice();
   if (choice.reached != nullptr) {
     const uint64_t place = static_cast<uint64_t>(number) * choice.reached[1] + choice.reached[0];
     reinterpret_cast<volatile uint8_t*>(choice.reached + 2 + choice.reached[1])[place] = 1;
   }
   return choice.chosen == number;
 }
-
-#define OPENREG_OPTIONAL_C10_REGISTER_GUARD_IMPL(removed, kind, Impl) \
-  static const bool openreg_optional_##kind =                         \
-      (removed) ||                                                    \
-      (static_cast<void>(new ::c10::impl::DeviceGuardImplRegistrar(::c10::DeviceType::kind, new Impl())), true);

@@ -1,4 +1,4 @@
-"""What the mutants of Python sources ask at run time: which of them is the chosen one. See openreg_mutant.h.
+"""What the mutants of Python sources ask at run time: which of them is the chosen one. See weaver_mutant.h.
 
 A ``.pth`` file of the sandbox imports this module into every process, before any source with mutants.
 """
@@ -12,8 +12,8 @@ import os
 import struct
 import time
 
-CHOSEN = "OPENREG_MUTANT"
-REACHED = "OPENREG_MUTANT_REACHED"
+CHOSEN = "WEAVER_MUTANT"
+REACHED = "WEAVER_MUTANT_REACHED"
 WORD = 8
 
 
@@ -27,7 +27,7 @@ def _choice() -> tuple[int, mmap.mmap | None]:
         return chosen, mmap.mmap(opened.fileno(), 0)
 
 
-def openreg_mutant(number: int) -> bool:
+def weaver_mutant(number: int) -> bool:
     """Whether a mutant is the chosen one."""
     chosen, reached = _choice()
     if reached is not None:
@@ -44,4 +44,4 @@ def example(number: int) -> None:
         struct.pack_into("d", reached, WORD * (2 + number), time.monotonic())
 
 
-builtins.openreg_mutant = openreg_mutant  # type: ignore[attr-defined]
+builtins.weaver_mutant = weaver_mutant  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """The doctest builder: runs what the pages execute, and leaves a proof.
 
 ``proof.json`` is deleted at the start and written last, when every example of every page has run and passed and no page
-has a fault. Whoever wants to know whether the guide is proven (``prove``) asks for that file, not for an exit status.
+has a fault. Whoever wants to know whether the pages are proven (``prove``) asks for that file, not for an exit status.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from sphinx.builders import Builder
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
-from docs._ext import cached_compiler, examples, isolation, proof_files
-from docs._ext.records import pages
-from docs._ext.repository import report, root_of
+from weaver.pages.records import pages
+from weaver.pages.repository import configuration_of, report
+from weaver.proof import proof_files
+from weaver.run import cached_compiler, examples, isolation
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -65,14 +66,16 @@ class ProofBuilder(Builder):
         # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
         environment = {"CXX": str(cached), **keep_bytecode}
-        late = self.config.weaver_late_modules
-        self.pages = self.open.enter_context(isolation.Pages(root_of(self.config), environment=environment, late=late))
+        configuration = configuration_of(self.config)
+        self.pages = self.open.enter_context(
+            isolation.Pages(configuration.run, configuration.root, environment=environment)
+        )
         self.pages.start()
-        # More than processors: some pages wait for a device. These threads hold up nobody who interrupts the build.
+        # More than processors: some pages wait for something. These threads hold up nobody who interrupts the build.
         self.pool = self.open.enter_context(ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6)))
         self.running: dict[str, AsyncResult[tuple[isolation.Outcome, float]]] = {}
         try:
-            measured = proof_files.read(root_of(self.config)).pages
+            measured = proof_files.read(configuration).pages
         except LookupError:  # who renders the marks tells of it
             measured = {}
         docnames.sort(key=lambda name: (-measured[name].seconds if name in measured else -math.inf, name))
@@ -121,10 +124,11 @@ class ProofBuilder(Builder):
 
     def _run(self, docname: str, blocks: list[examples.Block]) -> tuple[isolation.Outcome, float]:
         """Return how a page ends, and the seconds that it took."""
-        file, root = Path(self.env.doc2path(docname)), root_of(self.config)
+        file, configuration = Path(self.env.doc2path(docname)), configuration_of(self.config)
+        root = configuration.root
         page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
         started = time.monotonic()
-        outcome = self.pages.run(page, [asdict(block) for block in blocks], self.config.weaver_page_seconds)
+        outcome = self.pages.run(page, [asdict(block) for block in blocks], configuration.run.page_seconds)
         return outcome, time.monotonic() - started
 
     def finish(self) -> None:
@@ -148,8 +152,6 @@ class ProofBuilder(Builder):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Put this builder in the place of the stock one, whose directives stay."""
     app.setup_extension("sphinx.ext.doctest")
-    app.add_config_value("weaver_page_seconds", 300.0, "", types=frozenset({float, int}))
     app.add_config_value("weaver_pages", [], "", types=frozenset({list}))
-    app.add_config_value("weaver_late_modules", [], "", types=frozenset({list}))
     app.add_builder(ProofBuilder, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

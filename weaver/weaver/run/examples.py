@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from docutils import nodes
 
-from docs._ext import where
+from weaver.pages import where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,9 @@
-"""The fork server: pages, and the scripts that they run, begin where ``import torch`` has nearly ended.
+"""The fork server: pages, and the scripts that they run, begin where what they import is there already.
 
-Half of what the pages take would be spent on that import otherwise, a second in each process. The process that serves
-has imported torch and no backend, runs one thread, and has never touched a device. Each process that it forks ends the
-import for itself when it says ``import torch``: then the backend is loaded, if its environment does not forbid it.
+Half of what the pages take may be spent on such an import otherwise, a second in each process. The process that serves
+has imported what ``[run]`` says, and runs one thread.
 
-    first            imports torch, and forks a server for each connection that it is given
+    first            imports, and forks a server for each connection that it is given
     └ server         forks a leader for each page, one after another
       └ leader       begins a session; forks the page, and a process for each script that the page runs
         ├ page       runs the examples, and asks for scripts
@@ -12,8 +11,8 @@ import for itself when it says ``import torch``: then the backend is loaded, if 
 
 A request is a folder, a command and an environment, and with them come the file descriptors for stdout and stderr.
 
-Pages and scripts end as every program does: Python is taken down, then come the destructors of PyTorch's libraries and
-of the backend's. `multiprocessing` has a fork server with preloaded modules, too, but its processes end by `os._exit`,
+Pages and scripts end as every program does: Python is taken down, then come the destructors of the libraries.
+`multiprocessing` has a fork server with preloaded modules, too, but its processes end by `os._exit`,
 so that nothing of this would run. Nor could they have the folder, the environment, the streams and the session that a
 request names before anything else happens in them.
 """
@@ -22,8 +21,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.abc
-import importlib.machinery
 import json
 import os
 import select
@@ -38,9 +35,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-# What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
-_READ_LATE = ("OPENREG_", _AUTOLOAD, "CXX", "TORCHINDUCTOR_")
+    Page = Callable[["Client | None", list[str]], None]
+
 _BYTES = 1 << 17
 
 
@@ -83,17 +79,21 @@ def _while_it_serves() -> Iterator[None]:
 class Client:
     """The page's end of the connection."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, settings: Mapping[str, Any]) -> None:
         self._connection = connection
         self._environment = dict(os.environ)
+        # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
+        self._read_late = tuple(settings["read_late"])
+        self._imports = [f"import {name}" for name in settings["preload"]]
 
     def can_run(self, path: str, environment: Mapping[str, str]) -> bool:
         """Return whether a process that has started already is as good as a new one, and better."""
         changed = {name for name, _ in environment.items() ^ self._environment.items()}
-        if not all(name.startswith(_READ_LATE) for name in changed) or not os.path.isfile(path):
+        if not all(name.startswith(self._read_late) for name in changed) or not os.path.isfile(path):
             return False
         with open(path, encoding="utf-8") as script:
-            return "import torch" in script.read()
+            text = script.read()
+        return any(statement in text for statement in self._imports)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], streams: list[int]) -> int:
         """Run a script with its arguments. Returns how it has ended."""
@@ -102,14 +102,15 @@ class Client:
         return status
 
 
-def main(descriptor: int, late: Sequence[str], page: Callable[[Client | None, list[str]], None]) -> None:
+def main(descriptor: int, settings: str, page: Page, *, outside: int) -> None:
     """Serve every connection that comes over the one given: run ``page`` with each command that is asked for.
 
-    ``late`` names modules that torch imports when they are first needed, and that are imported here beforehand.
-
+    ``settings`` are those of ``[run]`` as JSON; ``outside`` counts the folders that come last on the path, and
+    that a script would not find there.
     Returns in every process that was forked.
     """
-    _import_torch(late)
+    server = _Server(json.loads(settings), page, outside)
+    server.preload()
     # What is frozen the collector leaves alone, at the end of each fork, too: to go through it takes half a second.
     gc.collect()
     gc.freeze()
@@ -118,55 +119,82 @@ def main(descriptor: int, late: Sequence[str], page: Callable[[Client | None, li
             with socket.socket(fileno=handed_over[0]) as connection:
                 if os.fork() == 0:
                     first.close()
-                    _serve(connection, page)
+                    server.serve(connection)
                     return
 
 
-def _serve(connection: socket.socket, page: Callable[[Client | None, list[str]], None]) -> None:
-    while received := _receive(connection):
-        command, streams, enter = received
-        leader = os.fork()
-        if leader == 0:
-            os.setsid()
-            connection.close()
-            enter()
-            _lead(page, command)
-            return
-        _close(streams)
-        connection.send(json.dumps([leader]).encode())
-        connection.send(json.dumps(_ending(leader)).encode())
+class _Server:
+    """What the first process and all that it forks have in common."""
 
+    def __init__(self, settings: Mapping[str, Any], page: Page, outside: int) -> None:
+        self._settings = settings
+        self._page = page
+        self._outside = outside
 
-def _lead(page: Callable[[Client | None, list[str]], None], command: list[str]) -> None:
-    ours, theirs = connect()
-    child = os.fork()
-    if child == 0:
-        ours.close()
-        with theirs:
-            page(Client(theirs), command)
-        return
-    theirs.close()
-    # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
-    ended = os.pidfd_open(child)
-    while _first(ours.fileno(), ended) != ended:
-        received = _receive(ours)
-        if received is None:
-            break
-        script, streams, enter = received
-        process = os.fork()
-        if process == 0:
+    def preload(self) -> None:
+        """Import what is to be there before the fork."""
+        names = self._settings["preload"]
+        if self._settings["starter"]:
+            importlib.import_module(self._settings["starter"]).preload(names)
+        else:
+            for name in names:
+                importlib.import_module(name)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Fork a leader for each page that is asked for over a connection."""
+        while received := _receive(connection):
+            command, streams, enter = received
+            leader = os.fork()
+            if leader == 0:
+                os.setsid()
+                connection.close()
+                enter()
+                self._lead(command)
+                return
+            _close(streams)
+            connection.send(json.dumps([leader]).encode())
+            connection.send(json.dumps(_ending(leader)).encode())
+
+    def _lead(self, command: list[str]) -> None:
+        ours, theirs = connect()
+        child = os.fork()
+        if child == 0:
             ours.close()
-            os.close(ended)
-            enter()
-            _run(script)
+            with theirs:
+                self._page(Client(theirs, self._settings), command)
             return
-        _close(streams)
-        done = os.pidfd_open(process)
-        if _first(done, ended) == ended:
-            break  # who ends the page ends the session
-        _close([done])
-        ours.send(json.dumps(_ending(process)).encode())
-    _end(_ending(child)[0])
+        theirs.close()
+        # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
+        ended = os.pidfd_open(child)
+        while _first(ours.fileno(), ended) != ended:
+            received = _receive(ours)
+            if received is None:
+                break
+            script, streams, enter = received
+            process = os.fork()
+            if process == 0:
+                ours.close()
+                os.close(ended)
+                enter()
+                self._run(script)
+                return
+            _close(streams)
+            done = os.pidfd_open(process)
+            if _first(done, ended) == ended:
+                break  # who ends the page ends the session
+            _close([done])
+            ours.send(json.dumps(_ending(process)).encode())
+        _end(_ending(child)[0])
+
+    def _run(self, command: list[str]) -> None:
+        """Run a script in this process, as if Python had been started with it."""
+        file = os.path.abspath(command[0])
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__file__=file, __builtins__=sys.modules["builtins"])
+        sys.modules["__main__"] = main
+        sys.argv[:] = command
+        sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[: -self._outside]]
+        exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
 
 
 def _first(*descriptors: int) -> int:
@@ -192,17 +220,6 @@ def _receive(connection: socket.socket) -> tuple[list[str], list[int], Callable[
     return command, streams, enter
 
 
-def _run(command: list[str]) -> None:
-    """Run a script in this process, as if Python had been started with it."""
-    file = os.path.abspath(command[0])
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=file, __builtins__=sys.modules["builtins"])
-    sys.modules["__main__"] = main
-    sys.argv[:] = command
-    sys.path[:] = [os.path.dirname(os.path.realpath(file)), *sys.path[:-1]]  # without the root, which came last
-    exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), main.__dict__)
-
-
 def _close(streams: list[int]) -> None:
     for stream in streams:
         os.close(stream)
@@ -221,42 +238,3 @@ def _end(status: int) -> None:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
-
-
-def _import_torch(late: Sequence[str]) -> None:
-    """Import torch without backends, and modules that it imports late, and hide it."""
-    given = os.environ.get(_AUTOLOAD)
-    os.environ[_AUTOLOAD] = "0"
-    import torch  # noqa: F401
-
-    for name in late:
-        importlib.import_module(name)
-    del os.environ[_AUTOLOAD]
-    if given is not None:
-        os.environ[_AUTOLOAD] = given
-    sys.meta_path.insert(0, _Rest(sys.modules.pop("torch")))
-
-
-class _Rest(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """What is left of ``import torch``: it gives the module that is there, and loads the backends."""
-
-    def __init__(self, torch: types.ModuleType) -> None:
-        self._torch = torch
-        self._spec = torch.__spec__
-
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        """Know torch, once."""
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        return importlib.machinery.ModuleSpec("torch", self, is_package=True)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """Return the module that is there."""
-        return self._torch
-
-    def exec_module(self, module: Any) -> None:
-        """Load the backends, as torch does at the end of its import."""
-        module.__spec__ = self._spec
-        if module._is_device_backend_autoload_enabled():
-            module._import_device_backends()

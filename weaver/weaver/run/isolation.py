@@ -10,33 +10,36 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from docs._ext import fork_server
-from docs._ext.run_example import WARNINGS
+from weaver.run import fork_server
+from weaver.run.run_example import warning_options
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from weaver.configuration import Run
 
 # The process ends itself first, with a traceback of what hangs; the margin, in seconds, is for one that cannot.
 MARGIN = 5.0
 
-# The root comes last on the path: an installed package wins over the folder of the same name.
-_ROOT = Path(__file__).resolve().parents[2]
+# The weaver, which need not be installed, and the root come last on the path: an installed package wins over the folder
+# of the same name.
+_WEAVER = Path(__file__).resolve().parents[2]
 _SERVER = """
 import sys
-sys.path.append(sys.argv[1])
-from docs._ext import fork_server, runner
-fork_server.main(int(sys.argv[2]), sys.argv[3:], runner.main)
+sys.path += sys.argv[1:3]
+from weaver.run import fork_server, runner
+fork_server.main(int(sys.argv[3]), sys.argv[4], runner.main, outside=2)
 """
 _PAGE = """
 import sys
-sys.path.append(sys.argv[1])
-from docs._ext import runner
-runner.main(None, sys.argv[2:])
+sys.path += sys.argv[1:3]
+from weaver.run import runner
+runner.main(None, sys.argv[3:])
 """
 
 
@@ -65,21 +68,22 @@ class Pages:
     """Runs pages, each in a process of its own that starts in the folder ``root``.
 
     ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
-    until ``close``; all of these are forked from a first one, which has imported torch, and of what torch imports late
-    the modules ``late``.
+    until ``close``; all of these are forked from a first one, which has imported what ``settings`` says.
     """
 
     def __init__(
         self,
+        settings: Run,
         root: Path,
         *,
         python: Path = Path(sys.executable),
         environment: Mapping[str, str] | None = None,
-        late: Sequence[str] = (),
     ) -> None:
+        self._settings = settings
         self._root = root
+        self._path = [str(_WEAVER), str(root)]
         self._python = python
-        self._late = late
+        self._warnings = warning_options(settings.warnings)
         self._environment = {**os.environ, **(environment or {})}
         self._first: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._lock = threading.Lock()  # of the first
@@ -123,12 +127,13 @@ class Pages:
         """Run the blocks of a page, as ``asdict`` gives them.
 
         ``environment`` is what is added for this page. ``measure`` names the folder for what each example executes (see
-        ``tools/proof``): then no process is forked, and each is measured from its start. ``stop`` ends the page at its
+        ``weaver.proof``): then no process is forked, and each is measured from its start. ``stop`` ends the page at its
         first failure.
         """
         with tempfile.TemporaryDirectory() as folder:
             job, journal = Path(folder, "job.json"), Path(folder, "journal")
-            task = {"page": page, "blocks": blocks, "measure": measure and str(measure), "stop": stop}
+            filters, folder_of_measure = self._settings.warnings, measure and str(measure)
+            task = {"page": page, "blocks": blocks, "measure": folder_of_measure, "stop": stop, "warnings": filters}
             job.write_text(json.dumps(task), encoding="utf-8")
             journal.touch()
             command = [str(job), str(journal), str(seconds)]
@@ -145,7 +150,7 @@ class Pages:
     ) -> tuple[int | None, None]:
         """Start an interpreter. Returns its exit status, or None when the process had to be ended."""
         process = subprocess.Popen(
-            [str(self._python), *WARNINGS, "-P", "-c", _PAGE, str(_ROOT), *command],
+            [str(self._python), *self._warnings, "-P", "-c", _PAGE, *self._path, *command],
             cwd=self._root,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -195,8 +200,9 @@ class Pages:
     def _start_first(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = fork_server.connect()
         with theirs:
+            start = [*self._path, str(theirs.fileno()), json.dumps(asdict(self._settings))]
             process = subprocess.Popen(
-                [str(self._python), *WARNINGS, "-P", "-c", _SERVER, str(_ROOT), str(theirs.fileno()), *self._late],
+                [str(self._python), *self._warnings, "-P", "-c", _SERVER, *start],
                 cwd=self._root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""``python -m docs._ext.prove``: run every example of the guide, and say whether it is proven.
+"""``python -m weaver doctest``: run every example of the pages, and say whether they are proven.
 
 Starts from nothing (``-E``), so that no earlier state can hide a fault, and believes the proof file: an exit status of
 zero alone is also what a process gives that an example ended. Pages that are named run alone, and what Sphinx has read
@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs._ext.proof import PROOF
+from weaver.configuration import Configuration
+from weaver.fault import Fault
+from weaver.run.builder import PROOF
 
 
 def judge(proof: Path) -> tuple[bool, str]:
@@ -46,26 +48,23 @@ def _is_short(page: dict[str, int]) -> bool:
     return page["ran"] != page["examples"]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Build, judge, print one last line. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m docs._ext.prove", description=__doc__.splitlines()[0])
+def main(configuration: Configuration, arguments: list[str]) -> None:
+    """Build, judge, print one last line. Throws: ``Fault`` when something is not proven."""
+    parser = argparse.ArgumentParser(prog=configuration.command("doctest"), description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", help="run these alone, such as accelerator/errors; without, all")
-    parser.add_argument("--source", type=Path, default=Path("docs", "source"))
-    parser.add_argument("--output", type=Path, default=Path("docs", "build", "doctest"))
+    parser.add_argument("--output", type=Path, default=Path(configuration.output, "doctest"))
     options = parser.parse_args(arguments)
     proof = options.output / PROOF
     proof.unlink(missing_ok=True)
     command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-W", "--keep-going", "-n"]
     command += ["-D", f"weaver_pages={','.join(options.pages)}"] if options.pages else ["-E"]
-    status = subprocess.run([*command, str(options.source), str(options.output)], check=False).returncode
+    command += [configuration.pages, str(options.output)]
+    status = subprocess.run(command, cwd=configuration.root, check=False).returncode
     proven, line = judge(proof)
     if proven and status:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
     if proven:
         print(slowest(proof))
     print(line)
-    return 0 if proven else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if not proven:
+        raise Fault(f"{configuration.command('doctest')}: not every snippet holds; the faults are above")

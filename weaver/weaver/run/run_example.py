@@ -14,20 +14,27 @@ import tempfile
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from docs._ext.fork_server import Client
+    from weaver.run.fork_server import Client
 
-# What a page does not expect, a reader should not meet. That torch warns without NumPy is nothing that a page is about.
-WARNINGS = ("-W", "error", "-W", "ignore:Failed to initialize NumPy:UserWarning")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:^ .*\n|^\s*\n)*", re.MULTILINE)
 
 
-class RunExample:
-    """The function; ``client`` asks for processes that need not begin from nothing."""
+def warning_options(filters: Sequence[str]) -> list[str]:
+    """Return filters as options of Python."""
+    return [word for one in filters for word in ("-W", one)]
 
-    def __init__(self, client: Client | None) -> None:
+
+class RunExample:
+    """The function.
+
+    ``client`` asks for processes that need not begin from nothing; ``warnings`` are the filters of the others.
+    """
+
+    def __init__(self, client: Client | None, warnings: Sequence[str]) -> None:
         self._client = client
+        self._warnings = warning_options(warnings)
 
     def __call__(self, path: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         """Run the script ``path`` (relative to the root of the repository, where pages run) and print what it printed.
@@ -50,7 +57,7 @@ class RunExample:
         if self._client and self._client.can_run(command[0], environment):
             return self._client.run(command, environment, [stdout.fileno(), stderr.fileno()])
         return subprocess.run(
-            [sys.executable, *WARNINGS, *command],
+            [sys.executable, *self._warnings, *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stdout,

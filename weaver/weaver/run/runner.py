@@ -24,13 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from docs._ext.run_example import RunExample
+from weaver.run.run_example import RunExample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from docs._ext.fork_server import Client
+    from weaver.run.fork_server import Client
 
 FLAGS = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
 
@@ -140,8 +140,8 @@ def _measured(folder: str | None) -> Callable[[int], AbstractContextManager[None
     """Return what surrounds each example, given its line: nothing, or a probe of what it executes."""
     if folder is None:
         return lambda line: contextlib.nullcontext()
-    # By this name it has been imported already, by the .pth file of the sandbox.
-    probe: Any = importlib.import_module("tools.proof.probe").Probe(Path(folder))
+    # The .pth file of the sandbox has imported it already.
+    probe: Any = importlib.import_module("weaver.proof.probe").Probe(Path(folder))
     return cast("Callable[[int], AbstractContextManager[None]]", probe.example)
 
 
@@ -176,7 +176,7 @@ def main(client: Client | None, command: list[str]) -> None:
     task = json.loads(job.read_text(encoding="utf-8"))
     with journal.open("a", encoding="utf-8") as file:
         tell = partial(_tell, file)
-        runner = Runner(task["page"], tell, RunExample(client), task["measure"], stop=task["stop"])
+        runner = Runner(task["page"], tell, RunExample(client, task["warnings"]), task["measure"], stop=task["stop"])
         runner.run(task["blocks"])
         sys.stdout.flush()
         ctypes.CDLL(None).fflush(None)

@@ -1,6 +1,6 @@
-"""What a measurement is bound to: the sources that ran, the examples that ran them, and the release of torch.
+"""What a measurement is bound to: the sources that ran, the examples that ran them, and a release.
 
-A measurement of other code, of other examples or of another torch says nothing about what a page shows now. What the
+A measurement of other code, of other examples or of another release says nothing about what a page shows now. What the
 measurement did not run is no part of the binding, and neither are prose, comments and layout: a corrected sentence
 makes no measurement stale, and a changed kernel only those of the pages that execute it.
 """
@@ -17,26 +17,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docs._ext.regions import read_lines
-from docs._ext.torch_files import torch_version
+from weaver.sources.installed import bound_to
+from weaver.sources.regions import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from docs._ext.records import Listing
-
-__all__ = [
-    "INCLUDE_FOLDERS",
-    "code_digest",
-    "code_files",
-    "included",
-    "is_built",
-    "region_digest",
-    "registered_operators",
-    "run_digest",
-    "text_digest",
-    "torch_version",
-]
+    from weaver.configuration import Configuration
+    from weaver.sources.listing import Listing
 
 _OTHER_FOLDERS = {"__pycache__", "lib", "tests"}
 _BUILT_FILES = {"_build_info.py"}
@@ -45,9 +33,6 @@ _SHORT = 12
 _CXX = {".cpp", ".h"}
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# The folders in which the compiler looks for a header.
-INCLUDE_FOLDERS = ("csrc", "csrc/driver")
-_SURFACE = Path("docs", "proof", "surface.txt")
 
 
 def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
@@ -91,8 +76,8 @@ def _without_comment(match: re.Match[str]) -> str:
     return match[0] if match[0][0] == '"' else " "
 
 
-def included(root: Path, paths: Iterable[str]) -> set[str]:
-    """Return the sources ``paths`` and the headers of ours that they include, directly or through others.
+def included(configuration: Configuration, paths: Iterable[str], root: Path) -> set[str]:
+    """Return the sources ``paths`` below ``root`` and the headers that they include, directly or through others.
 
     The constants and types of a header decide what runs, and no counter says that they were used.
     """
@@ -105,16 +90,9 @@ def included(root: Path, paths: Iterable[str]) -> set[str]:
         found.add(path)
         if Path(path).suffix in _CXX and (root / path).is_file():
             for name in _INCLUDE.findall((root / path).read_text(encoding="utf-8")):
-                candidates = [f"{folder}/{name}" for folder in (str(Path(path).parent), *INCLUDE_FOLDERS)]
+                candidates = [f"{folder}/{name}" for folder in (str(Path(path).parent), *configuration.include_folders)]
                 waiting += [one for one in candidates if (root / one).is_file()][:1]
     return found
-
-
-def registered_operators(root: Path) -> set[str]:
-    """Return the operators that the backend registers, as docs/proof/surface.txt has them; none without the file."""
-    file = root / _SURFACE
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return {line.partition("(")[0].partition(": ")[0] for line in text.partition("[operators]\n")[2].splitlines()}
 
 
 def run_digest(blocks: Iterable[Mapping[str, Any]]) -> str:
@@ -134,13 +112,14 @@ def text_digest(listing: Listing, root: Path) -> str:
     return sha256(json.dumps(_text(listing, root)).encode()).hexdigest()[:_SHORT]
 
 
-def region_digest(listing: Listing, pages: Iterable[str], root: Path) -> str:
+def region_digest(listing: Listing, pages: Iterable[str], configuration: Configuration) -> str:
     """Return the hash to which the mutants of a listing are bound.
 
     It is made of the text shown, of the digests of what the ``pages`` run that show it, whose examples are to kill the
-    mutants, and of the release of torch.
+    mutants, and of the release.
     """
-    return sha256(json.dumps([_text(listing, root), sorted(pages), torch_version()]).encode()).hexdigest()
+    text = _text(listing, configuration.root)
+    return sha256(json.dumps([text, sorted(pages), bound_to(configuration)[1]]).encode()).hexdigest()
 
 
 def _text(listing: Listing, root: Path) -> list[str]:

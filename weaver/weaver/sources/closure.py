@@ -1,10 +1,10 @@
-"""Which chapter owns which source of the backend, and what else a set of sources cannot do without.
+"""Which chapter owns which source of the package, and what else a set of sources cannot do without.
 
-A source needs what it includes or imports; of a header also the sources that define what it declares; of a library of
-operators also the file that names its schemas. All of it is read from the sources, so that nobody keeps a list.
+A source needs what it includes or imports; of a header also the sources that define what it declares; and what the
+configuration says (``[closure]``). All of it is read from the sources, so that nobody keeps a list.
 
-Of C++ the lines that begin in the first column tell enough, and ``make vendor`` reads them without a parser, which it
-would have to install.
+Of C++ the lines that begin in the first column tell enough, so that a tool may ask without a parser, which it would
+have to install.
 """
 
 from __future__ import annotations
@@ -16,40 +16,37 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from docs._ext.binding import INCLUDE_FOLDERS, code_files
+from weaver.configuration import Configuration
+from weaver.sources.binding import code_files
 
-ENTRIES = ("csrc", "torch_openreg", "torch_openreg_autoload.py")
-
-_PAGES = Path("docs", "source", "accelerator")
 _FOLDED = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'#include "([^"]+)"')
-_SCHEMAS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY(?:_FRAGMENT)?\((\w+),", re.MULTILINE)
-_KERNELS = re.compile(r"^(?:STABLE_)?TORCH_LIBRARY_IMPL\((\w+),", re.MULTILINE)
 # In a column of its own: nothing is indented in a namespace. Of a class, only that it is there.
 _DECLARED = re.compile(
     r"^(?:class|struct)\s+(?:\w+\s+)?(\w+)|^[A-Za-z\[][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}]*;", re.MULTILINE
 )
 _DEFINED = re.compile(r"^[A-Za-z\[][^;{}=#()]*?\b(?:(\w+)::)?~?(\w+)\(", re.MULTILINE)
-_KERNELS_FOLDER, _STAGED_FOLDER = "csrc/kernels", "csrc/aten/staged"
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of the backend below a folder."""
+    """The sources of a project's package."""
 
-    root: Path
+    configuration: Configuration
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """By path, the text of each source."""
-        found = code_files(self.root, ENTRIES)
-        return {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in found}
+        root = self.configuration.root
+        found = code_files(root, self.configuration.package)
+        return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
     @cached_property
     def chapters(self) -> dict[str, list[str]]:
         """By the name of its page, the sources that a chapter folds."""
         result = {}
-        for page in sorted((self.root / _PAGES).glob("*.md")):
+        folder = self.configuration.root / (self.configuration.chapters or self.configuration.pages)
+        for page in sorted(folder.glob("*.md")):
             folded = [path for block in _FOLDED.findall(page.read_text(encoding="utf-8")) for path in block.split()]
             if owned := [path for path in folded if path in self.texts]:
                 result[page.stem] = owned
@@ -75,16 +72,14 @@ class Sources:
             yield from self._imported(path)
         if path.endswith(".h"):
             yield from self._defining(path)
-        for library in _KERNELS.findall(text):
-            yield from self._schemas.get(library, ())
-        if path.endswith(".cpp"):
-            yield from (variant for variant in _variants(path) if variant in self.texts)
-        table = path.replace("generate_", "").removesuffix(".py") + ".toml"
-        if table in self.texts:
-            yield table
+        for name in self._used.findall(text):
+            yield from self._giving.get(name, ())
+        for pattern, needed in self.configuration.closure.companions:
+            if (match := re.fullmatch(pattern, path)) and (companion := match.expand(needed)) in self.texts:
+                yield companion
 
     def _header(self, path: str, name: str) -> Iterator[str]:
-        for folder in (str(Path(path).parent), *INCLUDE_FOLDERS):
+        for folder in (str(Path(path).parent), *self.configuration.include_folders):
             header = f"{folder}/{name}"
             if header in self.texts:
                 yield header
@@ -113,11 +108,16 @@ class Sources:
         }
 
     @cached_property
-    def _schemas(self) -> dict[str, list[str]]:
+    def _used(self) -> re.Pattern[str]:
+        return re.compile(self.configuration.closure.used, re.MULTILINE)
+
+    @cached_property
+    def _giving(self) -> dict[str, list[str]]:
+        given = re.compile(self.configuration.closure.given, re.MULTILINE)
         result: dict[str, list[str]] = {}
         for path, text in self.texts.items():
-            for library in _SCHEMAS.findall(text):
-                result.setdefault(library, []).append(path)
+            for name in given.findall(text):
+                result.setdefault(name, []).append(path)
         return result
 
     def _imported(self, path: str) -> Iterator[str]:
@@ -135,13 +135,3 @@ class Sources:
                 yield from (
                     found for found in (f"{file}.py", f"{file}.pyi", f"{file}/__init__.py") if found in self.texts
                 )
-
-
-def _variants(path: str) -> Iterator[str]:
-    """The files of the same name that have the kernels of a source, or stand for them where there are none."""
-    folder, name = Path(path).parent, Path(path).name
-    for above in ("csrc/aten", "csrc"):
-        if folder.is_relative_to(above) and not folder.is_relative_to(_KERNELS_FOLDER):
-            yield f"{_KERNELS_FOLDER}/{(folder / name).relative_to(above)}"
-    if folder != Path(_STAGED_FOLDER):
-        yield f"{_STAGED_FOLDER}/{name}"

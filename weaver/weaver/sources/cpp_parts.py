@@ -8,8 +8,8 @@ from functools import cache
 
 from tree_sitter import Node, Query, QueryCursor
 
-from docs._ext.cpp_tree import LANGUAGE, MACRO, parse
-from docs._ext.parts import Part
+from weaver.sources.cpp_tree import LANGUAGE, MACRO, parse
+from weaver.sources.parts import Part
 
 _WORD = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 _IDENTIFIERS = ("identifier", "type_identifier", "namespace_identifier")

@@ -1,7 +1,7 @@
 """C++ as tree-sitter reads it: our own sources, without errors but for macro calls that end without a semicolon.
 
-PyTorch's headers are read otherwise (``headers``). tree-sitter expands no macro and takes one in front of a declaration
-for a type, so that here those of our sources are hidden from it. What is hidden or replaced keeps its place.
+Headers of another project are read otherwise (``headers``). tree-sitter expands no macro and takes one in front of a
+declaration for a type, so that here those of our sources are hidden from it. What is hidden or replaced stays in place.
 """
 
 from __future__ import annotations

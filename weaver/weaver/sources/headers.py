@@ -1,11 +1,11 @@
-"""Reads the virtual member functions of a class from a C++ header, well enough for the interfaces of PyTorch.
+"""Reads the virtual member functions of a class from a C++ header that is not ours.
 
 Not a C++ parser: comments, strings and preprocessor lines are blanked, the body of the class is cut into declarations
 at its own depth, and of each that says ``virtual`` or ``override`` the name before the parameters is taken.
 
-``cpp_tree`` would be shorter, and is for our own sources. A parser does not know the macros of PyTorch: tree-sitter
-finds errors in all nine headers of the interfaces and in every second one of c10 and ATen, and a function that it
-misreads would be lost without a word. Also ``tools/surface.py`` runs in an environment with nothing but torch.
+``cpp_tree`` would be shorter, and is for our own sources. A parser does not know the macros of another project: of
+PyTorch, tree-sitter finds errors in all nine headers of the interfaces that a backend derives from, and a function that
+it misreads would be lost without a word. Also a tool may ask where no parser is installed.
 """
 
 from __future__ import annotations

@@ -1,46 +1,61 @@
-"""Files of the installed torch, found without importing it, and regions of them by pattern."""
+"""Files of an installed package, found without importing it, and regions of them by pattern."""
 
 from __future__ import annotations
 
 import importlib.util
-import re
+import platform
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-_VERSION = re.compile(r"""^__version__ = ['"]([^'"+]+)""", re.MULTILINE)
-PREFIXES = {"torch": "include", "torch-py": ""}
+if TYPE_CHECKING:
+    from weaver.configuration import Configuration, Installed
 
 
 @cache
-def torch_folder() -> Path:
-    """Return the folder of the installed torch package. Throws: ``LookupError`` when there is none."""
-    spec = importlib.util.find_spec("torch")
+def folder(package: str) -> Path:
+    """Return the folder of a package. Throws: ``LookupError`` when it is not installed."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise LookupError("torch is not installed: its files cannot be shown; run `make build` first")
+        raise LookupError(f"{package} is not installed: its files cannot be shown")
     return Path(spec.origin).parent
 
 
 @cache
-def torch_version() -> str:
-    """Return the release of the installed torch, without the part that names its build (``2.13.0+cpu``: 2.13.0)."""
-    match = _VERSION.search((torch_folder() / "version.py").read_text(encoding="utf-8"))
-    if match is None:
-        raise LookupError(f"{torch_folder() / 'version.py'} does not say which version of torch this is")
-    return match[1]
+def release(package: str) -> str:
+    """Return the installed release, without the part that names a build (``2.13.0+cpu``: 2.13.0)."""
+    try:
+        return metadata.version(package).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        raise LookupError(f"{package} is not installed") from None
 
 
-def is_torch_path(argument: str) -> bool:
-    """Say whether ``argument`` names a file of torch: ``torch:`` a header, ``torch-py:`` a file of its package."""
-    return argument.partition(":")[0] in PREFIXES and ":" in argument
+def bound_to(configuration: Configuration) -> tuple[str, str]:
+    """Return what results are bound to, its name and release: the installed package, or else Python."""
+    package = configuration.installed.package
+    return (package, release(package)) if package else ("python", ".".join(platform.python_version_tuple()[:2]))
 
 
-def locate(argument: str) -> Path:
+def title(configuration: Configuration) -> str:
+    """Return what readers call it."""
+    return configuration.installed.title or bound_to(configuration)[0]
+
+
+def is_path(installed: Installed, argument: str) -> bool:
+    """Say whether ``argument`` names a file of the package: ``prefix:path``, with a prefix that is configured."""
+    return argument.partition(":")[0] in installed.prefixes and ":" in argument
+
+
+def locate(installed: Installed, argument: str) -> Path:
     """Return the file of a path such as ``torch:ATen/Context.h``. Throws: ``LookupError`` when there is none."""
     prefix, _, relative = argument.partition(":")
-    path = torch_folder() / PREFIXES[prefix] / relative
+    path = folder(installed.package) / installed.prefixes[prefix] / relative
     if not path.is_file():
-        raise LookupError(f"torch {torch_version()} has no file {relative} (looked for {path})")
+        raise LookupError(
+            f"{installed.package} {release(installed.package)} has no file {relative} (looked for {path})"
+        )
     return path
 
 

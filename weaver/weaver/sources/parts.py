@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Part:
     """Characters ``start`` to ``end`` of a file; the comments before it, and from ``body`` on the code.
 
-    ``scopes`` are those around it (``namespace openreg``), ``names`` what it gives to others, ``uses`` what it reads.
+    ``scopes`` are those around it (``namespace shapes``), ``names`` what it gives to others, ``uses`` what it reads.
     One that holds ``everywhere`` changes what names mean, so that none does without it.
     """
 

@@ -6,7 +6,7 @@ import ast
 import symtable
 from collections.abc import Collection, Iterator
 
-from docs._ext.parts import Part
+from weaver.sources.parts import Part
 
 Import = ast.Import | ast.ImportFrom
 

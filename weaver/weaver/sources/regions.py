@@ -75,7 +75,7 @@ def is_marker(line: str) -> bool:
 
 
 def without_marks(path: str, text: str) -> str:
-    """Return the text of a file without what is for the guide: markers, and why a line is not proven.
+    """Return the text of a file without what is for the documentation: markers, and why a line is not proven.
 
     Where a line of them stood alone, so does a blank line less.
     """

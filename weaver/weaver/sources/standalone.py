@@ -9,11 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from docs._ext import cpp_parts, cpp_tree, python_parts
-from docs._ext.parts import Part, joined, needed, overlapping
-from docs._ext.regions import language_of, without_marks
-
-_ORIGIN = "torch_openreg, BSD-3-Clause"
+from weaver.sources import cpp_parts, cpp_tree, python_parts
+from weaver.sources.parts import Part, joined, needed, overlapping
+from weaver.sources.regions import language_of, without_marks
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,8 @@ class Standalone:
     names: tuple[str, ...] = ()
 
 
-def standalone(path: str, text: str, first: int, last: int) -> Standalone:
-    """Return what is to be copied for lines ``first`` to ``last`` of a file.
+def standalone(path: str, text: str, first: int, last: int, origin: str) -> Standalone:
+    """Return what is to be copied for lines ``first`` to ``last`` of a file; what comes along begins with ``origin``.
 
     What is the whole of a file, or includes itself what it needs, or has no code, stays as it is.
     """
@@ -38,13 +36,13 @@ def standalone(path: str, text: str, first: int, last: int) -> Standalone:
     whole = first == 1 and last == len(lines)
     made = None
     if kind == "python" and not whole:
-        made = _of_python(path, text, start, end)
+        made = _of_python(path, text, start, end, origin)
     elif kind == "cpp" and not whole and "#include" not in shown:
-        made = _of_cpp(path, text, start, end)
+        made = _of_cpp(path, text, start, end, origin)
     return made or Standalone(without_marks(path, shown))
 
 
-def _of_cpp(path: str, text: str, start: int, end: int) -> Standalone | None:
+def _of_cpp(path: str, text: str, start: int, end: int, origin: str) -> Standalone | None:
     code = cpp_tree.code(text)
     parts = cpp_parts.parts(code)
     shown = overlapping(parts, start, end)
@@ -52,20 +50,20 @@ def _of_cpp(path: str, text: str, start: int, end: int) -> Standalone | None:
         return None
     taken = needed(parts, shown)
     included = cpp_parts.includes(text)
-    head = "".join(f"{line}\n" for line in (f"// {path} of {_ORIGIN}", *included))
+    head = "".join(f"{line}\n" for line in (f"// {origin}", *included))
     body = re.sub(r"[ \t]+$", "", "".join(joined(code, taken)), flags=re.MULTILINE)
     copied = without_marks(path, f"{head}\n{body}")
     return Standalone(copied, includes=sum(map(bool, included)), names=_besides(taken, start, end))
 
 
-def _of_python(path: str, text: str, start: int, end: int) -> Standalone | None:
+def _of_python(path: str, text: str, start: int, end: int, origin: str) -> Standalone | None:
     parts = list(python_parts.parts(text))
     taken = needed(parts, overlapping(parts, start, end))
     code = "".join(joined(text, taken))
     imported = python_parts.imports(text, python_parts.used(code))
     if not imported and all(start <= part.body and part.end <= end for part in taken):
         return None
-    copied = without_marks(path, f"# {path} of {_ORIGIN}\n{imported}{code}")
+    copied = without_marks(path, f"# {origin}\n{imported}{code}")
     count = sum(line.lstrip().startswith(("from ", "import ")) for line in imported.splitlines())
     return Standalone(copied, imports=count, names=_besides(taken, start, end))
 

@@ -1,0 +1,17 @@
+"""The small repository of the weaver's tests, with the directives of this guide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.weaver.conftest import CONF, Repository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository that builds without a fault."""
+    repository = Repository(tmp_path)
+    repository.write("docs/source/conf.py", CONF + 'extensions.append("docs._ext.conformance_poster")\n')
+    return repository

@@ -1,0 +1,47 @@
+"""The commands of the weaver, for the project in which the working directory lies: ``python -m weaver COMMAND``.
+
+Each imports what it needs when it runs: to ask for the help of one takes no Sphinx and no compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from weaver.configuration import COMMANDS, Configuration, find
+from weaver.fault import Fault
+
+
+def run(configuration: Configuration, command: str, arguments: list[str]) -> None:
+    """Run one command. Throws: ``Fault`` when it finds something wrong."""
+    if command == "doctest":
+        from weaver.run import prove
+
+        prove.main(configuration, arguments)
+    elif command == "lock":
+        from weaver.pages import lock
+
+        lock.main(configuration)
+    elif command == "proof":
+        from weaver.proof import measure
+
+        measure.main(configuration, arguments)
+    elif command == "mutate":
+        from weaver.proof import mutate
+
+        mutate.main(configuration, arguments)
+    else:
+        raise Fault(f"{command!r} is none of {', '.join(COMMANDS)}")
+
+
+def main() -> None:
+    """Run the command of the command line; whatever stops it is one line on stderr and status 1."""
+    command, *arguments = sys.argv[1:] or ["without a command"]
+    try:
+        run(find(Path.cwd()), command, arguments)
+    except Fault as fault:
+        sys.exit(f"weaver: {fault}")
+
+
+if __name__ == "__main__":
+    main()
