@@ -1,0 +1,4 @@
+"""All that Sphinx needs to know."""
+
+project = "Shapes"
+extensions = ["myst_parser", "weaver"]
