@@ -12,7 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("toggle", mark, true);
   document.addEventListener("change", mark);
 
-  // Code that stands on its own, where the page has it (docs/_ext/copied.py). The buttons are there by now: the script
+  // Code that stands on its own, where the page has it (weaver/weaver/pages/copied.py). The buttons are there by now: the script
   // that makes them is loaded before this one.
   for (const text of document.querySelectorAll(".copied")) {
     const button = text.parentElement.querySelector(".copybtn");
