@@ -94,9 +94,11 @@ def cxx_layers() -> Iterator[str]:
 
 
 def cxx_maps() -> Iterator[str]:
-    """Looks for sources that no folder's map names, and for names in it that are no file."""
-    files = (path for path in source_files() if path.parts[0] == "csrc")
-    return maps.faults({str(path): path.read_text(encoding="utf-8") if path.name == maps.MAP else "" for path in files})
+    """Looks for sources that no folder's map names, for names in it that are no file, and for notes that nobody wrote."""
+    paths = (path for path in source_files() if path.parts[0] == "csrc")
+    files = {str(path): path.read_text(encoding="utf-8") for path in paths}
+    yield from maps.faults(files)
+    yield from maps.unwritten_notes(files)
 
 
 def pages() -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""The maps of csrc: a README.md in a folder, whose table names each file there and in folders that have no map."""
+"""The maps of csrc: a README.md in a folder, whose table names each file there and in folders that have no map.
+
+And its notes: comments with a title, by which other files name them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ MAP = "README.md"
 _ROW = re.compile(r"^\| [`\[].*\|$", re.MULTILINE)
 # A file or folder, or the map of one, as the target of a link.
 _NAME = re.compile(r"`([\w./]+)`|\]\(([\w./]+)\)")
+# A note gives the reason for what several files do. It begins with its title on a line of its own.
+_NOTE = re.compile(r"^// Note \[([^\]]+)\]$", re.MULTILINE)
+_NOTE_NAMED = re.compile(r"\bNote \[([^\]]+)\](?! in ATen/)")
 
 
 def named(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -54,6 +60,19 @@ def faults(files: Mapping[str, str]) -> Iterator[str]:
                 path = f"{folder}/{name}"
                 if path not in files and not any(file.startswith(path) for file in files if path.endswith("/")):
                     yield f"{folder}/{MAP}: there is no {name}"
+
+
+def unwritten_notes(files: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each ``Note [Title]`` that a comment names and no file of ``files`` begins.
+
+    One of PyTorch's is followed by its file: "Note [Title] in ATen/core/Generator.h".
+    """
+    written = {title for text in files.values() for title in _NOTE.findall(text)}
+    for path, text in sorted(files.items()):
+        comments = re.sub(r"\n *// ?", " ", text)
+        for title in _NOTE_NAMED.findall(comments):
+            if title not in written:
+                yield f"{path}: there is no Note [{title}]"
 
 
 def _knows(names: set[str], file: str) -> bool:

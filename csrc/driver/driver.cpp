@@ -42,7 +42,7 @@ orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
   }
 }
 
-orError_t start_driver(Driver** driver) {
+orError_t start_once(Driver** driver) {
   const std::lock_guard lock(start_mutex());
   *driver = g_driver.load();
   if (*driver != nullptr) return orSuccess;
@@ -81,7 +81,7 @@ orError_t get_driver_in_kernel(Driver** driver) {
                 "this process was forked after its parent had initialised the driver, and cannot use the devices; "
                 "initialise the driver after the fork only, or start the process with the 'spawn' start method");
   }
-  return start_driver(driver);
+  return start_once(driver);
 }
 // LITERALINCLUDE END: memory-driver-get
 
@@ -101,6 +101,19 @@ orError_t Driver::find_device(int index, Device** device) {
 }
 
 Device& Driver::current_device() { return devices[static_cast<size_t>(t_device)]; }
+
+orError_t get_current_device(Device** device) {
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  *device = &driver->current_device();
+  return (*device)->failure.refuse();
+}
+
+orError_t get_device_in_kernel(int index, Device** device) {
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
+  return driver->find_device(index, device);
+}
 // LITERALINCLUDE END: memory-device-by-number
 
 // LITERALINCLUDE START: stream-lookup
@@ -132,6 +145,24 @@ orError_t Driver::find_event(orEvent_t handle, EventRef* ref) {
     }
   }
   return fail(orErrorInvalidHandle, "%p is not an event, or no longer", static_cast<void*>(handle));
+}
+
+orError_t get_stream(orStream_t handle, StreamRef* ref) {
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return driver->find_stream(handle, ref);
+}
+
+orError_t get_stream_in_kernel(orStream_t handle, StreamRef* ref) {
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
+  return driver->find_stream(handle, ref);
+}
+
+orError_t get_event(orEvent_t handle, EventRef* ref) {
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return driver->find_event(handle, ref);
 }
 // LITERALINCLUDE END: stream-lookup
 
@@ -169,10 +200,8 @@ orError_t orGetDevice(int* device) {
 
 orError_t orSetDevice(int device) {
   const Call call("orSetDevice");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   Device* found = nullptr;
-  if (const orError_t error = driver->find_device(device, &found)) return error;
+  if (const orError_t error = get_device_in_kernel(device, &found)) return error;
   t_device = found->index;
   return orSuccess;
 }
@@ -182,10 +211,8 @@ orError_t orSetDevice(int device) {
 orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
   const Call call("orGetDeviceProperties");
   if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   Device* found = nullptr;
-  if (const orError_t error = driver->find_device(device, &found)) return error;
+  if (const orError_t error = get_device_in_kernel(device, &found)) return error;
   *properties = orDeviceProp{"openreg simulated accelerator", found->memory.total_bytes(), DeviceMemory::kAlignment,
                              kMajor, kMinor};
   return orSuccess;

@@ -56,6 +56,14 @@ orError_t get_driver(Driver** driver);
 // The same for the functions that a kernel may call: they never wait.
 orError_t get_driver_in_kernel(Driver** driver);
 
+// What most functions of the interface begin with: the driver, and what their argument names. The current device is
+// refused after a failure.
+orError_t get_current_device(Device** device);
+orError_t get_stream(orStream_t handle, StreamRef* ref);
+orError_t get_event(orEvent_t handle, EventRef* ref);
+orError_t get_device_in_kernel(int index, Device** device);
+orError_t get_stream_in_kernel(orStream_t handle, StreamRef* ref);
+
 // Null before the start and in a forked child.
 Driver* started_driver() noexcept;
 // Makes get_driver refuse, when the driver had started. Called in a forked child.

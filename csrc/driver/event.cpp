@@ -108,17 +108,15 @@ orError_t create_event(orEvent_t* event, unsigned flags) {
     return fail(orErrorInvalidValue, "flags 0x%x are unknown; valid are orEventDefault and orEventDisableTiming",
                 flags);
   }
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
-  Device& device = driver->current_device();
-  if (const orError_t error = device.failure.refuse()) return error;
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
   uint32_t index = 0;
-  Event* const object = device.events.take(&index);
+  Event* const object = device->events.take(&index);
   if (object == nullptr) {
     return fail(orErrorMemoryAllocation, "no event is left on openreg:%d, where %zu can exist; destroy some",
-                device.index, device.events.kCapacity);
+                device->index, device->events.kCapacity);
   }
-  const Handle handle{HandleKind::kEvent, device.index, index, object->begin(flags)};
+  const Handle handle{HandleKind::kEvent, device->index, index, object->begin(flags)};
   *event = reinterpret_cast<orEvent_t>(handle.pack());
   return orSuccess;
 }
@@ -139,10 +137,8 @@ orError_t orEventCreateWithFlags(orEvent_t* event, unsigned flags) {
 
 orError_t orEventDestroy(orEvent_t event) {
   const Call call("orEventDestroy");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
   EventRef ref;
-  if (const orError_t error = driver->find_event(event, &ref)) return error;
+  if (const orError_t error = get_event(event, &ref)) return error;
   if (const orError_t error = ref.device->failure.refuse()) return error;
   if (!ref.event->end(ref.generation)) return fail(orErrorInvalidHandle, "the event no longer exists");
   ref.device->events.give_back(ref.index);

@@ -60,7 +60,7 @@ orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream) {
     work.release();
     return error;
   }
-  return launch(ref, work, ref.stream->device().placement(kernel->work_bytes));
+  return submit_kernel(ref, work, ref.stream->device().placement(kernel->work_bytes));
 }
 // LITERALINCLUDE END: kernel-host-launch
 

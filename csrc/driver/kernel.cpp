@@ -73,10 +73,8 @@ orError_t orGetKernel(orKernel_t* kernel, const char* name) {
 
 orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argument_bytes, orStream_t stream) {
   const Call call("orLaunchKernel");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
   if (reinterpret_cast<uint64_t>(kernel) != Handle{HandleKind::kKernel, 0, kSleepIndex, 1}.pack()) {
     return fail(orErrorInvalidHandle, "%p is not a kernel", static_cast<void*>(kernel));
   }
@@ -87,6 +85,6 @@ orError_t orLaunchKernel(orKernel_t kernel, const void* arguments, size_t argume
   }
   std::memcpy(&work.nanoseconds, arguments, sizeof(work.nanoseconds));
   const bool on_caller = ref.stream->device().launch == LaunchMode::kInline;
-  return launch(ref, work, on_caller ? Placement::kCaller : Placement::kQueue);
+  return submit_kernel(ref, work, on_caller ? Placement::kCaller : Placement::kQueue);
 }
 // LITERALINCLUDE END: kernel-interface

@@ -46,7 +46,7 @@ struct Hanging {
 
 // Launches the kernel on the stream. Takes the work in every case, and releases it when it fails.
 template <class Work>
-orError_t launch(const StreamRef& ref, Work work, Placement placement) {
+orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
   Device& device = ref.stream->device();
   if (const orError_t error = device.failure.refuse()) {
     work.release();

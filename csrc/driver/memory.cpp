@@ -65,12 +65,10 @@ orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   if (free_bytes == nullptr || total_bytes == nullptr) {
     return fail(orErrorInvalidValue, "free_bytes or total_bytes is null");
   }
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
-  Device& device = driver->current_device();
-  if (const orError_t error = device.failure.refuse()) return error;
-  *free_bytes = device.memory.free_bytes();
-  *total_bytes = device.memory.total_bytes();
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
+  *free_bytes = device->memory.free_bytes();
+  *total_bytes = device->memory.total_bytes();
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-room-left

@@ -21,17 +21,15 @@ orStream_t stream_handle(const Stream& stream, uint64_t generation) {
 
 orError_t create_stream(orStream_t* stream, int priority) {
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
-  Device& device = driver->current_device();
-  if (const orError_t error = device.failure.refuse()) return error;
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
   uint32_t index = 0;
-  Stream* const object = device.streams.take(&index);
+  Stream* const object = device->streams.take(&index);
   if (object == nullptr) {
     return fail(orErrorMemoryAllocation, "no stream is left on openreg:%d, where %zu can exist; destroy some",
-                device.index, device.streams.kCapacity);
+                device->index, device->streams.kCapacity);
   }
-  const uint64_t generation = object->begin(device, index, std::clamp(priority, kHighestPriority, kLowestPriority));
+  const uint64_t generation = object->begin(*device, index, std::clamp(priority, kHighestPriority, kLowestPriority));
   *stream = stream_handle(*object, generation);
   return orSuccess;
 }
@@ -43,10 +41,8 @@ orError_t create_stream(orStream_t* stream, int priority) {
 orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   const Call call("orDeviceGetDefaultStream");
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   Device* owner = nullptr;
-  if (const orError_t error = driver->find_device(device, &owner)) return error;
+  if (const orError_t error = get_device_in_kernel(device, &owner)) return error;
   const Stream& object = *owner->streams.at(0);
   *stream = stream_handle(object, object.generation.load());
   return orSuccess;
@@ -74,10 +70,8 @@ orError_t orStreamCreateWithPriority(orStream_t* stream, int priority) {
 
 orError_t orStreamDestroy(orStream_t stream) {
   const Call call("orStreamDestroy");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
   Device& device = ref.stream->device();
   const uint32_t index = ref.stream->index();
   if (index == 0) {
@@ -95,10 +89,8 @@ orError_t orStreamDestroy(orStream_t stream) {
 orError_t orStreamGetDevice(orStream_t stream, int* device) {
   const Call call("orStreamGetDevice");
   if (device == nullptr) return fail(orErrorInvalidValue, "device is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream_in_kernel(stream, &ref)) return error;
   *device = ref.stream->device().index;
   return orSuccess;
 }
@@ -106,10 +98,8 @@ orError_t orStreamGetDevice(orStream_t stream, int* device) {
 orError_t orStreamGetPriority(orStream_t stream, int* priority) {
   const Call call("orStreamGetPriority");
   if (priority == nullptr) return fail(orErrorInvalidValue, "priority is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver_in_kernel(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream_in_kernel(stream, &ref)) return error;
   *priority = ref.stream->priority();
   return orSuccess;
 }
@@ -118,19 +108,15 @@ orError_t orStreamGetPriority(orStream_t stream, int* priority) {
 // LITERALINCLUDE START: stream-progress
 orError_t orStreamSynchronize(orStream_t stream) {
   const Call call("orStreamSynchronize");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
   return ref.stream->device().synchronize(*ref.stream, ref.stream->queued());
 }
 
 orError_t orStreamQuery(orStream_t stream) {
   const Call call("orStreamQuery");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
   StreamRef ref;
-  if (const orError_t error = driver->find_stream(stream, &ref)) return error;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
   const bool idle = ref.stream->idle();
   if (const orError_t error = ref.stream->device().failure.report()) return error;
   return idle ? orSuccess : orErrorNotReady;

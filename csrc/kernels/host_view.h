@@ -1,7 +1,7 @@
 // CPU tensors over the bytes of device tensors: what a kernel of the simulated device computes with, where PyTorch's
 // own CPU functions stand for the vendor's library.
 //
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/EmptyTensor.h>

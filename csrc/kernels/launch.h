@@ -1,6 +1,16 @@
 // Launching a C++ closure as a kernel of the simulated device.
 //
-// For kernel files only: a vendor replaces them, and this header, by kernels in their own device's language.
+// Note [Host code as kernels]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// A kernel of this device is a C++ closure: it computes on the host, at the host's addresses of device memory. Only the
+// files of csrc/kernels may launch one or read such an address. A vendor replaces these files, and this header, by
+// kernels in the language of their device; everything outside csrc/kernels stays as it is.
+//
+// Note [What a kernel holds]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// A queued kernel holds addresses and numbers, or views made for it, and no tensor of its caller. Dropping the last
+// reference to a tensor may run Python code, and the threads that run kernels can never take the GIL: Python may be
+// waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
 #pragma once
 
 #include <c10/core/Device.h>

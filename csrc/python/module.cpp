@@ -1,7 +1,7 @@
 // The bridge to Python: what torch_openreg's Python files call. Nothing here decides anything; each entry is one call
 // into the runtime.
 //
-// An entry that may wait for the device gives up the GIL while it does, so that other Python threads go on.
+// An entry that may wait for the device gives up the GIL while it does: see Note [Threads and the GIL].
 #include <ATen/Context.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>

@@ -1,7 +1,7 @@
 // Device memory: what PyTorch asks of an allocator, over the pool of cached blocks.
 //
-// Called on any thread, and with or without the GIL, so nothing here takes it; a deleter that did would deadlock with a
-// thread that holds the GIL and waits for the pool. No lock is held while PyTorch's memory profiler is called.
+// Called on any thread, with or without the GIL: see Note [Threads and the GIL]. No lock is held while PyTorch's memory
+// profiler is called.
 #include "runtime/allocator.h"
 
 #include <c10/core/AllocatorConfig.h>
@@ -195,9 +195,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE START: allocator-out-of-memory
   [[noreturn]] void raise_out_of_memory(c10::Device device, size_t bytes, size_t requested) {
     const auto [free_bytes, total_bytes] = getMemoryInfo(device.index());
-    const BlockFigures figures = block_pool().statistics(device.index()).all;
-    const int64_t allocated = figures.allocated_bytes.current;
-    const int64_t reserved = figures.reserved_bytes.current;
+    const auto [allocated, reserved] = block_pool().held(device.index());
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
@@ -216,9 +214,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (!c10::memoryProfilingEnabled()) {
       return;
     }
-    const BlockFigures figures = block_pool().statistics(device.index()).all;
-    c10::reportMemoryUsageToProfiler(pointer, bytes, figures.allocated_bytes.current, figures.reserved_bytes.current,
-                                     device);
+    const auto [allocated, reserved] = block_pool().held(device.index());
+    c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device);
   }
   // LITERALINCLUDE END: allocator-profiler
 };

@@ -300,6 +300,9 @@ bool BlockPool::join_all(PerDevice& owner) {
 namespace {
 
 // An event behind what is queued on the stream. It is made on the stream's device, which need not hold the block.
+//
+// A new one each time: this driver takes it from a table. Where to make one is slow, keep those that have passed, as
+// CUDA's allocator does, and drop them with a reset of the device, which ends them.
 orError_t record_new_event(orStream_t stream, orEvent_t* event) {
   int device = 0;
   if (const orError_t error = orStreamGetDevice(stream, &device)) return error;

@@ -131,6 +131,13 @@ class BlockPool {
   void set_limit(int device, size_t bytes);
   size_t limit(int device) const;
 
+  // The bytes of blocks in use and of all segments. Cheap enough to be read with every allocation.
+  struct Held {
+    int64_t allocated = 0;
+    int64_t reserved = 0;
+  };
+  Held held(int device) const;
+
   // Both join what is free first, and so show what a request of any size would find.
   PoolStatistics statistics(int device);
   std::vector<Block> snapshot(int device);  // copies of all blocks, by address: neighbours follow each other

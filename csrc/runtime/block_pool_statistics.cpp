@@ -99,6 +99,12 @@ void for_each_figure(PoolStatistics& statistics, Change change_figure) {
 
 }  // namespace
 
+BlockPool::Held BlockPool::held(int device) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const BlockFigures& figures = devices_[static_cast<size_t>(device)].statistics.all;
+  return {figures.allocated_bytes.current, figures.reserved_bytes.current};
+}
+
 PoolStatistics BlockPool::statistics(int device) {
   const std::lock_guard<std::mutex> lock(mutex_);
   join_all(of(device));

@@ -1,7 +1,8 @@
 // Turns the driver's error codes into the exceptions that PyTorch users expect.
 //
-// Every call of the driver in this backend is wrapped in check() or, where an exception would end the process, in
-// warn(). The compiler refuses a call that is wrapped in neither.
+// What a call of the driver returns goes to check(), to is_finished() or, where an exception would end the process, to
+// warn(); code that knows nothing of PyTorch (block_pool.cpp) returns it to its caller. The compiler refuses a call
+// whose result nobody takes.
 #pragma once
 
 #include <exception>

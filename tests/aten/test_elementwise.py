@@ -199,6 +199,30 @@ def test_no_elements_whose_strides_reach_back() -> None:
     assert (torch.ones(3, 4, device="openreg")[:, 4::2] / torch.ones(3, 1, device="openreg")).shape == (3, 0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("name", ["mul", "atan2", "igamma", "gcd", "bitwise_and", "remainder", "pow", "maximum", "lt"])
+def test_no_elements_of_a_dtype_that_the_loop_has_not(name: str, dtype: torch.dtype) -> None:
+    """A loop over no elements refuses what it refuses over some, also where an operand is broadcast to none."""
+
+    def outcome(*operands: torch.Tensor) -> object:
+        try:
+            result = getattr(torch, name)(*operands)
+        except (RuntimeError, NotImplementedError) as error:
+            return type(error), str(error)
+        return result.dtype, result.shape
+
+    nowhere = torch.empty(0).expand(2, 0, 0)[0]
+    for first in (torch.empty(0, 3), torch.ones(1, 3), torch.ones(()), nowhere):
+        for second in (torch.empty(0, 3), torch.ones(3), torch.ones(()), torch.ones(1, 1)):
+            if (first.numel() and second.numel()) or (first is nowhere and second.numel() != 1):
+                continue
+            operands = [
+                (x.to(one), y.to(dtype)) for x, y in ((first, second), (second, first)) for one in (x.dtype, dtype)
+            ]
+            for x, y in operands:
+                assert outcome(x.to("openreg"), y.to("openreg")) == outcome(x, y)
+
+
 def test_a_mean_is_no_integer() -> None:
     for dtype in (torch.int64, torch.bool):
         with pytest.raises(RuntimeError, match="mean: expected an output of a floating point or complex dtype, but"):

@@ -11,6 +11,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils import _pytree as pytree
 
+from tests.aten.layouts import to_device
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -149,6 +151,26 @@ def test_on_the_second_device_and_another_stream() -> None:
     stream.synchronize()
     assert {str(result.device) for result in results} == {"openreg:1"}
     torch.testing.assert_close([result.cpu() for result in results], [torch.ones(2).exp()] * 3)
+
+
+def test_results_have_the_strides_of_the_cpu() -> None:
+    """A view may have any stride in a dimension of size 1. What comes of it differs between the operators."""
+    models = [
+        torch.arange(6.0).as_strided((3, 1), (1, 17)),
+        torch.arange(6.0).as_strided((1, 3), (1, 1)),
+        torch.arange(6.0).view(2, 3, 1).transpose(1, 2),
+        torch.arange(24.0).view(1, 2, 3, 4).to(memory_format=torch.channels_last),
+        torch.arange(6.0).view(1, 2, 3, 1).to(memory_format=torch.channels_last),
+        torch.arange(12.0).view(3, 4).t(),
+    ]
+    for model in models:
+        for name, *arguments in (("abs",), ("add", 2.0), ("pow", 2.0), ("clamp_min", 2.0), ("addcmul", 2.0)):
+            operator, lists = getattr(torch, f"_foreach_{name}"), 3 if name == "addcmul" else 1
+            (here,), (there,) = (
+                operator(*[[to_device(model, device)]] * lists, *arguments) for device in ("openreg", "cpu")
+            )
+            assert (name, here.stride()) == (name, there.stride())
+            assert here.cpu().equal(there)
 
 
 def test_gradients() -> None:

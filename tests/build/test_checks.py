@@ -71,6 +71,14 @@ def test_files_that_no_map_names_and_names_that_are_no_file() -> None:
     assert maps.without(table, "csrc/x", lambda path: path not in gone) == fewer
 
 
+def test_a_note_that_is_named_and_not_written() -> None:
+    written = "// Locks.\n//\n// Note [Two locks]\n// ~~~~\n// The first is taken first.\n"
+    named = "// See Note [Two\n  // locks], and Note [Streams] in ATen/x.h.\nint x;  // Note [Two clocks]\n"
+    assert list(maps.unwritten_notes({"csrc/a.h": written, "csrc/b.cpp": named})) == [
+        "csrc/b.cpp: there is no Note [Two clocks]"
+    ]
+
+
 def test_source_and_header_that_rely_on_their_neighbours_are_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

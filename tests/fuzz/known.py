@@ -25,12 +25,6 @@ KNOWN = (
         "the CPU converts a dtype before it looks at the order, and what it has converted is not broadcast any more",
     ),
     Known(
-        r"stride",
-        r"\beinsum\(",
-        "",
-        "operators on lists keep a stride that the CPU sets anew, of a size of 1, and einsum lays its result out by it",
-    ),
-    Known(
         r"raises",
         r"\bas_strided_?\(",
         "out of bounds for storage",

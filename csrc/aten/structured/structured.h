@@ -187,7 +187,7 @@ void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_s
   if constexpr (requires { op.impl(for_meta(arguments)..., outputs.get(I)...); }) {
     op.impl(for_meta(arguments)..., outputs.get(I)...);
   } else {
-    Op::launch(outputs, arguments...);
+    Op::enqueue(outputs, arguments...);
   }
 }
 
@@ -256,7 +256,7 @@ void in_place_only(const at::Tensor& self, const Given&... arguments) {
   const OnDevice current(self.device());
   check_apart(self, {arguments...});
   InPlaceOutput outputs(self);
-  Op::launch(outputs, self, arguments...);
+  Op::enqueue(outputs, self, arguments...);
 }
 
 // The overload in place: its first argument is its output.

@@ -51,6 +51,13 @@ struct LikeMeta : at::impl::MetaBase {
     }
   }
 };
+
+using LikeFirstMeta = LikeMeta<0>;
+using LikeFirstInItsOrderMeta = LikeMeta<0, Order::kKept>;
+using TwoLikeFirstMeta = LikeMeta<0, Order::kRows, 2>;
+using LikeSecondMeta = LikeMeta<1>;
+using LikeSecondInItsOrderMeta = LikeMeta<1, Order::kKept>;
+using LikeSecondInItsFormatMeta = LikeMeta<1, Order::kFormat>;
 // LITERALINCLUDE END: unsplit-like
 
 // LITERALINCLUDE START: unsplit-reductions
@@ -65,12 +72,14 @@ inline at::ScalarType sum_dtype(const at::Tensor& self, const at::Tensor& out, s
   return at::isIntegralType(self.scalar_type(), /*includeBool=*/true) ? at::kLong : self.scalar_type();
 }
 
-// One number of a whole tensor: trace, dot, median ...
-template <bool kSum>
+// One number of a whole tensor: dot, median ...
 struct NumberMeta : at::impl::MetaBase {
-  void meta(const at::Tensor& self, const auto&...) {
-    set_output_raw_strided(0, {}, {},
-                           self.options().dtype(kSum ? sum_dtype(self, {}, std::nullopt) : self.scalar_type()));
+  void meta(const at::Tensor& self, const auto&...) { set_output_raw_strided(0, {}, {}, self.options()); }
+};
+
+struct TraceMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self) {
+    set_output_raw_strided(0, {}, {}, self.options().dtype(sum_dtype(self, {}, std::nullopt)));
   }
 };
 
@@ -90,15 +99,20 @@ inline at::ScalarType given_dtype(at::ScalarType computed, const at::Tensor& out
   return out.scalar_type();
 }
 
-template <bool kLargest>
+enum class Extreme { kMin, kMax };
+
+template <Extreme kExtreme>
 struct ExtremeMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self) {
-    TORCH_CHECK(self.numel() > 0, kLargest ? "max" : "min",
+    TORCH_CHECK(self.numel() > 0, kExtreme == Extreme::kMax ? "max" : "min",
                 "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
                 "'dim' argument.");
     set_output_raw_strided(0, {}, {}, self.options().dtype(given_dtype(self.scalar_type(), maybe_get_output(0))));
   }
 };
+
+using MaxMeta = ExtremeMeta<Extreme::kMax>;
+using MinMeta = ExtremeMeta<Extreme::kMin>;
 
 struct NansumMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype) {
@@ -112,15 +126,19 @@ struct CountMeta : at::impl::MetaBase {
   }
 };
 
-// The deviation is real, also that of complex numbers. Their mean, where there is one, is complex.
-template <bool kWithMean>
+// The deviation is real, also that of complex numbers.
 struct DeviationMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
     const at::ScalarType real = c10::toRealValueType(self.scalar_type());
-    at::meta::resize_reduction(*this, self, dim, keepdim, kWithMean ? real : given_dtype(real, maybe_get_output(0)));
-    if constexpr (kWithMean) {
-      set_output_raw_strided(1, maybe_get_output(0).sizes(), {}, self.options());
-    }
+    at::meta::resize_reduction(*this, self, dim, keepdim, given_dtype(real, maybe_get_output(0)));
+  }
+};
+
+// The mean of complex numbers is complex.
+struct DeviationAndMeanMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
+    at::meta::resize_reduction(*this, self, dim, keepdim, c10::toRealValueType(self.scalar_type()));
+    set_output_raw_strided(1, maybe_get_output(0).sizes(), {}, self.options());
   }
 };
 
@@ -165,12 +183,18 @@ struct AdaptivePoolMeta : at::impl::MetaBase {
   }
 };
 
+using AdaptivePool2dMeta = AdaptivePoolMeta<2>;
+using AdaptivePool3dMeta = AdaptivePoolMeta<3>;
+
 template <size_t N>
 struct UnpoolMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor&, at::IntArrayRef output_size, const auto&...) {
     set_output_raw_strided(0, with_last<N>(self, output_size), {}, window_options<N>(self));
   }
 };
+
+using Unpool2dMeta = UnpoolMeta<2>;
+using Unpool3dMeta = UnpoolMeta<3>;
 
 // A window moves over the image. One number stands for three that are equal, and no stride for that of the window.
 struct MaxPool3dMeta : at::impl::MetaBase {

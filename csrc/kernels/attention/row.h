@@ -1,5 +1,5 @@
 // What the forward and backward kernels of attention share: their view of memory, and the scores of one row.
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/EmptyTensor.h>

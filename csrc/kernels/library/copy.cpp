@@ -16,8 +16,8 @@ namespace {
 
 // LITERALINCLUDE START: copy-check-dtypes
 // Raises what PyTorch raises for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it
-// would come too late: a kernel that fails takes its device with it. PyTorch has no list of such dtypes to ask, so one
-// element of each pair is copied on the host, once.
+// would come too late: a queued kernel can only leave its error to the next wait. PyTorch has no list of such dtypes to
+// ask, so one element of each pair is copied on the host, once.
 void check_dtypes(at::ScalarType to, at::ScalarType from) {
   constexpr auto count = static_cast<size_t>(at::ScalarType::NumOptions);
   static std::array<std::array<std::atomic<bool>, count>, count> allowed{};

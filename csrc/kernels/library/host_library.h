@@ -1,7 +1,7 @@
 // Structured operators whose kernel is a function of a library: here of PyTorch's own for the CPU, over the device's
 // bytes. A vendor's library takes the same place, and the generated code calls it in the same way.
 //
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -154,7 +154,7 @@ void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&.
 template <class Op, bool kWaits>
 struct LibraryKernel {
   template <class... Given>
-  static void launch(const Outputs& outputs, const Given&... arguments) {
+  static void enqueue(const Outputs& outputs, const Given&... arguments) {
     static KnownDtypes known;
     [&]<size_t... I>(std::index_sequence<I...> indices) {
       launch_library<kWaits>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs, indices,

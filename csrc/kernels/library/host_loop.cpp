@@ -3,6 +3,7 @@
 #include "kernels/library/host_loop.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/SmallVector.h>
@@ -53,7 +54,8 @@ HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorB
     if (iter.device(i).is_cpu()) {
       keep_number(operand);
     } else {
-      operand.data = host_alias(operand.data, operand_bytes(iter, i));
+      const bool is_empty = operand.tensor_base().numel() == 0;
+      operand.data = is_empty ? nullptr : host_alias(operand.data, operand_bytes(iter, i));
       operand.tensor(Owned::borrowed(empty(operand.current_dtype)));
       operand.device = c10::kCPU;
     }
@@ -75,6 +77,9 @@ bool HostIterator::to_convert(const at::OperandInfo& operand) const {
 
 // What was broadcast counts once.
 at::Tensor HostIterator::view(const at::OperandInfo& operand) const {
+  if (operand.data == nullptr) {
+    return at::empty(shape_, c10::TensorOptions(operand.current_dtype));
+  }
   const auto itemsize = static_cast<int64_t>(c10::elementSize(operand.current_dtype));
   at::DimVector sizes;
   at::DimVector strides;
@@ -130,7 +135,7 @@ void HostIterator::run(Loop loop) {
 size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes) {
   size_t bytes = 0;
   for (int i = 0; i < iter.ntensors(); ++i) {
-    bytes += operand_bytes(iter, i);
+    bytes += iter.numel() == 0 ? 0 : operand_bytes(iter, i);
     dtypes.add(iter.dtype(i));
   }
   return bytes;

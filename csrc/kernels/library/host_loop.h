@@ -1,8 +1,8 @@
 // Stubs whose loop is a function of a library: here of PyTorch's own for the CPU, over the device's bytes.
 //
 // A stub hands over a TensorIterator: what is left of a call when shapes, dtypes and memory are settled. A vendor's
-// loops take the same place, and generate_structured.py registers them in the same way. For kernel files only (see
-// launch.h).
+// loops take the same place, and generate_structured.py registers them in the same way. For kernel files only:
+// see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -24,7 +24,8 @@ namespace openreg {
 // LITERALINCLUDE START: host-loop-iterator
 // The iterator of a call as the host's loops want it: with the host's addresses, and one dtype for all operands.
 //
-// It holds no tensor of the caller (see launch.h): a loop that asks for one of the device's gets an empty one.
+// It holds no tensor of the caller, as Note [What a kernel holds] asks: a loop that wants one of the device's gets an
+// empty one.
 class HostIterator final : public at::TensorIteratorBase {
  public:
   using Loop = c10::function_ref<void(HostIterator&)>;
@@ -64,16 +65,17 @@ struct HostLoopCall {
 size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes);
 
 // Queues loop(iterator, numbers...) over the bytes of the device. Waits for what the loop says where it has not taken
-// such dtypes before, and where it refuses integers by their values (kWaits).
+// such dtypes before, be it over no elements, and where it refuses integers by their values (kWaits).
 template <bool kWaits, class... Numbers>
 void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
-  if (iter.numel() == 0) {
-    return;
-  }
   Dtypes dtypes(numbers...);
   const size_t bytes = work_and_dtypes(iter, dtypes);
-  const bool wait = !known.has(dtypes) || (kWaits && at::isIntegralType(iter.common_dtype(), true));
+  const bool is_known = known.has(dtypes);
+  if (is_known && iter.numel() == 0) {
+    return;
+  }
+  const bool wait = !is_known || (kWaits && at::isIntegralType(iter.common_dtype(), true));
   HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
   launch(name, iter.device(0).index(), bytes, std::move(call), wait);
   if (wait) known.add(dtypes);

@@ -1,7 +1,8 @@
 // Which dtypes a function of the library is known to take: a call with those need not be waited for.
 //
 // A vendor's library has this table in its documentation. This one has none, so it is learned: a call with new dtypes
-// is waited for, and when the library has taken it, the dtypes are known. For kernel files only (see launch.h).
+// is waited for, and when the library has taken it, the dtypes are known. For kernel files only: see Note [Host code as
+// kernels].
 #pragma once
 
 #include <ATen/core/IListRef.h>

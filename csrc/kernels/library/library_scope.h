@@ -1,4 +1,4 @@
-// How a function of the library calls operators of PyTorch. For kernel files only (see launch.h).
+// How a function of the library calls operators of PyTorch. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/record_function.h>

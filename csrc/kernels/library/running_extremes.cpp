@@ -26,7 +26,7 @@ struct RunningExtreme : LibraryKernel<RunningExtreme<kLargest>, /*kWaits=*/true>
   static void call(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
     check_one_device<RunningExtreme>(self, values, indices);
     const OnDevice current(self.device());
-    RunningExtreme::launch(GivenOutputs<2>({&values, &indices}), self, dim);
+    RunningExtreme::enqueue(GivenOutputs<2>({&values, &indices}), self, dim);
   }
 };
 

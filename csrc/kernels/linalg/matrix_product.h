@@ -1,6 +1,6 @@
 // Matrix products on a library that takes addresses: BLAS, whose interface every vendor's library has in some form.
 //
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,22 +42,22 @@ template <class Op, bool kWaits>
 struct MatrixProduct {
   static constexpr bool kCopiesOverlap = true;
 
-  static void launch(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
+  static void enqueue(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
     if (is_read_late(outputs.get(0), a) || is_read_late(outputs.get(0), b)) {
-      launch(outputs, a.clone(), b.clone());
+      enqueue(outputs, a.clone(), b.clone());
     } else if (!launch_blas_product(Op::kName, outputs.get(0), a, b, 1, {})) {
-      LibraryKernel<Op, kWaits>::launch(outputs, a, b);
+      LibraryKernel<Op, kWaits>::enqueue(outputs, a, b);
     }
   }
-  static void launch(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                     const at::Scalar& beta, const at::Scalar& alpha) {
+  static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                      const at::Scalar& beta, const at::Scalar& alpha) {
     const at::Tensor& out = outputs.get(0);
     if (self.dim() > out.dim()) host_view(self).expand(out.sizes());  // Throws, and names no type of the device.
     const at::Tensor added = self.expand(out.sizes());  // Throws: where it does not fit.
     if (is_read_late(out, a) || is_read_late(out, b) || (is_read_late(out, added) && !is_same(out, added))) {
-      launch(outputs, self.clone(), a.clone(), b.clone(), beta, alpha);
+      enqueue(outputs, self.clone(), a.clone(), b.clone(), beta, alpha);
     } else if (!launch_blas_product(Op::kName, out, a, b, alpha, {added, beta})) {
-      LibraryKernel<Op, kWaits>::launch(outputs, self, a, b, beta, alpha);
+      LibraryKernel<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
     }
   }
 };
@@ -65,10 +65,10 @@ struct MatrixProduct {
 // The product of a matrix and a vector. Of one without elements the library forgets the sizes of the output.
 template <class Op, bool kWaits>
 struct VectorProduct {
-  static void launch(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
-                     const at::Scalar& beta, const at::Scalar& alpha) {
+  static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                      const at::Scalar& beta, const at::Scalar& alpha) {
     if (a.numel() != 0) {
-      LibraryKernel<Op, kWaits>::launch(outputs, self, a, b, beta, alpha);
+      LibraryKernel<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
       return;
     }
     const at::Tensor& out = outputs.get(0);

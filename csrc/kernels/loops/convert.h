@@ -1,4 +1,4 @@
-// Values from one dtype to another, many at a time. For kernel files only (see launch.h).
+// Values from one dtype to another, many at a time. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <c10/core/ScalarType.h>

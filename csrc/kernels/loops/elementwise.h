@@ -2,7 +2,7 @@
 //
 // A TensorIterator has done the work that every elementwise operator shares: it checked and broadcast the shapes, found
 // the dtype to compute with, allocated the output, and merged dimensions. What is left are a shape and, for each
-// operand, an address, a dtype and strides in bytes. For kernel files only (see launch.h).
+// operand, an address, a dtype and strides in bytes. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>

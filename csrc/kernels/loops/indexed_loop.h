@@ -1,7 +1,7 @@
 // Kernels that know the number of each element: its place in the tensor's logical order, row by row.
 //
 // A TensorIterator (elementwise.h) visits elements in the order that suits the memory. Random numbers must not depend
-// on the memory, so these kernels count for themselves. For kernel files only (see launch.h).
+// on the memory, so these kernels count for themselves. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/EmptyTensor.h>

@@ -1,7 +1,7 @@
 // Reductions over the operands of a TensorIterator: many inputs become one output.
 //
-// In the iterator of a reduction the output has stride 0 in each dimension that disappears. For kernel files only (see
-// launch.h).
+// In the iterator of a reduction the output has stride 0 in each dimension that disappears. For kernel files
+// only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>

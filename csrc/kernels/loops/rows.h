@@ -1,5 +1,5 @@
 // The elements of several operands of one shape, row by row: how every loop of this device walks through memory.
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -75,11 +75,13 @@ Rows<N> rows_of(const at::TensorIteratorBase& iter) {
   return rows;
 }
 
-// The bytes from the first to the last element of an operand.
+// The bytes from the first to the last element of an operand that has some. What is broadcast counts once, also where
+// it is broadcast to no element.
 inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
   size_t bytes = iter.element_size(operand);
   for (int dim = 0; dim < iter.ndim(); ++dim) {
-    bytes += (iter.shape()[dim] - 1) * iter.strides(operand)[dim];
+    const int64_t stride = iter.strides(operand)[dim];
+    if (stride != 0) bytes += (iter.shape()[dim] - 1) * stride;
   }
   return bytes;
 }

@@ -9,6 +9,8 @@
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -43,6 +45,15 @@ struct ListCall {
 // LITERALINCLUDE END: foreach-call
 
 // LITERALINCLUDE START: foreach-arguments
+// Whether each dimension of size 1 has the stride that it has in a new tensor. A view may have another one there, and
+// what the results get then differs from operator to operator.
+bool has_usual_strides(const at::Tensor& tensor) {
+  if (std::ranges::count(tensor.sizes(), 1) == 0) return true;
+  if (tensor.is_contiguous()) return tensor.strides() == c10::contiguous_strides(tensor.sizes());
+  return tensor.is_contiguous(c10::MemoryFormat::ChannelsLast) &&
+         tensor.strides() == c10::get_channels_last_strides_2d(tensor.sizes());
+}
+
 // The arguments of a call: a slice of the dispatcher's stack.
 class Lists {
  public:
@@ -63,8 +74,10 @@ class Lists {
         std::any_of(lists_[0].begin(), lists_[0].end(), is_empty)) {
       return false;
     }
+    const bool in_place = op_.schema().returns().empty();
+    if (!in_place && !std::ranges::all_of(lists_[0], has_usual_strides)) return false;
     for (const auto& list : lists_) {
-      if (list.size() != count || (op_.schema().returns().empty() && overlaps_first(list))) return false;
+      if (list.size() != count || (in_place && overlaps_first(list))) return false;
     }
     const auto fits = [&](const c10::IValue& argument) {
       if (argument.isTensor()) return fits_beside(argument.toTensor());

@@ -145,10 +145,10 @@ void fused_sgd(at::TensorList params, at::TensorList grads, at::TensorList momen
   step.add_rate(lr);
   step.add_scaler(grad_scale, found_inf);
   if (momentum == 0) {
-    step.launch(Sgd{weight_decay, maximize});
+    step.enqueue(Sgd{weight_decay, maximize});
   } else {
     step.add_state("momentum_buffer_list", momentum_buffers);
-    step.launch(SgdWithMomentum{weight_decay, momentum, dampening, nesterov, maximize, is_first_step});
+    step.enqueue(SgdWithMomentum{weight_decay, momentum, dampening, nesterov, maximize, is_first_step});
   }
 }
 
@@ -167,9 +167,9 @@ void fused_adam(at::TensorList params, at::TensorList grads, at::TensorList exp_
   step.add_scaler(grad_scale, found_inf);
   if (amsgrad) {
     step.add_state("max_exp_avg_sqs", max_exp_avg_sqs);
-    step.launch(Amsgrad<kDecoupled>{rule});
+    step.enqueue(Amsgrad<kDecoupled>{rule});
   } else {
-    step.launch(rule);
+    step.enqueue(rule);
   }
 }
 
@@ -183,7 +183,7 @@ void fused_adagrad(at::TensorList params, at::TensorList grads, at::TensorList s
   step.add_steps(state_steps);
   step.add_rate(lr);
   step.add_scaler(grad_scale, found_inf);
-  step.launch(Adagrad{lr_decay, weight_decay, eps, maximize});
+  step.enqueue(Adagrad{lr_decay, weight_decay, eps, maximize});
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -1,7 +1,7 @@
 // One step of an optimizer for all parameters of a device: the checks, the table of addresses, and the one kernel that
 // goes over it. What is computed with each number is a rule (fused_optimizers.cpp).
 //
-// For kernel files only (see launch.h).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/Dispatch.h>
@@ -147,7 +147,7 @@ class StepArguments {
 
   // Queues one kernel for all parameters. To be called last.
   template <class Rule>
-  void launch(Rule rule) {
+  void enqueue(Rule rule) {
     openreg::launch(name_, device().index(), bytes_, [table = std::move(table_), rule]() {
       const LibraryScope scope;
       run_step(table, rule);

@@ -1,4 +1,4 @@
-// Filling a tensor with random numbers. For kernel files only (see launch.h).
+// Filling a tensor with random numbers. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/core/Generator.h>

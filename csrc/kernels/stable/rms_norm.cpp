@@ -42,7 +42,7 @@ T* host_alias(T* device_pointer, int64_t count) {
 // Queues the work on the device's current stream and returns. The memory stays valid, although the closure holds no
 // tensors: the allocator reuses it in stream order.
 template <class T>
-void launch(RmsNormRows<T> work, int32_t device) {
+void launch_rows(RmsNormRows<T> work, int32_t device) {
   const int64_t count = work.rows * work.columns;
   work.out = host_alias(work.out, count);
   work.in = host_alias(work.in, count);
@@ -78,7 +78,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
   Tensor output = torch::stable::empty_like(dense);
   if (input.numel() > 0) {
     THO_DISPATCH_V2(input.scalar_type(), "rms_norm", AT_WRAP([&] {
-                      launch(rms_norm_rows<scalar_t>(output, dense, dense_weight, eps), input.get_device_index());
+                      launch_rows(rms_norm_rows<scalar_t>(output, dense, dense_weight, eps), input.get_device_index());
                     }),
                     AT_FLOATING_TYPES, ScalarType::Half, ScalarType::BFloat16);
   }

@@ -31,7 +31,7 @@ def malloc(nbytes: int, index: int) -> int:
 
 
 def copy_bytes(to: int, source: int, nbytes: int) -> None:
-    """Copies within a device, in the order of the default stream. Throws: ``ValueError`` between devices."""
+    """Copies within a device, in the order of the current stream. Throws: ``ValueError`` between devices."""
     if device_of(to) != device_of(source):
         raise ValueError(
             f"remote: {source:#x} and {to:#x} are on two devices; copy tensors, which go by way of the host"
