@@ -7,6 +7,7 @@
 ``copied``           what the button of a listing copies
 ``interface_table``  tables checked against the interfaces of the installed package
 ``lock``             pins the text that pages show of the installed package
+``transcripts``      scripts that pages run, shown as commands of the shell with their output
 ``console``          shell commands that are run and compared; ``console_scripts``, those that CI runs
 ``diagram``          pictures that take the colours of the theme
 ``error_index``      every error that some page causes, found by its message
@@ -23,6 +24,6 @@ from __future__ import annotations
 
 EXTENSIONS = (
     "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages", "whole_sources",
-    "interface_table", "error_index", "console", "diagram", "gate", "marks", "copied", "bundles", "narrated", "proven",
-    "plan",
+    "interface_table", "error_index", "console", "diagram", "gate", "marks", "copied", "transcripts", "bundles",
+    "narrated", "proven", "plan",
 )  # fmt: skip
