@@ -94,7 +94,7 @@ def cxx_layers() -> Iterator[str]:
 
 
 def cxx_maps() -> Iterator[str]:
-    """Looks for sources that no folder's map names, for names in it that are no file, and for notes that nobody wrote."""
+    """Looks for sources that no map names, names in a map that are no file, and notes that are named and not there."""
     paths = (path for path in source_files() if path.parts[0] == "csrc")
     files = {str(path): path.read_text(encoding="utf-8") for path in paths}
     yield from maps.faults(files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from tests.docs.conftest import ROOT
+from tests.weaver.conftest import ROOT
 
 PAGES = ROOT / "docs" / "source"
 GLOSSARY = PAGES / "reference" / "glossary.md"
