@@ -1,16 +1,4 @@
 // Launching a C++ closure as a kernel of the simulated device.
-//
-// Note [Host code as kernels]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A kernel of this device is a C++ closure: it computes on the host, at the host's addresses of device memory. Only the
-// files of csrc/kernels may launch one or read such an address. A vendor replaces these files, and this header, by
-// kernels in the language of their device; everything outside csrc/kernels stays as it is.
-//
-// Note [What a kernel holds]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A queued kernel holds addresses and numbers, or views made for it, and no tensor of its caller. Dropping the last
-// reference to a tensor may run Python code, and the threads that run kernels can never take the GIL: Python may be
-// waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -27,6 +15,20 @@
 #include "runtime/storage.h"
 
 namespace openreg {
+
+// LITERALINCLUDE START: launch-notes
+// Note [Host code as kernels]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// A kernel of this device is a C++ closure: it computes on the host, at the host's addresses of device memory. Only the
+// files of csrc/kernels may launch one or read such an address. A vendor replaces these files, and this header, by
+// kernels in the language of their device; everything outside csrc/kernels stays as it is.
+//
+// Note [What a kernel holds]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// A queued kernel holds addresses and numbers, or views made for it, and no tensor of its caller. Dropping the last
+// reference to a tensor may run Python code, and the threads that run kernels can never take the GIL: Python may be
+// waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
+// LITERALINCLUDE END: launch-notes
 
 // LITERALINCLUDE START: launch-host-alias
 // The host address at which a kernel finds the bytes of device memory. To be used inside a kernel only: until then,

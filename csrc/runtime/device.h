@@ -1,19 +1,6 @@
 // Devices: how many there are and which one is current on the calling thread.
 //
 // PyTorch asks through the guard (guard.cpp) and the hooks (hooks.cpp); Python through torch.openreg.
-//
-// Note [Threads and the GIL]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~
-// PyTorch calls a backend on any thread, its own threads of autograd included, with or without the GIL. So nothing
-// takes the GIL but csrc/python: a deleter that did would deadlock with a thread that holds the GIL and waits for the
-// lock of the allocator. And what may wait for the device is called without the GIL where Python is the caller
-// (module.cpp), so that other Python threads go on.
-//
-// Note [Forked children]
-// ~~~~~~~~~~~~~~~~~~~~~~
-// A child that was forked after its parent had started the driver has neither the device's threads nor the owners of
-// its locks. Every use of a device there is an error, which the driver raises (is_in_bad_fork). Destructors must not
-// throw: they do nothing there, since a lock may be held for ever and the memory is the parent's to give back.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -24,6 +11,23 @@
 #include "runtime/export.h"
 
 namespace openreg {
+
+// LITERALINCLUDE START: device-note-gil
+// Note [Threads and the GIL]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// PyTorch calls a backend on any thread, its own threads of autograd included, with or without the GIL. So nothing
+// takes the GIL but csrc/python: a deleter that did would deadlock with a thread that holds the GIL and waits for the
+// lock of the allocator. And what may wait for the device is called without the GIL where Python is the caller
+// (module.cpp), so that other Python threads go on.
+// LITERALINCLUDE END: device-note-gil
+
+// LITERALINCLUDE START: device-note-fork
+// Note [Forked children]
+// ~~~~~~~~~~~~~~~~~~~~~~
+// A child that was forked after its parent had started the driver has neither the device's threads nor the owners of
+// its locks. Every use of a device there is an error, which the driver raises (is_in_bad_fork). Destructors must not
+// throw: they do nothing there, since a lock may be held forever and the memory is the parent's to give back.
+// LITERALINCLUDE END: device-note-fork
 
 // The number of devices. The first call starts the driver.
 // Throws: the driver's reason when it cannot start, for example in a child forked after the parent started it.
