@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +82,8 @@ def test_complete_table_passes_until_torch_adds_a_method(repository: Repository,
     result = repository.build()
     assert result.status == 0, result.warnings
     assert (result.output / "sources/torch/ATen/Hooks.h.html").is_file()
+    index = (result.output / "genindex.html").read_text(encoding="utf-8")
+    assert re.findall(r'<a href="index.html#interface-\d">(.*?)</a>', index) == ["count (Hooks)", "init (Hooks)"]
     repository.write(
         "torch/include/ATen/Hooks.h", "struct Hooks {\n  virtual void a(),\n b();\n virtual int c();\n};\n"
     )

@@ -12,7 +12,7 @@
 
 The first column of all tables in the body names, as inline code, the member functions. Several of these directives on a
 page with the same ``:headers:`` count as one, so that headings can stand between them. When a new release adds a member
-function, or a table names one that is not there, the build fails.
+function, or a table names one that is not there, the build fails. The index of the site has each of them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from weaver.pages.records import page
@@ -30,7 +31,7 @@ from weaver.sources import headers
 from weaver.sources.installed import is_path, release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from docutils.nodes import Node
     from sphinx.application import Sphinx
@@ -48,6 +49,12 @@ class InterfaceTable(SphinxDirective):
         interfaces = " ".join(self.options.get("headers", "").split())
         body = nodes.container(classes=["interface-table"], interfaces=interfaces)
         body += self.parse_content_to_nodes()
+        classes = ", ".join(entry.partition("#")[2] for entry in interfaces.split())
+        for row in _rows(body):
+            if (literal := _literal(row)) is not None:
+                target = f"interface-{self.env.new_serialno('interface')}"
+                entry = ("single", f"{_name(literal)} ({classes})", target, "", None)
+                literal.parent += [addnodes.index(entries=[entry]), nodes.target("", "", ids=[target])]
         body.line = line_of(self.env, self.env.docname, [self.block_text.splitlines()[0]], self.lineno)
         return [body]
 
@@ -94,18 +101,31 @@ def _declared(env: BuildEnvironment, interfaces: str) -> dict[str, str]:
     return declared
 
 
+def _rows(body: nodes.container) -> Iterator[nodes.row]:
+    return (row for row in body.findall(nodes.row) if isinstance(row.parent, nodes.tbody))
+
+
+def _literal(row: nodes.row) -> nodes.literal | None:
+    """The inline code of the first cell, which names a member function."""
+    return next(iter(row[0].findall(nodes.literal)), None)
+
+
+def _name(literal: nodes.literal) -> str:
+    return literal.astext().partition("(")[0].rpartition("::")[2].strip()
+
+
 def _named(env: BuildEnvironment, bodies: list[nodes.container]) -> dict[str, int]:
     """Return the line of each member function that the tables name."""
     named: dict[str, int] = {}
-    for row in (row for body in bodies for row in body.findall(nodes.row) if isinstance(row.parent, nodes.tbody)):
-        literal = next(iter(row[0].findall(nodes.literal)), None)
+    for row in (row for body in bodies for row in _rows(body)):
+        literal = _literal(row)
         hint = next((part.line for part in row.findall() if part.line), 1)
         if literal is None:
             line = line_containing(env, env.docname, row[0].astext(), hint)
             _refuse(env, line, "the first cell of a row must name a member function as inline code")
             continue
         line = line_containing(env, env.docname, f"`{literal.astext()}`", hint)
-        name = literal.astext().partition("(")[0].rpartition("::")[2].strip()
+        name = _name(literal)
         if name in named:
             _refuse(env, line, f"`{name}` has two rows, also in line {named[name]}")
         named.setdefault(name, line)
