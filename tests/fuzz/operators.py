@@ -246,6 +246,9 @@ IN_PLACE = (
 )
 # Along a dimension without a stride the CPU's selection reads beyond the tensor, and gives what it finds there.
 NEEDS_STRIDES = ("median", "nanmedian", "kthvalue", "mode", "quantile", "nanquantile")
+# What is added is written into the output of some before the factors are read. An output that is a part of a factor is
+# then overwritten while it is read: in which order, neither side says.
+WRITTEN_FIRST = ("addbmm",)
 # Where the output overlaps what is added, the CPU refuses it, or reads what it has just written. Here what is
 # overwritten is read before, so its values are those of separate tensors.
 READ_BEFORE = ("addmm", "addmv", "addr", "baddbmm", "addbmm", "mm", "bmm", "mv", "matmul", "dot", "linear")

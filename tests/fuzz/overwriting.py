@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from tests.fuzz.arguments import DTYPES, Argument, Drawing
-from tests.fuzz.operators import READ_BEFORE, Operator
+from tests.fuzz.operators import READ_BEFORE, WRITTEN_FIRST, Operator
 from tests.fuzz.overlap import is_ordered, is_taken, overlaps
 from tests.fuzz.program import Statement
 from tests.fuzz.writer import Writer
@@ -86,7 +86,8 @@ class Overwriting:
             like = Statement("", apart=apart, may_refuse=True, may_accept=may_accept)
             self.writer.watch(code)
             # Of several outputs, and of sums, PyTorch does not say in which order they are written and read.
-            is_open = "out=(" in code or ("out=" in code and operator.is_inexact)
+            is_unsaid = operator.is_inexact or operator.name in WRITTEN_FIRST
+            is_open = "out=(" in code or ("out=" in code and is_unsaid)
             if is_open and is_taken(code, self.writer.names):
                 return
             if self.writer.has_gradients() or is_ordered(code, apart, self.writer.names):

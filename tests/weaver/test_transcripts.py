@@ -84,6 +84,11 @@ def test_a_block_is_split_where_a_script_begins_and_ends() -> None:
     ]
 
 
+@pytest.mark.parametrize("code", ["1 + 1", ">>> # only a comment", ">>> 1\n1\n>>>2"])
+def test_what_the_gate_refuses_has_no_parts(code: str) -> None:
+    assert list(parts(code)) == []
+
+
 def test_a_script_that_is_killed_stays_a_call() -> None:
     """What is expected there is the exception of the page's function, which no shell prints."""
     code = '>>> run_example("x.py")\nTraceback (most recent call last):\nRuntimeError: x.py was killed by SIGSEGV\n'

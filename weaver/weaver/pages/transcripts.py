@@ -47,9 +47,8 @@ class Transcripts(SphinxPostTransform):
             if not isinstance(node, nodes.Element) or node.get("testnodetype", "doctest") != "doctest":
                 continue
             found = list(parts(node.astext()))
-            if all(part.language == "pycon" for part in found):
-                continue
-            node.replace_self([_shown(node, part) for part in found])
+            if any(part.language == "console" for part in found):
+                node.replace_self([_shown(node, part) for part in found])
 
 
 def _shown(node: nodes.Element, part: Part) -> nodes.literal_block:
@@ -59,11 +58,14 @@ def _shown(node: nodes.Element, part: Part) -> nodes.literal_block:
 
 
 def parts(code: str) -> Iterator[Part]:
-    """Yield the parts of a doctest block in order."""
-    lines, examples = code.splitlines(), _PARSER.get_examples(code)
-    ends = [*(example.lineno for example in examples[1:]), len(lines)]
+    """Yield the parts of a doctest block in order; nothing for one that is none, which the gate refuses."""
+    try:
+        lines, examples = code.splitlines(), _PARSER.get_examples(code)
+    except ValueError:
+        return
+    starts = [*(example.lineno for example in examples), len(lines)]
     waiting: list[tuple[str, str]] = []
-    for example, end in zip(examples, ends, strict=True):
+    for example, end in zip(examples, starts[1:], strict=True):
         command = None if example.exc_msg else shell_command(example.source)
         if command is None:
             waiting.append(("pycon", "\n".join(lines[example.lineno : end])))
