@@ -107,6 +107,13 @@ def test_a_line_that_no_example_executes_is_named(installed: ForeignVenv, projec
     assert done.stderr.endswith("1 displayed lines are executed by no example of a page that shows them\n")
 
 
+@pytest.mark.parametrize("words", [[], ["prove"]], ids=["without a command", "one that is not there"])
+def test_without_a_command_of_its_own_it_lists_them(installed: ForeignVenv, project: Path, words: list[str]) -> None:
+    done = weave(installed, project, "weaver", *words)
+    assert done.returncode == 2
+    assert "{doctest,lock,proof,mutate}" in done.stderr
+
+
 def test_a_key_that_is_not_known_is_named(installed: ForeignVenv, project: Path) -> None:
     change(project / "weaver.toml", "modules", "module")
     done = weave(installed, project, "weaver", "doctest")

@@ -5,6 +5,7 @@ Each imports what it needs when it runs: to ask for the help of one takes no Sph
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -31,14 +32,17 @@ def run(configuration: Configuration, command: str, arguments: list[str]) -> Non
 
         mutate.main(configuration, arguments)
     else:
-        raise Fault(f"{command!r} is none of {', '.join(COMMANDS)}")
+        raise Fault(f"there is no command {command}; there are {', '.join(COMMANDS)}")
 
 
 def main() -> None:
     """Run the command of the command line; whatever stops it is one line on stderr and status 1."""
-    command, *arguments = sys.argv[1:] or ["without a command"]
+    parser = argparse.ArgumentParser(prog="weaver", description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own: `COMMAND --help` lists them")
+    asked = parser.parse_args()
     try:
-        run(find(Path.cwd()), command, arguments)
+        run(find(Path.cwd()), asked.command, asked.arguments)
     except Fault as fault:
         sys.exit(f"weaver: {fault}")
 
