@@ -137,6 +137,7 @@ class Configuration:
     sources: tuple[str, ...] = ()
     executed: tuple[str, ...] = ()
     package: tuple[str, ...] = ()
+    excerpts: tuple[str, ...] = ()
     every_file_has_a_chapter: bool = False
     include_folders: tuple[str, ...] = ()
     mentioned: tuple[str, ...] = ()

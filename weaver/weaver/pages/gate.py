@@ -20,7 +20,7 @@ from weaver.pages.records import page, pages
 from weaver.pages.repository import Source, configuration_of, report, root_of
 from weaver.run import examples
 from weaver.sources import regions
-from weaver.sources.binding import run_digest
+from weaver.sources.binding import run_digest, step_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     file = Path(env.doc2path(docname))
     blocks, wrong = examples.read(doctree, file)
     record = page(env, docname)
-    record.examples = sum(len(block.steps) for block in blocks)
+    record.examples = [step_digest(step.source, step.want) for block in blocks for step in block.steps]
     record.digest = run_digest(asdict(block) for block in blocks)
     for fault in wrong:
         report(docname, fault.line, fault.message, "example")

@@ -17,7 +17,7 @@ from weaver.proof.proof_files import LINES, MUTANTS
 from weaver.sources.installed import title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from docutils.nodes import Node
     from sphinx.application import Sphinx
@@ -83,7 +83,8 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
     proof = site.measured.proof
     why = site.measured.stale()
     pages = site.measured.pages
-    current = [lines.date for name in pages if (lines := site.measured.lines(name))]
+    current = {name: lines.date for name in pages if (lines := site.measured.lines(name))}
+    aged = sum(map(site.measured.aged, current))
     if not proof.release:
         first = _note(
             "Nothing is measured yet: ", nodes.literal("", str(site.configuration.result(LINES))), " is not there."
@@ -92,8 +93,9 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
         first = _note(f"No line figure holds: {why}.")
     else:
         first = _note(
-            f"Lines: measured {_when(current)} with {title(site.configuration)} {proof.release}; "
-            f"{len(current)} of {len(pages)} pages run the sources and examples that they were measured with."
+            f"Lines: measured {_when(current.values())} with {title(site.configuration)} {proof.release}; "
+            f"{len(current)} of {len(pages)} pages run the examples that they were measured with, on the sources that "
+            f"they show. {aged} of these also run sources, shown by other pages, that have changed since."
         )
     if proof.mutants_date:
         second = _note(f"Mutants: tried on {proof.mutants_date}.")
@@ -104,7 +106,7 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
     return [first, second]
 
 
-def _when(dates: list[str]) -> str:
+def _when(dates: Collection[str]) -> str:
     first, last = min(dates, default="never"), max(dates, default="never")
     return f"on {first}" if first == last else f"from {first} to {last}"
 
@@ -153,8 +155,8 @@ def _examples(app: Sphinx, docname: str) -> list[Node]:
         lines = site.measured.lines(name)
         seconds += lines.seconds if lines else 0
         took = f"{lines.seconds:.1f}" if lines else "not measured"
-        rows.append([site.chapter(name), site.measured.pages[name].examples, took])
-    total = sum(site.measured.pages[name].examples for name in site.chapters)
+        rows.append([site.chapter(name), len(site.measured.pages[name].examples), took])
+    total = sum(len(site.measured.pages[name].examples) for name in site.chapters)
     rows.append(["All", total, f"{seconds:.1f}"])
     return [table(["Chapter", "Examples", "Seconds"], rows, last_is_sum=True)]
 

@@ -34,13 +34,14 @@ class PageRecord:
     """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
 
     ``listings`` counts what it shows of the installed package too, ``shown`` are those of our own sources, in order;
-    ``digest`` is the hash of what it runs; ``figures`` names the tables of the proof that it holds.
+    ``digest`` is the hash of all that it runs, ``examples`` are those of each step; ``figures`` names the tables of the
+    proof that it holds.
     """
 
     shown: list[Listing] = field(default_factory=list)
     whole: set[str] = field(default_factory=set)
     listings: int = 0
-    examples: int = 0
+    examples: list[str] = field(default_factory=list)
     digest: str = ""
     figures: list[str] = field(default_factory=list)
     installed_regions: set[InstalledRegion] = field(default_factory=set)
@@ -73,4 +74,4 @@ def setup(app: Sphinx) -> dict[str, bool | int]:
     """Register the handlers that keep the records in step with the environment."""
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
-    return {"env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from weaver.fault import Fault
 from weaver.proof.mutants import Mutant
 
+FILE = "equivalent.toml"  # of the folder of results
 _KEYS = {"path", "line", "operator", "before", "after", "reason"}
 
 
@@ -39,6 +40,18 @@ def read(file: Path) -> list[Equivalent]:
         if not entry["reason"].strip():
             raise Fault(f"{file}: {entry['path']}: {entry['line']}: a mutant is excused without a reason")
     return [Equivalent(**entry) for entry in entries]
+
+
+def faults(root: Path, file: Path) -> Iterator[str]:
+    """One line for each excuse for a line that is not there, or no longer; that asks no list of mutants."""
+    lines: dict[str, set[str]] = {}
+    for one in read(root / file):
+        if one.path not in lines:
+            source = root / one.path
+            texts = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
+            lines[one.path] = {text.strip() for text in texts}
+        if one.line not in lines[one.path]:
+            yield f"{file}: excuses a mutant of a line that does not exist, or no longer: {one.path}: {one.line}"
 
 
 def excused(

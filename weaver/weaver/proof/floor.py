@@ -14,10 +14,10 @@ from pathlib import Path
 
 from weaver.configuration import Configuration
 from weaver.pages import narrated
-from weaver.proof import figures, proof_files
+from weaver.proof import equivalents, figures, proof_files
 from weaver.proof.measured import Measured, Shown
 from weaver.proof.planned import Page, read_pages
-from weaver.proof.proof_files import LINES, MUTANTS
+from weaver.proof.proof_files import LINES, MUTANTS, Proof
 
 FLOOR = "floor.json"
 # Of all displayed lines; more of them would be a way around the proof.
@@ -46,16 +46,13 @@ class State:
     measured: Measured
 
 
-def read_state(configuration: Configuration, pages: list[Page] | None = None) -> State:
-    """Reads the pages, unless the caller has them, and the proof files. Throws: ``Fault``, ``LookupError``."""
+def read_state(configuration: Configuration, pages: list[Page] | None = None, proof: Proof | None = None) -> State:
+    """Reads the pages and the proof files, unless the caller has them. Throws: ``Fault``, ``LookupError``."""
     if pages is None:
         with tempfile.TemporaryDirectory() as folder:
             pages = read_pages(configuration, Path(folder))
-    shown = {
-        page.name: Shown(page.digest, page.listings, sum(len(block["steps"]) for block in page.blocks))
-        for page in pages
-    }
-    return State(configuration, Measured(configuration, shown, proof_files.read(configuration)))
+    shown = {page.name: Shown(page.digest, page.listings, page.examples) for page in pages}
+    return State(configuration, Measured(configuration, shown, proof or proof_files.read(configuration)))
 
 
 def faults(configuration: Configuration, pages: list[Page] | None = None) -> Iterator[str]:
@@ -64,6 +61,7 @@ def faults(configuration: Configuration, pages: list[Page] | None = None) -> Ite
         state = read_state(configuration, pages)
         yield from _line_faults(state.measured)
         yield from _mutant_faults(state.measured, read_floor(configuration).get(_WHOLE, {}).get(_UNTRIED, 0))
+        yield from equivalents.faults(configuration.root, configuration.result(equivalents.FILE))
         yield from _floor_faults(state)
     except LookupError as error:
         yield str(error)
@@ -120,7 +118,7 @@ def current_figures(state: State) -> Figures:
     measured = state.measured
     result: Figures = {}
     for name, page in sorted(measured.pages.items()):
-        of_page: dict[str, float] = {"examples": page.examples}
+        of_page: dict[str, float] = {"examples": len(page.examples)}
         lines = figures.chapter_lines(measured, name)
         if lines:
             of_page["executed"] = _rounded(lines.share)
@@ -129,10 +127,10 @@ def current_figures(state: State) -> Figures:
             of_page["killed"] = _rounded(figures.mutants(measured, tried).share)
         result[name] = of_page
     listings = [listing for page in measured.pages.values() for listing in page.listings]
-    root = state.configuration.root
-    result[_WHOLE] = {
-        "narrated": _rounded(narrated.share(narrated.narrated(root, listings, state.configuration.package)))
-    }
+    configuration = state.configuration
+    found = narrated.narrated(configuration.root, listings, configuration.package)
+    whole = [one for one in found if not configuration.covers(configuration.excerpts, one.path)]
+    result[_WHOLE] = {"narrated": _rounded(narrated.share(whole))}
     return result
 
 

@@ -1,13 +1,16 @@
 """What was measured of the pages, and whether it still holds.
 
-Each measurement carries the digests of what was measured. One whose digests are not those of now is treated as if it
-were not there.
+Each measurement carries the digests of what was measured. One of other examples, listings or shown sources than those
+of now is treated as if it were not there. One that is merely aged holds: a source has changed that the page executes
+and does not show. A loop that all pages execute would otherwise make all of them stale at once, and the displayed lines
+of none would be executed differently. That this is so a sample tries (``proof --sample``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -38,11 +41,11 @@ def is_mutated(configuration: Configuration, path: str) -> bool:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows and runs now: the digest of its examples, their number, and its listings of our sources."""
+    """What a page shows and runs now: the digest of all that it runs, of each example, and its listings of sources."""
 
     digest: str
     listings: Sequence[Listing]
-    examples: int
+    examples: Sequence[str]
 
 
 class Measured:
@@ -83,13 +86,22 @@ class Measured:
             return "what the page runs has changed since it was measured"
         if self._by_text(measured).keys() != {self._text(listing) for listing in now.listings}:
             return "what the page shows has changed since it was measured"
-        changed = [path for path, digest in measured.sources.items() if code_digest(self.root / path) != digest]
+        shown = {listing.path for listing in now.listings}
+        changed = [path for path in self._changed_sources(name) if path in shown]
         if changed:
-            return f"{_few(changed)}, which it executes, changed since it was measured"
+            return f"{_few(changed)}, which it shows and executes, changed since it was measured"
         found = sorted(set(measured.fell_back) & self._present)
         if found:
             return observer(self.configuration).CHANGED.format(_few(found))
         return None
+
+    def aged(self, name: str) -> bool:
+        """Say whether a source that a page executes and does not show has changed since the page was measured."""
+        return self.stale_page(name) is None and bool(self._changed_sources(name))
+
+    def _changed_sources(self, name: str) -> list[str]:
+        sources = self.proof.pages[name].sources
+        return [path for path, digest in sources.items() if code_digest(self.root / path) != digest]
 
     @cached_property
     def _present(self) -> set[str]:
@@ -152,28 +164,24 @@ class Measured:
         entry = self.tried.get(listing)
         if entry is None:
             return "its mutants were never tried"
-        if {name for name, page in self.pages.items() if listing in page.listings} != set(entry.pages):
-            return "other pages show it now than when its mutants were tried"
-        if self._bound_to(listing) != entry.digest:
-            package = bound_to(self.configuration)[0]
-            return f"it, an example of its pages or {package} has changed since its mutants were tried"
+        if region_digest(listing, self.configuration) != entry.text:
+            return f"it or {bound_to(self.configuration)[0]} has changed since its mutants were tried"
+        showing = [page for page in self.pages.values() if listing in page.listings]
+        if not entry.killers.issubset(chain.from_iterable(page.examples for page in showing)):
+            return "an example that killed one of its mutants is there no more"
         return None
-
-    def _bound_to(self, listing: Listing) -> str:
-        digests = [page.digest for page in self.pages.values() if listing in page.listings]
-        return region_digest(listing, digests, self.configuration)
 
     @cached_property
     def tried(self) -> dict[Listing, ListingMutants]:
         """The listings whose mutants were tried, where they stand now, be the trial current or not."""
         known = self.proof.mutants
-        same = {(one.path, one.region, entry.digest): (one, entry) for one, entry in known.items()}
+        same = {(one.path, one.region, entry.text): (one, entry) for one, entry in known.items()}
         # A marked region that has changed is still the one that was tried.
         named = {(one.path, one.region): (one, entry) for one, entry in known.items() if one.region}
         found: dict[Listing, ListingMutants] = {}
         moved = set()
         for listing in {listing for page in self.pages.values() for listing in page.listings}:
-            current = same.get((listing.path, listing.region, self._bound_to(listing)))
+            current = same.get((listing.path, listing.region, region_digest(listing, self.configuration)))
             current = current or named.get((listing.path, listing.region))
             if current is not None:
                 moved.add(current[0])

@@ -16,16 +16,15 @@ from pathlib import Path
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault, say
-from weaver.proof import equivalents, floor, reach, result
+from weaver.proof import equivalents, floor, result
 from weaver.proof.mutants import Mutant
-from weaver.proof.planned import read_pages
+from weaver.proof.planned import add_page_option, check_names, read_pages
 from weaver.proof.proof_files import MUTANTS
 from weaver.proof.result import Region
 from weaver.proof.schemata import Schemata
 from weaver.proof.shown import Numbers, Place, Shown, read_shown
 from weaver.proof.trial import Trial, Verdict, workers
 
-EXCUSES = "equivalent.toml"
 PROGRESS_SECONDS = 20
 
 
@@ -134,12 +133,9 @@ def told(mutant: Mutant) -> str:
 
 def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dict[int, Verdict]:
     """The mutants that need not be tried again: an example killed them that is still there, as is what is listed."""
-    examples = {
-        page.name: {reach.step_digest(step) for block in page.blocks for step in block["steps"]} for page in shown.pages
-    }
     found: dict[int, Verdict] = {}
     for place in places:
-        present = set().union(*(examples[name] for name in place.pages))
+        present = shown.examples_of(place)
         for region in earlier:
             if (region.path, region.region, region.text) == (place.listing.path, place.listing.region, place.text):
                 for number in place.mutants:
@@ -210,7 +206,7 @@ def report(regions: list[Region], run: Run, reasons: dict[int, str]) -> None:
         mine = [region for region in regions if page in region.pages]
         say(f"{page}: {_share(mine)}")
     if wrong:
-        command, excuses = run.configuration.command("mutate"), run.configuration.result(EXCUSES)
+        command, excuses = run.configuration.command("mutate"), run.configuration.result(equivalents.FILE)
         raise Fault(f"{command}: {excuses} excuses {len(wrong)} mutants that an example kills")
 
 
@@ -226,13 +222,7 @@ def _options(command: str, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--region", nargs="+", metavar="NAME", help="only these regions, or the listings of these paths"
     )
-    parser.add_argument(
-        "--page",
-        nargs="+",
-        action="extend",
-        metavar="NAME",
-        help="only what these pages show (accelerator/hooks)",
-    )
+    add_page_option(parser, "only what these pages show")
     parser.add_argument("--changed", action="store_true", help="only what has changed since it was tried: the default")
     parser.add_argument("--all", action="store_true", help="also what has not changed")
     parser.add_argument(
@@ -247,18 +237,16 @@ def _named(shown: Shown, options: argparse.Namespace) -> list[Place]:
     places = shown.places
     if options.region:
         known = {name for place in places for name in (place.listing.region, place.listing.path)}
-        _check_names("region", options.region, known)
+        check_names("region", options.region, known)
         places = [place for place in places if {place.listing.region, place.listing.path} & set(options.region)]
     if options.page:
-        _check_names("page", options.page, {page.name for page in shown.pages})
+        check_names("page", options.page, [page.name for page in shown.pages])
         places = [place for place in places if set(place.pages) & set(options.page)]
     return places
 
 
-def _check_names(kind: str, names: list[str], known: set[str]) -> None:
-    unknown = sorted(set(names) - known)
-    if unknown:
-        raise Fault(f"no {kind} {', '.join(unknown)}; there are {', '.join(sorted(known - {''}))}")
+def _is_due(place: Place, region: Region | None) -> bool:
+    return region is None or result.is_improvable(place, region)
 
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
@@ -270,7 +258,7 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = read_pages(configuration, folder / "plan", strict=not (options.page or options.region))
     shown = read_shown(configuration, pages, Numbers(root / configuration.sandboxes / "mutate.numbers.json"))
-    excuses = equivalents.read(root / configuration.result(EXCUSES))
+    excuses = equivalents.read(root / configuration.result(equivalents.FILE))
     reasons = equivalents.excused(excuses, shown.mutants, shown.texts)
     committed = result.read(root / file)
     if options.sample:
@@ -284,7 +272,7 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     earlier = [*result.read(folder / "progress.json"), *committed]
     keep = {place.listing: result.kept(place, earlier, shown, reasons) for place in shown.places}
     explicit = bool(options.all or options.region)
-    places = [place for place in named if explicit or keep[place.listing] is None]
+    places = [place for place in named if explicit or _is_due(place, keep[place.listing])]
     say(f"{len(shown.mutants)} mutants in {len(shown.places)} listings, {shown.left_out} removals of locks left out")
     if shown.unread:
         say(f"not mutated, because tree-sitter cannot read it: {', '.join(shown.unread)}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault
+from weaver.sources.binding import step_digest
 from weaver.sources.listing import Listing
 
 PLAN = "plan.json"
@@ -28,6 +31,11 @@ class Page:
     whole: list[str]
     blocks: list[dict[str, Any]]
 
+    @property
+    def examples(self) -> list[str]:
+        """The digest of each example, in the order of the page."""
+        return [step_digest(step["source"], step["want"]) for block in self.blocks for step in block["steps"]]
+
 
 def read_pages(configuration: Configuration, output: Path, *, strict: bool = True) -> list[Page]:
     """Reads every page that shows or runs anything; ``output`` is a folder that Sphinx keeps for the next time.
@@ -40,6 +48,17 @@ def read_pages(configuration: Configuration, output: Path, *, strict: bool = Tru
     if subprocess.run(command, cwd=configuration.root, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     return planned(output)
+
+
+def add_page_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds the option that names pages."""
+    parser.add_argument("--page", nargs="+", action="extend", metavar="NAME", help=f"{what} (accelerator/hooks)")
+
+
+def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Throws: ``Fault`` for a name that is not known, with those that are."""
+    if unknown := sorted(set(names) - set(known)):
+        raise Fault(f"no {kind} {', '.join(unknown)}; there are {', '.join(sorted(set(known) - {''}))}")
 
 
 def planned(output: Path) -> list[Page]:

@@ -192,7 +192,12 @@ class Probe:
             return
         target = self.folder / str(line)
         target.mkdir(exist_ok=True)
-        for file in (self.folder / "own").glob(f"*-{os.getpid()}*.profraw"):
+        own = self.folder / "own"
+        own.mkdir(exist_ok=True)
+        # A library that an example loads by itself, without the package, counts into the folder of that example.
+        for file in target.glob(f"[0-9]*-{os.getpid()}.profraw"):
+            file.rename(own / file.name)
+        for file in own.glob(f"*-{os.getpid()}*.profraw"):
             shutil.copy(file, target / f"own-{file.name}")
         _clear_counters()
 

@@ -85,10 +85,10 @@ class Mutant:
 
 @dataclass(frozen=True)
 class ListingMutants:
-    """What became of the mutants of one listing."""
+    """What became of the mutants of one listing of this ``text``; ``killers`` are the digests of the examples."""
 
-    pages: list[str]
-    digest: str
+    text: str
+    killers: frozenset[str]
     killed: int
     survived: list[Mutant]
     equivalent: list[Mutant]
@@ -117,7 +117,7 @@ def read(configuration: Configuration) -> Proof:
     try:
         return Proof(
             lines.get(bound_to(configuration)[0], ""),
-            {name: _page(entry) for name, entry in lines.get("pages", {}).items()},
+            {name: page(entry) for name, entry in lines.get("pages", {}).items()},
             mutants.get("date", ""),
             {_listing(entry): _mutants(entry) for entry in mutants.get("regions", [])},
         )
@@ -142,7 +142,8 @@ def _listing(entry: Mapping[str, Any]) -> Listing:
     return Listing(entry["path"], entry["first"], entry["last"], entry["region"])
 
 
-def _page(entry: Mapping[str, Any]) -> PageLines:
+def page(entry: Mapping[str, Any]) -> PageLines:
+    """Read what ``lines.json`` says of one page."""
     listings = {
         _listing(one): ListingLines(
             one["executed"],
@@ -163,4 +164,4 @@ def _mutants(entry: Mapping[str, Any]) -> ListingMutants:
         [Mutant(one["line"], one["operator"], one["before"], one["after"], one.get("reason", "")) for one in entry[key]]
         for key in ("survived", "equivalent")
     )
-    return ListingMutants(entry["pages"], entry["digest"], entry["killed"], survived, equivalent)
+    return ListingMutants(entry["text"], frozenset(entry["kills"].values()), entry["killed"], survived, equivalent)

@@ -8,7 +8,6 @@ by one, those in the process of the page all together, because they build upon e
 from __future__ import annotations
 
 import ast
-import hashlib
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from weaver.proof.weaver_mutant import WORD
+from weaver.sources.binding import step_digest
 
 Block = dict[str, Any]
 
@@ -33,12 +33,8 @@ class Example:
     @property
     def digest(self) -> str:
         """What it is known by, wherever on the page it stands."""
-        return step_digest(self.block["steps"][0])
-
-
-def step_digest(step: dict[str, Any]) -> str:
-    """The digest of what a step runs and of what it wants."""
-    return hashlib.sha256(f"{step['source']}\0{step['want']}".encode()).hexdigest()[:8]
+        step = self.block["steps"][0]
+        return step_digest(step["source"], step["want"])
 
 
 @dataclass

@@ -21,6 +21,8 @@ class Region:
     """The entry of a listing. ``survived`` and ``equivalent`` name mutants, ``refused`` counts those not compiled.
 
     ``kills`` says by which example (its digest) each other mutant was killed; ``text`` is the digest of what is listed.
+    It holds while the text is the same and these examples are there: others can only kill more. ``digest`` is that of
+    all that the mutants were tried with, so that with other examples those that survived are tried again.
     """
 
     path: str
@@ -73,11 +75,17 @@ def described(mutant: Mutant) -> dict[str, Any]:
     }
 
 
+def is_improvable(place: Place, region: Region) -> bool:
+    """Say whether mutants of a listing survived other examples than there are now."""
+    return bool(region.survived) and region.digest != place.digest
+
+
 def kept(place: Place, regions: Iterable[Region], shown: Shown, reasons: Mapping[int, str]) -> Region | None:
     """The entry of a listing that still holds, as the listing and the excuses are now."""
-    listing = place.listing
+    listing, examples = place.listing, shown.examples_of(place)
     for region in regions:
-        if (region.path, region.region, region.digest) == (listing.path, listing.region, place.digest):
+        same = (region.path, region.region, region.text) == (listing.path, listing.region, place.text)
+        if same and examples.issuperset(region.kills.values()):
             break
     else:
         return None

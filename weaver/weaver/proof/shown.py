@@ -20,11 +20,11 @@ _LEFT_OUT = {"lock removed"}
 
 @dataclass
 class Place:
-    """A listing, the pages that show it, what its mutants are bound to, the digest of its text, and their numbers."""
+    """A listing, the pages that show it, the digests of what its mutants are tried with and made from, the mutants."""
 
     listing: Listing
     pages: list[str]
-    digest: str
+    digest: str = ""
     text: str = ""
     mutants: list[int] = field(default_factory=list)
 
@@ -48,6 +48,10 @@ class Shown:
     def pages_of(self, number: int) -> list[str]:
         """The pages whose examples are to kill a mutant."""
         return sorted({page for place in self.places if number in place.mutants for page in place.pages})
+
+    def examples_of(self, place: Place) -> set[str]:
+        """The digests of the examples that are to kill the mutants of a listing: those of all pages that show it."""
+        return {one for page in self.pages if page.name in place.pages for one in page.examples}
 
 
 class Numbers:
@@ -77,11 +81,11 @@ def read_shown(configuration: Configuration, pages: list[Page], numbers: Numbers
     for page in pages:
         for listing in page.listings:
             if is_mutated(configuration, listing.path):
-                places.setdefault(listing, Place(listing, [], "")).pages.append(page.name)
+                places.setdefault(listing, Place(listing, [])).pages.append(page.name)
     for place in places.values():
         place.pages = sorted(set(place.pages))
-        place.digest = region_digest(place.listing, [showing[name] for name in place.pages], configuration)
-        place.text = region_digest(place.listing, [], configuration)
+        place.digest = region_digest(place.listing, configuration, [showing[name] for name in place.pages])
+        place.text = region_digest(place.listing, configuration)
     shown = Shown(pages, sorted(places.values(), key=lambda place: place.listing), {}, {})
     for path in sorted({listing.path for listing in places}):
         _add(shown, path, (configuration.root / path).read_bytes(), numbers, configuration.mutants)

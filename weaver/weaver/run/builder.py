@@ -138,7 +138,7 @@ class ProofBuilder(Builder):
         records = pages(self.env)
         proven = {
             docname: {
-                "examples": record.examples,
+                "examples": len(record.examples),
                 "ran": self.ran.get(docname, 0),
                 "listings": record.listings,
                 **self.took.get(docname, {"seconds": 0.0, "processor_seconds": 0.0}),

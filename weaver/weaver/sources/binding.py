@@ -112,11 +112,15 @@ def text_digest(listing: Listing, root: Path) -> str:
     return sha256(json.dumps(_text(listing, root)).encode()).hexdigest()[:_SHORT]
 
 
-def region_digest(listing: Listing, pages: Iterable[str], configuration: Configuration) -> str:
-    """Return the hash to which the mutants of a listing are bound.
+def step_digest(source: str, want: str) -> str:
+    """Return the hash of one example: of what it runs, and of what it wants."""
+    return sha256(f"{source}\0{want}".encode()).hexdigest()[:8]
 
-    It is made of the text shown, of the digests of what the ``pages`` run that show it, whose examples are to kill the
-    mutants, and of the release.
+
+def region_digest(listing: Listing, configuration: Configuration, pages: Iterable[str] = ()) -> str:
+    """Return the hash of what the mutants of a listing are made from: the text shown, and the release.
+
+    With the digests of what the ``pages`` run that show it, it is the hash of what they were tried with, too.
     """
     text = _text(listing, configuration.root)
     return sha256(json.dumps([text, sorted(pages), bound_to(configuration)[1]]).encode()).hexdigest()

@@ -13,8 +13,9 @@ import tree_sitter_cpp
 from tree_sitter import Language, Parser, Tree
 
 LANGUAGE = Language(tree_sitter_cpp.language())
-# A macro of attributes in front of a declaration, or behind ``typedef`` one that stands for ``enum``.
-MACRO = re.compile(r"^ *(typedef )?([A-Z][A-Z0-9]*_[A-Z]+)(?= \w)", re.MULTILINE)
+# A macro of attributes in front of a declaration or of the name of a class, or behind ``typedef`` one that stands for
+# ``enum``.
+MACRO = re.compile(r"^ *(typedef |class )?([A-Z][A-Z0-9]*_[A-Z]+)(?= \w)", re.MULTILINE)
 # The type of what the condition of a ``for`` declares.
 _CONDITION = re.compile(r"(?<=; )\w+\* const (?=\w+ = [^;\n]+; )")
 _FOR_C_TOO = re.compile(r"^#ifdef __cplusplus\n(.*?)(?:^#else\n.*?)?^#endif[^\n]*\n", re.MULTILINE | re.DOTALL)
@@ -40,7 +41,7 @@ def code(text: str) -> str:
 
 def _without_macro(match: re.Match[str]) -> str:
     before, macro = match[0][: match.start(2) - match.start()], match[2]
-    return before + ("enum".ljust(len(macro)) if match[1] else f"[[{'a' * (len(macro) - 4)}]]")
+    return before + ("enum".ljust(len(macro)) if match[1] == "typedef " else f"[[{'a' * (len(macro) - 4)}]]")
 
 
 def _blank(text: str) -> str:

@@ -1,0 +1,154 @@
+"""A run of pages on a build that counts: which lines each example executes, and what fell back."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from weaver.configuration import Configuration
+from weaver.fault import Fault, say
+from weaver.proof import clang, probe
+from weaver.proof.planned import Page
+from weaver.proof.sandbox import Sandbox
+from weaver.run import isolation
+from weaver.sources import binding
+
+# Of a page that runs by itself on a fast machine the longest takes 200: what is slow is the compiler with counters.
+SECONDS = 900.0
+
+Executed = dict[str, set[int]]
+
+
+@dataclass
+class Ran:
+    """A page that ran: its seconds, what each of its examples executed, by the example's line, and what fell back."""
+
+    seconds: float = 0.0
+    examples: dict[int, Executed] = field(default_factory=dict)
+    fell_back: list[str] = field(default_factory=list)
+
+    def executed(self, path: str) -> set[int]:
+        """The lines of a source that the page's examples executed."""
+        return set().union(*(example.get(path, set()) for example in self.examples.values()))
+
+    def sources(self, configuration: Configuration, root: Path) -> dict[str, str]:
+        """The sources that the page's examples executed, and what these include, each with the hash of its code."""
+        executed = {path for example in self.examples.values() for path in example}
+        if any(configuration.covers(configuration.package, path) for path in executed):
+            # What runs while the package is imported counts for no example, and begins all of them.
+            executed |= set(configuration.measure.imported)
+        found = sorted(path for path in binding.included(configuration, executed, root) if not binding.is_built(path))
+        return {path: digest for path in found if (digest := binding.code_digest(root / path))}
+
+
+class Measurement:
+    """One run over some pages. Throws: ``Fault`` where something is to be built and there is no clang."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.tools = clang.find_clang() if configuration.build.commands else None
+        self.sandbox = Sandbox(configuration, configuration.root / configuration.sandboxes / "proof")
+        self.work = configuration.root / configuration.output / "proof" / "raw"
+        self.counted: dict[str, set[int]] = {}
+        self.registrations: dict[str, set[int]] = {}
+
+    def prepare(self) -> None:
+        """Builds with counters, where something is to be built."""
+        self.sandbox.prepare()
+        start = f"__import__('weaver.proof.probe', fromlist=['start']).start({str(self.sandbox.tree)!r})"
+        # After layers.pth, which says where it is.
+        (self.sandbox.site_packages / "probe.pth").write_text(
+            f"import os; {probe.FOLDER!r} in os.environ and {start}\n", encoding="utf-8"
+        )
+        shutil.rmtree(self.work, ignore_errors=True)
+        if self.tools:
+            say(f"building with {Path(self.tools.compiler).name} and counters")
+            self.sandbox.build(*self.configuration.build.counted, compiler=self.tools.compiler)
+            self._write_compiler(self.tools)
+
+    def _write_compiler(self, tools: clang.Clang) -> None:
+        """Writes the compiler that examples find in CXX: it adds counters to examples, and keeps a copy of each.
+
+        What is made of other sources alone gets none: without a counter their library complains on stderr.
+        """
+        (self.work / "objects").mkdir(parents=True)
+        listed = self.work / "coverage.list"
+        executed = [f"*{folder}/*" for folder in self.configuration.executed]
+        allowed = "".join(f"source:{pattern}=allow\n" for pattern in executed)
+        listed.write_text(f"[clang]\ndefault:skip\n{allowed}", encoding="utf-8")
+        options = (
+            f"-fprofile-instr-generate -fcoverage-mapping -fprofile-list={listed} -mllvm -runtime-counter-relocation"
+        )
+        script = [
+            "#!/bin/sh",
+            f'case "$PWD $*" in {"|".join(executed)}) ;; *) exec {tools.compiler} "$@" ;; esac',
+            f'{tools.compiler} {options} "$@" || exit',
+            'case " $* " in *" -c "*) exit ;; esac',  # what is linked of it is kept
+            'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
+            f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',
+            "fi; shift; done",
+        ]
+        compiler = self.work / "cxx"
+        compiler.write_text("\n".join(script) + "\n", encoding="utf-8")
+        compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, page: Page) -> Ran:
+        """Runs a page and reads what its examples executed. Throws: ``Fault`` when one of them fails."""
+        folder = self.work / page.name
+        (folder / "own").mkdir(parents=True)
+        environment = {
+            probe.FOLDER: str(folder),
+            probe.PROFILE: str(folder / "own" / probe.PATTERN),
+            # What comes out of a cache has not gone through that compiler.
+            **({"CXX": str(self.work / "cxx"), "CCACHE_DISABLE": "1"} if self.tools else {}),
+        }
+        started = time.monotonic()
+        settings, python = self.configuration.run, self.sandbox.python
+        with isolation.Pages(settings, self.sandbox.tree, python=python, environment=environment) as pages:
+            outcome = pages.run(page.file, page.blocks, SECONDS, measure=folder)
+        seconds = time.monotonic() - started
+        if outcome.failures:
+            texts = "\n".join(f"{page.file}:{failure.line}: {failure.text}" for failure in outcome.failures)
+            raise Fault(f"examples failed on the measured build:\n{texts}")
+        ran = Ran(round(seconds, 1))
+        for line in (step["line"] for block in page.blocks for step in block["steps"]):
+            ran.examples[line] = self._cxx_lines(folder / str(line))
+        for line, path, number in self._python_lines(folder / probe.PYTHON):
+            ran.examples[line].setdefault(path, set()).add(number)
+        ran.fell_back = sorted(set(_read_lines(folder / probe.FELL_BACK)))
+        return ran
+
+    def _objects(self) -> list[Path]:
+        libraries = [sorted(self.sandbox.tree.glob(pattern)) for pattern in self.configuration.build.libraries]
+        return [*chain.from_iterable(libraries), *(self.work / "objects").iterdir()]
+
+    def _cxx_lines(self, folder: Path) -> Executed:
+        raw = [file for file in sorted(folder.glob("*.profraw")) if file.stat().st_size]
+        if not raw or self.tools is None:
+            return {}
+        merged = folder / "merged.profdata"
+        clang.merge(self.tools, raw, merged)
+        folders = [self.sandbox.tree, self.sandbox.build_folder]
+        counts = clang.line_counts(self.tools, merged, self._objects(), folders)
+        for path, of_path in counts.items():
+            self.counted.setdefault(path, set()).update(of_path)
+        if not self.registrations:
+            self.registrations = clang.registration_lines(
+                self.tools, merged, self._objects(), folders, self.configuration.measure.loaded
+            )
+        executed = {path: {line for line, count in of_path.items() if count} for path, of_path in counts.items()}
+        return {path: numbers for path, numbers in executed.items() if numbers}
+
+    def _python_lines(self, file: Path) -> Iterator[tuple[int, str, int]]:
+        for record in _read_lines(file):
+            example, path, number = record.split("\t")
+            yield int(example), path, int(number)
+
+
+def _read_lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
