@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from accelerator_conformance.isolation import Outcome
-from accelerator_conformance.report import OUTCOMES, Check, Report, Score
+from accelerator_conformance.report import OUTCOMES, Check, Report, Score, chapter_place
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1c1917; }
@@ -53,7 +53,8 @@ def run_line(run: Mapping[str, str]) -> str:
 def chapter_link(chapter: str, guide: str) -> str:
     """A chapter of the guide: its name, and a link where the place of the chapters is known."""
     name = escape(chapter)
-    return f"<a href='{escape(guide.rstrip('/'))}/{name}.html'>{name}</a>" if guide else name
+    place = chapter_place(chapter, guide)
+    return f"<a href='{escape(place)}'>{name}</a>" if place else name
 
 
 def _badge(score: Score) -> str:

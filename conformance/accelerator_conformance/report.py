@@ -154,7 +154,12 @@ class Report:
         return outcomes
 
 
-def terminal(report: Report) -> list[str]:
+def chapter_place(chapter: str, guide: str) -> str:
+    """The address of a chapter, where the place of the guide's chapters is known; else ""."""
+    return f"{guide.rstrip('/')}/{chapter}.html" if guide else ""
+
+
+def terminal(report: Report, guide: str = "") -> list[str]:
     """The scores, then what failed and where the cure is, then what the backend leaves out."""
     lines = [f"{'':16}  score  {'  '.join(OUTCOMES)}"]
     for score in report.scores():
@@ -165,7 +170,8 @@ def terminal(report: Report) -> list[str]:
     for name, failures in ((name, list(ended)) for name, ended in alike):
         for check, outcome in failures[:SHOWN_ALIKE]:
             lines += ["", f"{outcome.outcome}: {check.name}", f"  asks    {check.asks}", f"  reason  {outcome.reason}"]
-            lines.append(f"  cure    chapter '{check.chapter}' of the guide")
+            place = chapter_place(check.chapter, guide)
+            lines.append(f"  cure    chapter '{check.chapter}' of the guide" + (f": {place}" if place else ""))
         if len(failures) > SHOWN_ALIKE:
             lines += ["", f"and {len(failures) - SHOWN_ALIKE} more of {name}, which are in the report"]
     reasons: dict[str, list[str]] = {}

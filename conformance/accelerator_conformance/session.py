@@ -66,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--level", choices=LEVELS, help="how much is asked (default: usable; of a poster, all)")
     group.addoption("--area", default="", help=f"these areas alone, separated by commas: {', '.join(AREAS)}")
     group.addoption("--setup", action="append", default=[], help="a module that each worker imports after torch")
+    group.addoption("--about", default="", help="what the report is to say of device and driver, in its first line")
     group.addoption("--timeout", type=float, default=120.0, help="seconds for a check (default: %(default)g)")
     group.addoption(
         "--report", type=Path, help="the folder for report.json and report.html (default: conformance-DEVICE)"
@@ -139,6 +140,7 @@ def _run(config: pytest.Config) -> dict[str, str]:
     return {
         **{name: config.getoption(name) for name in names},
         "setup": ", ".join(config.getoption("setup")),
+        "about": config.getoption("about"),
         "kit": __version__,
         "torch": version("torch"),
         "python": platform.python_version(),
@@ -266,7 +268,9 @@ def pytest_terminal_summary(
     if report is None or not (report.results or report.fault):
         return
     terminalreporter.section(f"{report.run['device']}: accelerator conformance, level {report.run['level']}")
-    for line in terminal(report):
+    if about := report.run.get("about"):
+        terminalreporter.line(about)
+    for line in terminal(report, config.getoption("guide")):
         terminalreporter.line(line)
     terminalreporter.line("")
     terminalreporter.line(f"report: {report.file} and {page.file(report)}")

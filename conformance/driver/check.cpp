@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 namespace conformance {
 
@@ -13,19 +15,44 @@ Driver driver;
 void Driver::load(const char* path) {
   void* const library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) fail(std::string("the library ") + path + " can be loaded", dlerror());
-  for_each_required([library](auto& function) { function.find(dlsym, library); });
-  orInjectFault.find(dlsym, library);
-  orLaunchHostKernel.find(dlsym, library);
-  orGetHostAlias.find(dlsym, library);
+  const auto find = [library](auto& function) { function.find(dlsym, library); };
+  for_each_required(find);
+  for_each_optional(find);
 }
 
 std::vector<Check> all_checks() {
+  struct Group {
+    std::span<const Check> (*checks)();
+    const char* chapter;
+  };
+  static constexpr Group kGroups[] = {
+      {interface_checks, "driver"},
+      {error_checks, "driver_memory"},
+      {device_checks, "driver_memory"},
+      {property_checks, "driver"},
+      {memory_checks, "driver_memory"},
+      {copy_checks, "driver_memory"},
+      {stream_checks, "driver_streams"},
+      {event_checks, "driver_streams"},
+      {kernel_checks, "driver_streams"},
+      {thread_checks, "driver_streams"},
+      {process_checks, "driver_memory"},
+      {limit_checks, "driver_memory"},
+      {module_checks, "driver_modules"},
+      {launch_checks, "driver_modules"},
+      {extended_memory_checks, "driver_memory"},
+      {host_function_checks, "driver_streams"},
+      {peer_checks, "driver_streams"},
+      {activity_checks, "driver_streams"},
+      {failure_checks, "driver_streams"},
+      {host_kernel_checks, "driver_streams"},
+  };
   std::vector<Check> checks;
-  for (const auto group :
-       {interface_checks, error_checks, device_checks, memory_checks, copy_checks, stream_checks, event_checks,
-        kernel_checks, thread_checks, process_checks, limit_checks, failure_checks, host_kernel_checks}) {
-    const std::span<const Check> part = group();
-    checks.insert(checks.end(), part.begin(), part.end());
+  for (const Group& group : kGroups) {
+    for (Check check : group.checks()) {
+      check.chapter = group.chapter;
+      checks.push_back(check);
+    }
   }
   return checks;
 }
@@ -68,12 +95,66 @@ void refused(orError_t expected, orError_t error, const std::string& given, Wher
   if (error != expected) fail(error_name(expected) + " from " + function + ", given " + given, describe(error), where);
 }
 
+bool refused_as_freed(orError_t error, std::initializer_list<orError_t> or_else, const std::string& given,
+                      Where where) {
+  if (error == orErrorFreedPointer) return true;
+  const std::string function = last_call->load();
+  const std::string seen = describe(error);
+  std::string expected = error_name(orErrorFreedPointer);
+  if (properties_of(0, where).has_unified_memory != 0) {
+    for (const orError_t other : or_else) {
+      if (error == other) return false;
+      expected += " or " + error_name(other);
+    }
+  }
+  fail(expected + " from " + function + ", given " + given, seen, where);
+}
+
 void expect(bool holds, const std::string& claim, const std::string& seen, Where where) {
   if (!holds) fail(claim, seen, where);
 }
 
 void expect_equal(int64_t expected, int64_t seen, const std::string& what, Where where) {
   if (expected != seen) fail(what + " is " + std::to_string(expected), std::to_string(seen), where);
+}
+
+std::vector<Part> optional_parts() {
+  const Driver& d = driver;
+  return {
+      {"modules",
+       "openreg_modules.h",
+       {d.orModuleLoad, d.orModuleUnload, d.orModuleGetFunction, d.orFunctionGetAttributes, d.orLaunchFunction}},
+      {"binaries of modules", "openreg_modules.h", {d.orModuleGetBinary}},
+      {"fills with a pattern", "openreg_extended.h", {d.orFillAsync}},
+      {"2-D copies", "openreg_extended.h", {d.orMemcpy2DAsync}},
+      {"registered host memory", "openreg_extended.h", {d.orHostRegister, d.orHostUnregister}},
+      {"stream-ordered memory", "openreg_extended.h", {d.orMallocAsync, d.orFreeAsync}},
+      {"host functions", "openreg_extended.h", {d.orLaunchHostFunction}},
+      {"peer access",
+       "openreg_extended.h",
+       {d.orDeviceCanAccessPeer, d.orDeviceEnablePeerAccess, d.orDeviceDisablePeerAccess}},
+      {"activity", "openreg_activity.h", {d.orActivityStart, d.orActivityStop, d.orActivitySetCorrelation}},
+  };
+}
+
+void need(const char* name) {
+  const auto parts = optional_parts();
+  const auto part =
+      std::find_if(parts.begin(), parts.end(), [name](const Part& one) { return std::string_view(one.name) == name; });
+  if (part == parts.end()) fail("a part of the optional headers", name);
+  const auto exists = [](const Presence& function) { return function.exists; };
+  const auto absent = std::find_if_not(part->functions.begin(), part->functions.end(), exists);
+  if (absent == part->functions.end()) return;
+  if (std::none_of(part->functions.begin(), part->functions.end(), exists)) {
+    not_offered(std::string(name) + ": the library has no " + part->functions.front().name + " of " + part->header);
+  }
+  throw Missing{absent->name};
+}
+
+orDeviceProp properties_of(int device, Where where) {
+  orDeviceProp properties{};
+  ok(driver.orGetDeviceProperties(&properties, device), where);
+  return properties;
 }
 
 int device_count() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <source_location>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@ struct Check {
   const char* name;
   const char* relies;  // what PyTorch, or this backend, relies on it for
   void (*run)();
+  const char* chapter = "";  // of the guide: how the simulated driver does it
 };
 
 // All checks, group by group, in the order in which a driver is written.
@@ -37,6 +39,13 @@ std::span<const Check> process_checks();
 std::span<const Check> limit_checks();
 std::span<const Check> failure_checks();
 std::span<const Check> host_kernel_checks();
+std::span<const Check> property_checks();
+std::span<const Check> module_checks();
+std::span<const Check> launch_checks();
+std::span<const Check> extended_memory_checks();
+std::span<const Check> host_function_checks();
+std::span<const Check> peer_checks();
+std::span<const Check> activity_checks();
 
 // ---- What a check throws ----------------------------------------------------------------------------------------
 
@@ -65,11 +74,37 @@ void offered(orError_t error, const char* what, Where where = Where::current());
 // The call before has failed like this.
 void refused(orError_t expected, orError_t error, const std::string& given, Where where = Where::current());
 
+// Whether `error` is the answer for memory that was freed. Where the device has the host's addresses, a driver may take
+// such a pointer for one of the host: then `or_else` is right too, and the result is false.
+bool refused_as_freed(orError_t error, std::initializer_list<orError_t> or_else, const std::string& given,
+                      Where where = Where::current());
+
 // `claim` says what is true where the driver keeps its promise; `seen` what is the case otherwise.
 void expect(bool holds, const std::string& claim, const std::string& seen, Where where = Where::current());
 void expect_equal(int64_t expected, int64_t seen, const std::string& what, Where where = Where::current());
 
 std::string error_name(orError_t error);
+
+// ---- What a driver may leave out --------------------------------------------------------------------------------
+
+struct Presence {
+  template <class Signature>
+  Presence(const Function<Signature>& function) : name(function.name()), exists(function.exists()) {}
+  const char* name;
+  bool exists;
+};
+// A part of an optional header: functions that are of use only together.
+struct Part {
+  const char* name;
+  const char* header;
+  std::vector<Presence> functions;
+};
+std::vector<Part> optional_parts();
+
+// Throws NotOffered where the library has no function of the part, and Missing where it has some and not others.
+void need(const char* part);
+// The properties of a device.
+orDeviceProp properties_of(int device, Where where = Where::current());
 
 // ---- Devices, memory, streams -----------------------------------------------------------------------------------
 

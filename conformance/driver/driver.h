@@ -1,13 +1,16 @@
-// The driver under test: the functions of its three headers, found in a library at run time. One that the library does
-// not have is no error until a check calls it, so that a driver can be tested while it is being written.
+// The driver under test: the functions of its headers, found in a library at run time. One that the library does not
+// have is no error until a check calls it, so that a driver can be tested while it is being written.
 #pragma once
 
 #include <atomic>
 #include <utility>
 
 #include "openreg.h"
+#include "openreg_activity.h"
+#include "openreg_extended.h"
 #include "openreg_faults.h"
 #include "openreg_host_kernels.h"
+#include "openreg_modules.h"
 
 namespace conformance {
 
@@ -97,6 +100,25 @@ struct Driver {
   DRIVER_FUNCTION(orInjectFault);
   DRIVER_FUNCTION(orLaunchHostKernel);
   DRIVER_FUNCTION(orGetHostAlias);
+  DRIVER_FUNCTION(orModuleLoad);
+  DRIVER_FUNCTION(orModuleGetBinary);
+  DRIVER_FUNCTION(orModuleUnload);
+  DRIVER_FUNCTION(orModuleGetFunction);
+  DRIVER_FUNCTION(orFunctionGetAttributes);
+  DRIVER_FUNCTION(orLaunchFunction);
+  DRIVER_FUNCTION(orFillAsync);
+  DRIVER_FUNCTION(orMemcpy2DAsync);
+  DRIVER_FUNCTION(orHostRegister);
+  DRIVER_FUNCTION(orHostUnregister);
+  DRIVER_FUNCTION(orMallocAsync);
+  DRIVER_FUNCTION(orFreeAsync);
+  DRIVER_FUNCTION(orLaunchHostFunction);
+  DRIVER_FUNCTION(orDeviceCanAccessPeer);
+  DRIVER_FUNCTION(orDeviceEnablePeerAccess);
+  DRIVER_FUNCTION(orDeviceDisablePeerAccess);
+  DRIVER_FUNCTION(orActivityStart);
+  DRIVER_FUNCTION(orActivityStop);
+  DRIVER_FUNCTION(orActivitySetCorrelation);
 #undef DRIVER_FUNCTION
 
   // Calls visit(function) for every function of openreg.h.
@@ -114,6 +136,18 @@ struct Driver {
     each(orEventCreate, orEventCreateWithFlags, orEventDestroy, orEventRecord, orEventSynchronize, orEventQuery,
          orEventElapsedTime);
     each(orGetKernel, orLaunchKernel);
+  }
+
+  // The same for those of the other headers, which a driver may leave out.
+  template <class Visit>
+  void for_each_optional(Visit visit) {
+    const auto each = [&](auto&... functions) { (visit(functions), ...); };
+    each(orInjectFault, orLaunchHostKernel, orGetHostAlias);
+    each(orModuleLoad, orModuleGetBinary, orModuleUnload, orModuleGetFunction, orFunctionGetAttributes,
+         orLaunchFunction);
+    each(orFillAsync, orMemcpy2DAsync, orHostRegister, orHostUnregister, orMallocAsync, orFreeAsync,
+         orLaunchHostFunction, orDeviceCanAccessPeer, orDeviceEnablePeerAccess, orDeviceDisablePeerAccess);
+    each(orActivityStart, orActivityStop, orActivitySetCorrelation);
   }
 
   // Loads the library. Throws: Failed, when it cannot be loaded.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "check.h"
+#include "identity.h"
 #include "report.h"
 #include "run.h"
 
@@ -58,7 +59,7 @@ Options read_options(int count, char** words) {
         refuse(std::string("--limit is '") + text + "'; valid is a number of seconds from 1 to 3600");
       }
     } else if (word.starts_with("-") || !options.library.empty()) {
-      refuse("'" + std::string(word) + "' is not understood");
+      refuse(std::string("'").append(word).append("' is not understood"));
     } else {
       options.library = word;
     }
@@ -94,17 +95,20 @@ int run(const Options& options) {
     return 0;
   }
   const std::string library = resolve(options.library);
+  const milliseconds limit(options.limit * 1000);
+  const Identity identity = identify(library.c_str(), limit);
+  print_identity(options.library, identity);
   std::vector<Reported> all;
   std::vector<Reported> group;
   for (size_t i = 0; i < checks.size(); ++i) {
-    group.push_back({checks[i], run_check(checks[i], library.c_str(), milliseconds(options.limit * 1000))});
+    group.push_back({checks[i], run_check(checks[i], library.c_str(), limit)});
     if (i + 1 == checks.size() || std::strcmp(checks[i].group, checks[i + 1].group) != 0) {
       print_group(group);
       all.insert(all.end(), group.begin(), group.end());
       group.clear();
     }
   }
-  if (options.json != nullptr) write_json(options.json, library.c_str(), all);
+  if (options.json != nullptr) write_json(options.json, library.c_str(), identity, all);
   return print_summary(all) ? 0 : 1;
 }
 

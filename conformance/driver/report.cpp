@@ -19,7 +19,7 @@ long count_wrong(const std::vector<Reported>& all) {
   return static_cast<long>(all.size()) - count(all, Outcome::kPassed) - count(all, Outcome::kNotOffered);
 }
 
-// Each reason once, with the checks that it keeps from running.
+// Each reason once, with the checks that it keeps from running; without them where it is the whole group.
 void print_by_reason(const std::vector<Reported>& group, Outcome outcome) {
   std::map<std::string, std::vector<const char*>> names;
   for (const auto& [check, result] : group) {
@@ -27,6 +27,7 @@ void print_by_reason(const std::vector<Reported>& group, Outcome outcome) {
   }
   for (const auto& [reason, checks] : names) {
     std::printf("  %s: %s\n", outcome_name(outcome), reason.c_str());
+    if (checks.size() == group.size()) continue;
     for (const char* const name : checks) std::printf("      %s\n", name);
   }
 }
@@ -48,6 +49,16 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
+// A compiler's log has several lines.
+std::string indented(const std::string& text) {
+  std::string result;
+  for (const char c : text.substr(0, text.find_last_not_of('\n') + 1)) {
+    result += c;
+    if (c == '\n') result += "                ";
+  }
+  return result;
+}
+
 }  // namespace
 
 void print_list(const std::vector<Check>& checks) {
@@ -59,9 +70,14 @@ void print_list(const std::vector<Check>& checks) {
   }
 }
 
+void print_identity(const std::string& library, const Identity& identity) {
+  std::printf("%s: %s\n", library.c_str(), describe(identity).c_str());
+  std::fflush(stdout);
+}
+
 void print_group(const std::vector<Reported>& group) {
   const long absent = count(group, Outcome::kNotOffered);
-  std::printf("%-13s %2ld of %2zu passed", group.front().check.group, count(group, Outcome::kPassed), group.size());
+  std::printf("%-15s %2ld of %2zu passed", group.front().check.group, count(group, Outcome::kPassed), group.size());
   if (absent > 0) std::printf(", %ld not offered", absent);
   if (const long wrong = count_wrong(group); wrong > 0) std::printf(", %ld FAILED", wrong);
   std::printf("\n");
@@ -71,9 +87,10 @@ void print_group(const std::vector<Reported>& group) {
     if (result.expected.empty()) continue;
     std::printf("  %s: %s\n", outcome_name(result.outcome), check.name);
     std::printf("      PyTorch:  %s\n", check.relies);
-    std::printf("      expected: %s\n", result.expected.c_str());
-    std::printf("      seen:     %s\n", result.seen.c_str());
+    std::printf("      expected: %s\n", indented(result.expected).c_str());
+    std::printf("      seen:     %s\n", indented(result.seen).c_str());
     if (!result.where.empty()) std::printf("      where:    %s\n", result.where.c_str());
+    std::printf("      chapter:  %s\n", check.chapter);
   }
   std::fflush(stdout);
 }
@@ -86,18 +103,24 @@ bool print_summary(const std::vector<Reported>& all) {
   return wrong == 0;
 }
 
-void write_json(const char* file, const char* library, const std::vector<Reported>& all) {
+void write_json(const char* file, const char* library, const Identity& identity, const std::vector<Reported>& all) {
   std::FILE* const out = std::fopen(file, "w");
   if (out == nullptr) {
     std::fprintf(stderr, "driver_conformance: --json %s cannot be written: %s\n", file, std::strerror(errno));
     std::exit(2);
   }
-  std::fprintf(out, "{\n  \"library\": %s,\n  \"checks\": [", quoted(library).c_str());
+  std::fprintf(out, "{\n  \"library\": %s,\n  \"driver\": %s,\n  \"device\": %s,\n  \"devices\": %d,\n",
+               quoted(library).c_str(), quoted(identity.driver).c_str(), quoted(identity.device).c_str(),
+               identity.devices);
+  if (!identity.problem.empty()) std::fprintf(out, "  \"problem\": %s,\n", quoted(identity.problem).c_str());
+  std::fprintf(out, "  \"checks\": [");
   const char* separator = "\n";
   for (const auto& [check, result] : all) {
-    std::fprintf(out, "%s    {\"group\": %s, \"name\": %s, \"relies\": %s, \"outcome\": \"%s\", \"seconds\": %.3f",
-                 separator, quoted(check.group).c_str(), quoted(check.name).c_str(), quoted(check.relies).c_str(),
-                 outcome_name(result.outcome), result.seconds);
+    std::fprintf(
+        out,
+        "%s    {\"group\": %s, \"name\": %s, \"relies\": %s, \"chapter\": %s, \"outcome\": \"%s\", \"seconds\": %.3f",
+        separator, quoted(check.group).c_str(), quoted(check.name).c_str(), quoted(check.relies).c_str(),
+        quoted(check.chapter).c_str(), outcome_name(result.outcome), result.seconds);
     for (const auto& [name, text] : {std::pair("expected", &result.expected), std::pair("seen", &result.seen),
                                      std::pair("where", &result.where), std::pair("reason", &result.reason)}) {
       if (!text->empty()) std::fprintf(out, ", \"%s\": %s", name, quoted(*text).c_str());

@@ -39,6 +39,11 @@ class AddressSpace {
     return Location{static_cast<int>(from_start >> stride_bits_), offset};
   }
 
+  // The location whose backing byte is at a host address; nothing for any other address. As safe as locate.
+  [[nodiscard]] std::optional<Location> locate_backing(const void* address) const noexcept {
+    return locate(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) - distance_));
+  }
+
   // The device pointer of a location, and the host address of the same byte.
   [[nodiscard]] void* device_pointer(Location location) const noexcept {
     return reinterpret_cast<void*>(start_ + (static_cast<uintptr_t>(location.device) << stride_bits_) +

@@ -1,10 +1,12 @@
 // Copies and fills. What a pointer is, is looked up before anything is queued, so that a bad one is an error of the
 // call.
+#include "copy.h"
+
 #include <cstring>
 #include <new>
 #include <optional>
 
-#include "driver.h"
+#include "activity.h"
 #include "error.h"
 #include "pinned.h"
 
@@ -16,25 +18,18 @@ namespace {
 // waits, because a second copy of it would cost more than the wait gains.
 constexpr size_t kStagingBytes = size_t{1} << 20;
 
-// LITERALINCLUDE START: copy-side
-// One side of a copy.
-struct Side {
-  Device* device = nullptr;  // null for host memory
-  bool pinned = false;
-  std::byte* bytes = nullptr;  // where the bytes are for the host
-
-  [[nodiscard]] bool pageable() const { return device == nullptr && !pinned; }
-};
-// LITERALINCLUDE END: copy-side
-
 // LITERALINCLUDE START: copy-work
 struct CopyWork {
   std::byte* dst;
   const std::byte* src;
   size_t bytes;
+  orMemcpyKind kind;
 
   void run(Device&) { std::memmove(dst, src, bytes); }
   void release() {}
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+    return {orActivityMemcpy, bytes, kind, nullptr};  // NOT PROVEN: as above
+  }
 };
 
 struct StagedCopyWork {
@@ -44,6 +39,9 @@ struct StagedCopyWork {
 
   void run(Device&) { std::memcpy(dst, staged, bytes); }
   void release() { ::operator delete(staged); }
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+    return {orActivityMemcpy, bytes, orMemcpyHostToDevice, nullptr};  // NOT PROVEN: as above
+  }
 };
 // LITERALINCLUDE END: copy-work
 
@@ -54,7 +52,14 @@ struct FillWork {
 
   void run(Device&) { std::memset(dst, value, bytes); }
   void release() {}
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+    return {orActivityMemset, bytes, orMemcpyDefault, nullptr};  // NOT PROVEN: as above
+  }
 };
+
+}  // namespace
+
+namespace openreg::driver {
 
 // LITERALINCLUDE START: copy-look-up
 orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t bytes, Side* side) {
@@ -80,11 +85,15 @@ orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t 
 // LITERALINCLUDE END: copy-look-up
 
 // LITERALINCLUDE START: copy-kind
+orMemcpyKind kind_of(const Side& dst, const Side& src) {
+  return static_cast<orMemcpyKind>((src.device != nullptr ? 2 : 0) + (dst.device != nullptr ? 1 : 0));
+}
+
 orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
   constexpr const char* kNames[] = {"orMemcpyHostToHost", "orMemcpyHostToDevice", "orMemcpyDeviceToHost",
                                     "orMemcpyDeviceToDevice"};
-  const int actual = (src.device != nullptr ? 2 : 0) + (dst.device != nullptr ? 1 : 0);
-  if (kind == orMemcpyDefault || static_cast<int>(kind) == actual) return orSuccess;
+  const orMemcpyKind actual = kind_of(dst, src);
+  if (kind == orMemcpyDefault || kind == actual) return orSuccess;
   if (kind < orMemcpyHostToHost || kind > orMemcpyDefault) {
     return fail(orErrorInvalidMemcpyKind, "kind %d does not exist; valid are 0 to 4", static_cast<int>(kind));
   }
@@ -107,6 +116,10 @@ orError_t look_up_device(Driver& driver, const void* pointer, size_t bytes, Side
   return orSuccess;
 }
 // LITERALINCLUDE END: copy-both-sides
+
+}  // namespace openreg::driver
+
+namespace {
 
 // LITERALINCLUDE START: copy-and-wait
 // Runs the work on the default stream of the device and waits for it.
@@ -140,25 +153,6 @@ orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {
 }
 // LITERALINCLUDE END: copy-staged
 
-// LITERALINCLUDE START: copy-queue
-orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, size_t bytes) {
-  Device& device = ref.stream->device();
-  const CopyWork copy{dst.bytes, src.bytes, bytes};
-  if (src.pageable() && dst.device != nullptr && wants_staging(device, *ref.stream, bytes)) {
-    return queue_staged(ref, copy);
-  }
-  const bool wait = src.pageable() || dst.pageable();
-  const Placement placement = wait ? device.placement_when_waited_for() : device.placement(bytes);
-  uint64_t sequence = 0;
-  if (const orError_t error = ref.stream->submit(ref.generation, Task(copy), placement, &sequence)) return error;
-  // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of
-  // size and of what else the stream was doing, and when a failure is reported may not depend on that.
-  if (dst.pageable()) return device.synchronize(*ref.stream, sequence);
-  if (wait && !ref.stream->wait(sequence)) return end_dropped_call();  // the source may still be read
-  return orSuccess;
-}
-// LITERALINCLUDE END: copy-queue
-
 }  // namespace
 
 // LITERALINCLUDE START: copy-waiting
@@ -170,7 +164,7 @@ orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) 
   Side dst_side;
   Side src_side;
   if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
-  const CopyWork copy{dst_side.bytes, src_side.bytes, bytes};
+  const CopyWork copy{dst_side.bytes, src_side.bytes, bytes, kind_of(dst_side, src_side)};
   Device* const device = dst_side.device != nullptr ? dst_side.device : src_side.device;
   if (device == nullptr) {
     std::memmove(dst, src, bytes);
@@ -196,7 +190,11 @@ orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind k
   Side dst_side;
   Side src_side;
   if (const orError_t error = look_up_both(*driver, dst, src, bytes, kind, &dst_side, &src_side)) return error;
-  return queue_copy(ref, dst_side, src_side, bytes);
+  const CopyWork copy{dst_side.bytes, src_side.bytes, bytes, kind_of(dst_side, src_side)};
+  if (src_side.pageable() && dst_side.device != nullptr && wants_staging(ref.stream->device(), *ref.stream, bytes)) {
+    return queue_staged(ref, copy);
+  }
+  return queue_copy(ref, dst_side, src_side, copy, bytes);
 }
 // LITERALINCLUDE END: copy-asynchronous
 

@@ -67,6 +67,7 @@ orError_t Device::reset() {
   });
   memory.clear();
   faults.clear();
+  peers_.store(0);
   failure.clear();
   resetting_.store(false);
   return orSuccess;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 #include "config.h"
@@ -46,6 +47,11 @@ class Device {
   void list_served(Stream& stream, Stream** next) noexcept;
   [[nodiscard]] Stream* first_served() const noexcept { return served_.load(std::memory_order_acquire); }
 
+  // Which devices' memory the kernels of this one may use: its own, and that of peers that were enabled.
+  [[nodiscard]] bool can_use(int peer) const noexcept { return peer == index || (peers_.load() >> peer & 1) != 0; }
+  void enable_peer(int peer) noexcept { peers_.fetch_or(1U << peer); }
+  void disable_peer(int peer) noexcept { peers_.fetch_and(~(1U << peer)); }
+
   const int index;
   const LaunchMode launch;
   DeviceMemory memory;
@@ -59,6 +65,7 @@ class Device {
   orError_t synchronize_with(Wait wait);
 
   std::atomic<Stream*> served_{nullptr};
+  std::atomic<uint32_t> peers_{0};  // bit n: device n
   std::atomic<bool> resetting_{false};
   std::mutex reset_mutex_;  // one reset at a time
 };

@@ -45,7 +45,7 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   if (const size_t rest = block->second.bytes - needed; rest > 0) {
     if (const orError_t error = add_free_block(start + needed, rest)) return error;
   }
-  block->second = Block{needed, bytes, free_blocks_.extract(fit)};
+  block->second = Block{needed, bytes, false, free_blocks_.extract(fit)};
   free_bytes_ -= needed;
   *offset = start;
   return orSuccess;
@@ -63,11 +63,29 @@ orError_t DeviceMemory::free(size_t offset) {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
   if (const orError_t error = find_start_locked(offset, &found)) return error;
-  const size_t bytes = found->second.bytes;
+  free_locked(offset);
+  return orSuccess;
+}
+
+void DeviceMemory::free_locked(size_t offset) {
+  const auto block = blocks_.find(offset);
+  const size_t bytes = block->second.bytes;
   if (bytes >= kGiveBackBytes) give_back_pages(offset, offset + bytes);
   free_bytes_ += bytes;
-  make_free(blocks_.find(offset));
+  make_free(block);
+}
+
+orError_t DeviceMemory::retire(size_t offset) {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_start_locked(offset, &found)) return error;
+  blocks_.find(offset)->second.retired = true;
   return orSuccess;
+}
+
+void DeviceMemory::free_retired(size_t offset) {
+  const std::lock_guard lock(mutex_);
+  free_locked(offset);
 }
 // LITERALINCLUDE END: memory-free
 
@@ -116,7 +134,7 @@ size_t DeviceMemory::free_bytes() const {
 // LITERALINCLUDE START: memory-find
 orError_t DeviceMemory::find_locked(size_t offset, Blocks::const_iterator* found) const {
   const auto block = std::prev(blocks_.upper_bound(offset));
-  if (block->second.requested == 0) {
+  if (block->second.requested == 0 || block->second.retired) {
     return fail(orErrorFreedPointer, "openreg:%d + 0x%zx is not allocated, or no longer", device_, offset);
   }
   *found = block;
@@ -184,6 +202,7 @@ DeviceMemory::Blocks::iterator DeviceMemory::make_free(Blocks::iterator block) {
     }
   }
   block->second.requested = 0;
+  block->second.retired = false;
   entry.value() = {block->second.bytes, block->first};
   free_blocks_.insert(std::move(entry));
   return block;

@@ -31,6 +31,9 @@ class DeviceMemory {
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
   orError_t free(size_t offset);
+  // The same in two steps: at once nobody can use the allocation any more, and later it is free.
+  orError_t retire(size_t offset);
+  void free_retired(size_t offset);
   // The allocation that the offset lies in.
   orError_t find(size_t offset, Allocation* allocation) const;
   // Checks that `bytes` from the offset on lie in one allocation.
@@ -49,6 +52,7 @@ class DeviceMemory {
   struct Block {
     size_t bytes;      // a multiple of kAlignment
     size_t requested;  // 0 for a free block
+    bool retired = false;
     // Its entry among the free blocks, kept while it is in use: so to free it allocates nothing.
     FreeBlocks::node_type entry{};
   };
@@ -60,6 +64,7 @@ class DeviceMemory {
   orError_t find_start_locked(size_t offset, Blocks::const_iterator* found) const;
   orError_t add_free_block(size_t start, size_t bytes);
   orError_t commit(size_t end);
+  void free_locked(size_t offset);
   Blocks::iterator make_free(Blocks::iterator block);
   void give_back_pages(size_t begin, size_t end) const;
 

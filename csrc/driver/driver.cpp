@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "device_code.h"
 #include "error.h"
 #include "fault_handler.h"
 #include "process.h"
@@ -213,8 +214,25 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
   if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
   Device* found = nullptr;
   if (const orError_t error = get_device_in_kernel(device, &found)) return error;
-  *properties = orDeviceProp{"openreg simulated accelerator", found->memory.total_bytes(), DeviceMemory::kAlignment,
-                             kMajor, kMinor};
+  *properties = orDeviceProp{
+      .name = "openreg simulated accelerator",
+      .driver = "simulated",
+      .total_memory = found->memory.total_bytes(),
+      .max_allocation = found->memory.total_bytes(),
+      .allocation_alignment = DeviceMemory::kAlignment,
+      .local_memory = openreg::device_code::kLocalMemory,
+      .major = kMajor,
+      .minor = kMinor,
+      .compute_units = 1,  // a kernel runs on one thread
+      .max_group_size = openreg::device_code::kMaxGroupSize,
+      .simd_width = 1,
+      .has_unified_memory = 0,
+      .has_fp16 = 1,
+      .has_bf16 = 0,
+      .has_fp64 = 1,
+      .uuid = {'o', 'p', 'e', 'n', 'r', 'e', 'g', ' ', 's', 'i', 'm', 'u', 'l', '.', ' ',
+               static_cast<unsigned char>(found->index)},
+  };
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-devices-properties

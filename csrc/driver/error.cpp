@@ -5,6 +5,8 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <new>
+#include <string>
 
 namespace openreg::driver {
 namespace {
@@ -15,7 +17,7 @@ struct ErrorText {
 };
 
 // LITERALINCLUDE START: memory-error-texts
-constexpr std::array<ErrorText, 17> kErrorTexts = {{
+constexpr std::array<ErrorText, 18> kErrorTexts = {{
     {"orSuccess", "no error"},
     {"orErrorInvalidValue", "an argument is null or outside its range"},
     {"orErrorInvalidDevice", "no device has this index"},
@@ -33,6 +35,7 @@ constexpr std::array<ErrorText, 17> kErrorTexts = {{
     {"orErrorInitialization", "the driver could not start"},
     {"orErrorNotSupported", "the driver does not support what was asked for"},
     {"orErrorDeinitialized", "the process is ending, and the device runs nothing more"},
+    {"orErrorCompilation", "the source of a module does not compile, or the binary is not for this device"},
 }};
 
 constexpr ErrorText kUnknownError = {"orErrorUnknown", "the driver has no error of this number"};
@@ -51,6 +54,7 @@ struct ThreadErrors {
   const std::atomic<uint64_t>* resets = nullptr;  // of the device that `staying` is about
   uint64_t resets_seen = 0;
   char detail[1024] = "";
+  const char* log = nullptr;  // the whole text of an error of fail_with_log, of which `detail` has the beginning
 
   [[nodiscard]] orError_t current() const {
     if (last != orSuccess) return last;
@@ -60,6 +64,17 @@ struct ThreadErrors {
 
 thread_local ThreadErrors t_errors;
 // LITERALINCLUDE END: memory-error-thread
+
+// LITERALINCLUDE START: memory-error-log
+// Owns the text of `log`. Apart from t_errors, which needs no destructor: the driver may be called after it.
+struct Log {
+  std::string text;
+
+  ~Log() { t_errors.log = nullptr; }
+};
+
+thread_local Log t_log;
+// LITERALINCLUDE END: memory-error-log
 
 }  // namespace
 
@@ -73,10 +88,23 @@ orError_t fail(orError_t error, const char* format, ...) noexcept {
   va_start(arguments, format);
   std::vsnprintf(errors.detail + used, sizeof(errors.detail) - static_cast<size_t>(used), format, arguments);
   va_end(arguments);
+  errors.log = nullptr;
   errors.last = error;
   return error;
 }
 // LITERALINCLUDE END: memory-error-fail
+
+// LITERALINCLUDE START: memory-error-whole-log
+orError_t fail_with_log(orError_t error, const char* log) noexcept {
+  (void)fail(error, "%s", log);
+  try {
+    t_log.text = std::string(t_errors.function) + ": " + log;
+    t_errors.log = t_log.text.c_str();
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: takes a host whose memory is used up; the beginning is kept
+  }
+  return error;
+}
+// LITERALINCLUDE END: memory-error-whole-log
 
 // LITERALINCLUDE START: memory-error-staying
 orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,
@@ -109,5 +137,5 @@ orError_t orGetLastError() {
   return error;
 }
 
-const char* orGetErrorDetail() { return t_errors.detail; }
+const char* orGetErrorDetail() { return t_errors.log != nullptr ? t_errors.log : t_errors.detail; }
 // LITERALINCLUDE END: memory-error-last

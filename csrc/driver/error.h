@@ -34,6 +34,9 @@ class Call {
 // Keeps the error and its text, and returns the error.
 [[gnu::format(printf, 2, 3)]] orError_t fail(orError_t error, const char* format, ...) noexcept;
 
+// The same for a text of any length, as the log of a compiler is.
+orError_t fail_with_log(orError_t error, const char* log) noexcept;
+
 // The same for an error that stays: it is this thread's last error until `resets`, the count of a device's resets,
 // moves on from `seen`.
 orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,

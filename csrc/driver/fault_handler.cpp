@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "error.h"
+#include "stream.h"
 
 namespace openreg::driver {
 namespace {
@@ -45,7 +46,7 @@ class Line {
     return *this;
   }
 
-  char text_[256];
+  char text_[320];
   size_t used_ = 0;
 };
 // LITERALINCLUDE END: memory-fault-line
@@ -80,16 +81,27 @@ void chain(int signal_number, siginfo_t* info, void* context) {
 // LITERALINCLUDE END: memory-fault-chain
 
 // LITERALINCLUDE START: memory-fault-message
+void explain(Location location, const void* address, std::string_view what, std::string_view advice) {
+  Line line;
+  line << "openreg: " << what << " at openreg:" << location.device << " + ";
+  line.hexadecimal(location.offset) << " (address ";
+  line.hexadecimal(reinterpret_cast<uintptr_t>(address));
+  line << "). " << advice << ".\n";
+  line.write_to_stderr();
+}
+
 void handle_fault(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   const void* const address = fault_address(*info, context);
   if (const auto location = g_space->locate(address)) {
-    Line line;
-    line << "openreg: host code accessed device memory at openreg:" << location->device << " + ";
-    line.hexadecimal(location->offset) << " (address ";
-    line.hexadecimal(reinterpret_cast<uintptr_t>(address));
-    line << "). Copy it to the host first, for example with tensor.cpu().\n";
-    line.write_to_stderr();
+    explain(*location, address, "host code accessed device memory",
+            inside_kernel()
+                ? "A kernel finds the bytes at another address: pass it the pointer as an orArgumentPointer, "
+                  "or use orGetHostAlias"  // NOT PROVEN: takes a kernel at fault
+                : "Copy it to the host first, for example with tensor.cpu()");
+  } else if (const auto backing = g_space->locate_backing(address)) {
+    explain(*backing, address, "a kernel accessed memory that is not allocated",  // NOT PROVEN: as above
+            "Check its indices");  // NOT PROVEN: as above
   }
   errno = saved_errno;
   chain(signal_number, info, context);

@@ -30,6 +30,9 @@ struct HostKernelWork {
   void release() {
     if (copy == nullptr && destroy != nullptr) destroy(closure);
   }
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+    return {orActivityKernel, 0, orMemcpyDefault, name};  // NOT PROVEN: as above
+  }
   bool keep() {
     if (copy == nullptr) return true;
     void* const kept = copy(closure);

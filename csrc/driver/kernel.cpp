@@ -38,6 +38,7 @@ struct SleepWork {
     sleep_until(device, start + std::chrono::nanoseconds(std::min(nanoseconds, longest)));
   }
   void release() {}
+  [[nodiscard]] Activity activity() const { return {orActivityKernel, 0, orMemcpyDefault, name}; }
 };
 // LITERALINCLUDE END: kernel-sleep
 

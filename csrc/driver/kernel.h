@@ -22,6 +22,7 @@ struct Failing {
 
   void run(Device& device) { fail_kernel(device, work.name, "injected fault"); }
   void release() { work.release(); }
+  [[nodiscard]] Activity activity() const { return work.activity(); }  // NOT PROVEN: asked while somebody records
   bool keep()
     requires requires { work.keep(); }
   {
@@ -37,6 +38,7 @@ struct Hanging {
 
   void run(Device& device) { hang(device, resets); }
   void release() { work.release(); }
+  [[nodiscard]] Activity activity() const { return work.activity(); }  // NOT PROVEN: as above
   bool keep()
     requires requires { work.keep(); }
   {

@@ -1,11 +1,10 @@
 // The functions of the interface that allocate device memory and answer what a pointer points to.
-#include "driver.h"
+#include "memory.h"
+
 #include "error.h"
 #include "pinned.h"
 
-using namespace openreg::driver;
-
-namespace {
+namespace openreg::driver {
 
 // LITERALINCLUDE START: memory-not-from-malloc
 // The device memory that a pointer given to orFree lies in.
@@ -19,15 +18,8 @@ orError_t locate_for_free(const Driver& driver, const void* pointer, Location* l
 }
 // LITERALINCLUDE END: memory-not-from-malloc
 
-}  // namespace
-
 // LITERALINCLUDE START: memory-malloc
-orError_t orMalloc(void** pointer, size_t bytes) {
-  const Call call("orMalloc");
-  if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
-  Device& device = driver->current_device();
+orError_t allocate(Driver& driver, Device& device, size_t bytes, void** pointer) {
   if (const orError_t error = device.failure.refuse()) return error;
   *pointer = nullptr;
   if (device.faults.take(orFaultAllocation)) {
@@ -36,8 +28,20 @@ orError_t orMalloc(void** pointer, size_t bytes) {
   if (bytes == 0) return orSuccess;
   size_t offset = 0;
   if (const orError_t error = device.memory.allocate(bytes, &offset)) return error;
-  *pointer = driver->space.device_pointer({device.index, offset});
+  *pointer = driver.space.device_pointer({device.index, offset});
   return orSuccess;
+}
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+orError_t orMalloc(void** pointer, size_t bytes) {
+  const Call call("orMalloc");
+  if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return allocate(*driver, driver->current_device(), bytes, pointer);
 }
 // LITERALINCLUDE END: memory-malloc
 

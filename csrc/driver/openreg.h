@@ -1,8 +1,9 @@
 // The driver interface of openreg, a simulated accelerator: what every device has.
 //
 // The shape is that of the CUDA runtime API, so that each function has an obvious counterpart in a vendor's own
-// driver. The library behind it knows nothing of PyTorch. What only a simulation can offer lives in two headers of
-// its own: openreg_host_kernels.h and openreg_faults.h.
+// driver. The library behind it knows nothing of PyTorch. What a device may have beyond it lives in headers of their
+// own: openreg_modules.h (kernels in the device's language), openreg_extended.h and openreg_activity.h; and what only a
+// simulation can offer, in openreg_host_kernels.h and openreg_faults.h.
 //
 // Contract of every function here
 //   Returns: orSuccess, or the error. The compiler refuses a call whose result is dropped.
@@ -30,26 +31,29 @@ extern "C" {
 
 #define OR_API __attribute__((visibility("default")))
 #define OR_CALL OR_API __attribute__((warn_unused_result))
+// A function that a driver may leave out. Its address is null then, which the caller asks before a call.
+#define OR_OPTIONAL OR_CALL __attribute__((weak))
 
 // LITERALINCLUDE START: driver-errors
 typedef OR_ENUM orError_t {
   orSuccess = 0,
-  orErrorInvalidValue = 1,         // an argument is null or outside its range
-  orErrorInvalidDevice = 2,        // no device has this index
-  orErrorMemoryAllocation = 3,     // the device, or the host for pinned memory, has too little free memory
-  orErrorInvalidPointer = 4,       // the pointer was never handed out by the driver
-  orErrorFreedPointer = 5,         // the pointer lies in device memory that is not allocated, or no longer
-  orErrorMisalignedPointer = 6,    // the pointer lies inside an allocation where its start is required
-  orErrorOutOfRange = 7,           // the bytes named run past the end of the allocation
-  orErrorInvalidHandle = 8,        // the stream, event or kernel does not exist, or no longer
-  orErrorInvalidMemcpyKind = 9,    // the kind contradicts where the two pointers lie
-  orErrorNotReady = 10,            // queried work has not finished: an answer, never kept as the last error
-  orErrorLaunchFailure = 11,       // a kernel failed; stays until orDeviceReset
-  orErrorDeviceLost = 12,          // the device is gone; stays until orDeviceReset
-  orErrorForked = 13,              // the driver was initialised before this process was forked
-  orErrorInitialization = 14,      // the driver could not start: a bad environment variable, no address space
-  orErrorNotSupported = 15,        // the driver was built without what was asked for
-  orErrorDeinitialized = 16,       // the process is ending, and the work was dropped
+  orErrorInvalidValue = 1,  // an argument is null or outside its range
+  orErrorInvalidDevice = 2,  // no device has this index
+  orErrorMemoryAllocation = 3,  // the device, or the host for pinned memory, has too little free memory
+  orErrorInvalidPointer = 4,  // the pointer was never handed out by the driver
+  orErrorFreedPointer = 5,  // the pointer lies in device memory that is not allocated, or no longer
+  orErrorMisalignedPointer = 6,  // the pointer lies inside an allocation where its start is required
+  orErrorOutOfRange = 7,  // the bytes named run past the end of the allocation
+  orErrorInvalidHandle = 8,  // the stream, event or kernel does not exist, or no longer
+  orErrorInvalidMemcpyKind = 9,  // the kind contradicts where the two pointers lie
+  orErrorNotReady = 10,  // queried work has not finished: an answer, never kept as the last error
+  orErrorLaunchFailure = 11,  // a kernel failed; stays until orDeviceReset
+  orErrorDeviceLost = 12,  // the device is gone; stays until orDeviceReset
+  orErrorForked = 13,  // the driver was initialised before this process was forked
+  orErrorInitialization = 14,  // the driver could not start: a bad environment variable, no address space
+  orErrorNotSupported = 15,  // the driver was built without what was asked for
+  orErrorDeinitialized = 16,  // the process is ending, and the work was dropped
+  orErrorCompilation = 17,  // the source of a module does not compile, or the binary is not for this device
 } orError_t;
 // LITERALINCLUDE END: driver-errors
 
@@ -74,13 +78,27 @@ OR_API const char* orGetErrorDetail(void);
 // default 4G, 32M to 1024G, rounded up to 2M) are read once, when the first function that needs a device is called;
 // that initialises the driver. A value that is not understood is orErrorInitialization, and is read again next time.
 
+// LITERALINCLUDE START: driver-properties
+// A number that the device does not have, or the driver does not know, is 0.
 typedef struct orDeviceProp {
-  char name[64];
-  size_t total_memory;          // bytes
+  char name[64];  // of the device
+  char driver[64];  // who answers: "simulated", "minimal", "OpenCL: Portable Computing Language"
+  size_t total_memory;  // bytes
+  size_t max_allocation;  // bytes of the largest single allocation
   size_t allocation_alignment;  // bytes, a power of two from 16 on; every pointer from orMalloc is a multiple
+  size_t local_memory;  // bytes that a group of work-items shares (CUDA: shared memory of a block)
   int major;
   int minor;
+  int compute_units;  // how many groups run side by side (CUDA: multiprocessors)
+  int max_group_size;  // work-items of one group (CUDA: threads of a block)
+  int simd_width;  // work-items that run in step (CUDA: a warp)
+  int has_unified_memory;  // 1: host code may use device addresses
+  int has_fp16;  // 1: kernels may compute in it
+  int has_bf16;
+  int has_fp64;
+  unsigned char uuid[16];  // tells devices of one kind apart, the same in each process; all zeros where there is none
 } orDeviceProp;
+// LITERALINCLUDE END: driver-properties
 
 OR_CALL orError_t orDriverGetVersion(int* version);  // 1000 * major + minor
 // The number of devices, which never changes: the backend asks once, remembers, and checks every index against it.
@@ -106,19 +124,22 @@ OR_CALL orError_t orDeviceReset(void);
 // ---- Memory -----------------------------------------------------------------------------------------------------
 //
 // Device addresses cannot be read or written by host code: such an access faults, and the driver's fault handler
-// says so on stderr before the process dies (or the handler installed earlier takes over).
+// says so on stderr before the process dies (or the handler installed earlier takes over). A device with
+// has_unified_memory is the exception. Its addresses may be those of the host, and a driver need not know then that a
+// pointer was once device memory: where orErrorFreedPointer is promised, it may answer orErrorInvalidPointer, a copy
+// orErrorInvalidMemcpyKind, and orPointerGetAttributes that the memory is unregistered.
 
 typedef enum orMemoryType {
   orMemoryTypeUnregistered = 0,  // memory that the driver does not know: ordinary ("pageable") host memory
-  orMemoryTypeHost = 1,          // pinned host memory, from orMallocHost
+  orMemoryTypeHost = 1,  // pinned host memory, from orMallocHost
   orMemoryTypeDevice = 2,
 } orMemoryType;
 
 typedef struct orPointerAttributes {
   orMemoryType type;
-  int device;         // the device that holds the memory; -1 unless type is orMemoryTypeDevice
-  void* base;         // start of the allocation; null for unregistered memory
-  size_t size;        // its size in bytes as requested; 0 for unregistered memory
+  int device;  // the device that holds the memory; -1 unless type is orMemoryTypeDevice
+  void* base;  // start of the allocation; null for unregistered memory
+  size_t size;  // its size in bytes as requested; 0 for unregistered memory
 } orPointerAttributes;
 
 typedef enum orMemcpyKind {
@@ -126,7 +147,7 @@ typedef enum orMemcpyKind {
   orMemcpyHostToDevice = 1,
   orMemcpyDeviceToHost = 2,
   orMemcpyDeviceToDevice = 3,  // on one device or between two
-  orMemcpyDefault = 4,         // decided by where the pointers lie
+  orMemcpyDefault = 4,  // decided by where the pointers lie
 } orMemcpyKind;
 
 typedef struct orStream* orStream_t;

@@ -3,6 +3,7 @@
 #include "pinned.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -15,17 +16,20 @@
 
 #include "driver.h"
 #include "error.h"
+#include "openreg_extended.h"
 
 namespace openreg::driver {
 namespace {
 
 class PinnedBlocks {
  public:
-  // False when the host has no memory for the record.
-  bool add(void* base, size_t bytes) {
+  // False when the host has no memory for the record, or a block that is known, `other`, has some of the bytes.
+  bool add(const PinnedBlock& block, std::optional<PinnedBlock>* other) {
     const std::lock_guard lock(mutex_);
+    *other = first_in(block.base, block.bytes);
+    if (*other) return false;
     try {
-      blocks_.emplace(static_cast<std::byte*>(base), bytes);
+      blocks_.emplace(static_cast<std::byte*>(block.base), block);
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -37,11 +41,7 @@ class PinnedBlocks {
   std::optional<PinnedBlock> find(const void* pointer) const {
     if (count_.load() == 0) return std::nullopt;
     const std::lock_guard lock(mutex_);
-    const auto after = blocks_.upper_bound(static_cast<const std::byte*>(pointer));
-    if (after == blocks_.begin()) return std::nullopt;
-    const auto& [base, bytes] = *std::prev(after);
-    if (pointer >= base + bytes) return std::nullopt;
-    return PinnedBlock{base, bytes};
+    return first_in(pointer, 1);
   }
 
   // False when no block starts there.
@@ -53,11 +53,23 @@ class PinnedBlocks {
     count_.store(blocks_.size());
     return true;
   }
-// LITERALINCLUDE END: memory-pinned-find
 
  private:
+  // The first block of which some bytes lie in the range. The caller has the lock.
+  std::optional<PinnedBlock> first_in(const void* start, size_t bytes) const {
+    const auto* const begin = static_cast<const std::byte*>(start);
+    const auto next = blocks_.upper_bound(begin);
+    if (next != blocks_.begin()) {
+      const auto& [base, block] = *std::prev(next);
+      if (begin < base + block.bytes) return block;
+    }
+    if (next == blocks_.end() || next->first >= begin + bytes) return std::nullopt;
+    return next->second;
+  }
+// LITERALINCLUDE END: memory-pinned-find
+
   mutable std::mutex mutex_;
-  std::map<std::byte*, size_t, std::less<>> blocks_;
+  std::map<std::byte*, PinnedBlock, std::less<>> blocks_;
   std::atomic<size_t> count_{0};
 };
 
@@ -68,15 +80,21 @@ PinnedBlocks& pinned_blocks() {
 }
 
 // LITERALINCLUDE START: memory-pinned-start
-// Checks that a block starts at the pointer.
-orError_t check_pinned_start(const Driver& driver, const void* pointer, PinnedBlock* block) {
+// Checks that a block starts at the pointer, and that it came from where `registered` says.
+orError_t check_pinned_start(const Driver& driver, const void* pointer, bool registered, PinnedBlock* block) {
+  const char* const origin = registered ? "orHostRegister" : "orMallocHost";
   const auto found = find_pinned(pointer);
   if (!found) {
     if (const auto location = driver.space.locate(pointer)) {
       return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx is device memory; free it with orFree", location->device,
                   location->offset);
     }
-    return fail(orErrorInvalidPointer, "%p is not from orMallocHost, or was freed before", pointer);
+    return fail(orErrorInvalidPointer, "%p is not from %s, or was %s before", pointer, origin,
+                registered ? "unregistered" : "freed");
+  }
+  if (found->registered != registered) {
+    return fail(orErrorInvalidPointer, "%p is not from %s; pass it to %s", pointer, origin,
+                registered ? "orFreeHost" : "orHostUnregister");
   }
   if (found->base != pointer) {
     return fail(orErrorMisalignedPointer,
@@ -91,10 +109,20 @@ orError_t check_pinned_start(const Driver& driver, const void* pointer, PinnedBl
 
 // Adds a block to the list. One that cannot be added is unmapped; then errno says why.
 bool record(void* base, size_t bytes) {
-  if (pinned_blocks().add(base, bytes)) return true;
+  std::optional<PinnedBlock> other;
+  if (pinned_blocks().add({base, bytes}, &other)) return true;
   munmap(base, bytes);
   errno = ENOMEM;
   return false;
+}
+
+// Whether all pages of the range are memory. Synchronising asks for nothing that is not done anyway, and refuses gaps.
+bool is_mapped(void* start, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = reinterpret_cast<uintptr_t>(start) / page * page;
+  uintptr_t end = 0;
+  if (__builtin_add_overflow(reinterpret_cast<uintptr_t>(start), bytes, &end)) return false;
+  return msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0;
 }
 
 orError_t unmap(const PinnedBlock& block) {
@@ -130,19 +158,58 @@ orError_t orMallocHost(void** pointer, size_t bytes) {
 // LITERALINCLUDE END: memory-pinned-malloc
 
 // LITERALINCLUDE START: memory-pinned-free
+namespace {
+
+// Takes the block that starts at the pointer off the list, when no copy uses it any more.
+orError_t take_pinned(const Driver& driver, const void* pointer, bool registered, PinnedBlock* block) {
+  if (const orError_t error = check_pinned_start(driver, pointer, registered, block)) return error;
+  bool passed = true;
+  started_driver()->for_each_served_stream(
+      [&passed](Stream& stream) { passed = stream.wait(stream.queued()) && passed; });
+  if (!passed) rest_if_process_is_ending();  // a worker may still use the memory
+  if (pinned_blocks().remove(pointer)) return orSuccess;
+  return fail(orErrorInvalidPointer, "%p was freed by another thread meanwhile", pointer);
+}
+
+}  // namespace
+
 orError_t orFreeHost(void* pointer) {
   const Call call("orFreeHost");
   Driver* driver = nullptr;
   if (const orError_t error = get_driver(&driver)) return error;
   if (pointer == nullptr) return orSuccess;
   PinnedBlock block;
-  if (const orError_t error = check_pinned_start(*driver, pointer, &block)) return error;
-  bool passed = true;
-  driver->for_each_served_stream([&passed](Stream& stream) { passed = stream.wait(stream.queued()) && passed; });
-  if (!passed) rest_if_process_is_ending();  // a worker may still use the memory
-  if (!pinned_blocks().remove(pointer)) {
-    return fail(orErrorInvalidPointer, "%p was freed by another thread meanwhile", pointer);
-  }
+  if (const orError_t error = take_pinned(*driver, pointer, false, &block)) return error;
   return unmap(block);
 }
 // LITERALINCLUDE END: memory-pinned-free
+
+// LITERALINCLUDE START: memory-pinned-register
+orError_t orHostRegister(void* pointer, size_t bytes) {
+  const Call call("orHostRegister");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  if (pointer == nullptr || bytes == 0) return fail(orErrorInvalidValue, "pointer is null, or bytes is 0");
+  if (const auto location = driver->space.locate(pointer)) {
+    return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx is device memory", location->device, location->offset);
+  }
+  if (!is_mapped(pointer, bytes)) {
+    return fail(orErrorInvalidValue, "of %zu bytes at %p not all are memory of this process", bytes, pointer);
+  }
+  std::optional<PinnedBlock> other;
+  if (pinned_blocks().add({pointer, bytes, true}, &other)) return orSuccess;
+  if (other) {
+    return fail(orErrorInvalidValue, "of %zu bytes at %p some are pinned already: %zu bytes at %p", bytes, pointer,
+                other->bytes, other->base);
+  }
+  return fail(orErrorMemoryAllocation, "the host has no memory for the record");  // NOT PROVEN: takes such a host
+}
+
+orError_t orHostUnregister(void* pointer) {
+  const Call call("orHostUnregister");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  PinnedBlock block;
+  return take_pinned(*driver, pointer, true, &block);
+}
+// LITERALINCLUDE END: memory-pinned-register

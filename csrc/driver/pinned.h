@@ -8,7 +8,8 @@ namespace openreg::driver {
 
 struct PinnedBlock {
   void* base = nullptr;
-  size_t bytes = 0;  // as requested
+  size_t bytes = 0;         // as requested
+  bool registered = false;  // by orHostRegister: the memory is somebody else's
 };
 
 // The block that the pointer lies in.

@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "error.h"
+#include "handle_table.h"
 #include "process.h"
 
 namespace openreg::driver {
@@ -64,16 +65,16 @@ bool keep(Task& task) {
 }
 
 // Releases a task when it goes out of scope, unless somebody else has taken that over.
-class ReleasedUnlessKept {
+class ReleasedUnlessQueued {
  public:
-  explicit ReleasedUnlessKept(Task& task) noexcept : task_(&task) {}
-  ~ReleasedUnlessKept() {
+  explicit ReleasedUnlessQueued(Task& task) noexcept : task_(&task) {}
+  ~ReleasedUnlessQueued() {
     if (task_ != nullptr) release(*task_);
   }
-  ReleasedUnlessKept(const ReleasedUnlessKept&) = delete;
-  ReleasedUnlessKept& operator=(const ReleasedUnlessKept&) = delete;
+  ReleasedUnlessQueued(const ReleasedUnlessQueued&) = delete;
+  ReleasedUnlessQueued& operator=(const ReleasedUnlessQueued&) = delete;
 
-  void keep() noexcept { task_ = nullptr; }
+  void dismiss() noexcept { task_ = nullptr; }
 
  private:
   Task* task_;
@@ -111,7 +112,7 @@ orError_t Stream::end(uint64_t expected_generation) {
 
 // LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
-  ReleasedUnlessKept pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
+  ReleasedUnlessQueued pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
   std::unique_lock lock(submit_);
   const auto drop = [&lock] {
     lock.unlock();              // NOT PROVEN: tests/driver/process_end.cpp does it while the process ends
@@ -119,6 +120,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   };
   *sequence = queued();
   if (const orError_t error = expect(expected_generation)) return error;
+  if (recording()) task.record(correlation());
   if (placement == Placement::kCaller && !wait(*sequence)) return drop();
   if (placement != Placement::kQueue && idle()) {
     run(task);
@@ -129,7 +131,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   if (process_is_ending()) return drop();
   if (!keep(task)) return unserved();
   ring_[*sequence % kSlots] = task;
-  pending.keep();
+  pending.dismiss();
   queued_.advance(++*sequence);
   return orSuccess;
 }
@@ -148,6 +150,10 @@ void Stream::wait_for(Device& waiter, uint64_t sequence) noexcept {
 void Stream::wake_all() noexcept {
   queued_.wake_all();
   finished_.wake_all();
+}
+
+orStream_t Stream::handle(uint64_t of_generation) const noexcept {
+  return reinterpret_cast<orStream_t>(Handle{HandleKind::kStream, device_->index, index_, of_generation}.pack());
 }
 
 bool Stream::drain() {
@@ -217,7 +223,13 @@ void Stream::serve() {
 
 void Stream::run(Task& task) {
   const InsideKernel inside;
-  if (device_->runs_work()) task.run(*device_);
+  if (!device_->runs_work()) return;
+  if (!task.recorded()) return task.run(*device_);
+  const int64_t begin = activity_clock();
+  task.run(*device_);
+  const Activity activity = task.activity();
+  report_activity({activity.kind, device_->index, handle(generation.load()), task.correlation(), begin,
+                   activity_clock(), activity.bytes, activity.copy_kind, activity.name});
 }
 // LITERALINCLUDE END: stream-worker-loop
 

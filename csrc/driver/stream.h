@@ -41,6 +41,8 @@ class Stream {
 
   [[nodiscard]] Device& device() const noexcept { return *device_; }
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
+  // The handle of the stream that the object is, or was, in a generation.
+  [[nodiscard]] orStream_t handle(uint64_t of_generation) const noexcept;
   [[nodiscard]] int priority() const noexcept { return priority_.load(); }
   [[nodiscard]] uint64_t queued() const noexcept { return queued_.reached(); }
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }

@@ -3,7 +3,6 @@
 
 #include "driver.h"
 #include "error.h"
-#include "handle_table.h"
 
 using namespace openreg::driver;
 
@@ -13,11 +12,6 @@ namespace {
 // The simulated device serves all streams alike; two priorities, so that code which asks for one finds a choice.
 constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -1;
-
-orStream_t stream_handle(const Stream& stream, uint64_t generation) {
-  const Handle handle{HandleKind::kStream, stream.device().index, stream.index(), generation};
-  return reinterpret_cast<orStream_t>(handle.pack());
-}
 
 orError_t create_stream(orStream_t* stream, int priority) {
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
@@ -30,7 +24,7 @@ orError_t create_stream(orStream_t* stream, int priority) {
                 device->index, device->streams.kCapacity);
   }
   const uint64_t generation = object->begin(*device, index, std::clamp(priority, kHighestPriority, kLowestPriority));
-  *stream = stream_handle(*object, generation);
+  *stream = object->handle(generation);
   return orSuccess;
 }
 // LITERALINCLUDE END: stream-object
@@ -44,7 +38,7 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   Device* owner = nullptr;
   if (const orError_t error = get_device_in_kernel(device, &owner)) return error;
   const Stream& object = *owner->streams.at(0);
-  *stream = stream_handle(object, object.generation.load());
+  *stream = object.handle(object.generation.load());
   return orSuccess;
 }
 

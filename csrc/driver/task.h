@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
+
+#include "activity.h"
 
 namespace openreg::driver {
 
@@ -13,6 +16,7 @@ class Device;
 // Wraps a `Work`: a trivially copyable struct with
 //   void run(Device&)   does the work, on the device of the stream; left out when the device drops its work
 //   void release()      frees what the work owns; called once, after run or instead of it
+//   Activity activity() where there is one: what is recorded of it
 //   bool keep()         where there is one: called before the work is queued, to take over what its caller will end;
 //                       false when the host has no memory
 class Task {
@@ -29,12 +33,30 @@ class Task {
   void release() { functions_->release(payload_); }
   [[nodiscard]] bool keep() { return functions_->keep(payload_); }
 
+  // Marks the task as one to be recorded, for the operation of this number.
+  void record(uint64_t correlation) {
+    recorded_ = functions_->activity != nullptr;
+    correlation_ = correlation;
+  }
+  [[nodiscard]] bool recorded() const { return recorded_; }
+  [[nodiscard]] uint64_t correlation() const { return correlation_; }
+  [[nodiscard]] Activity activity() const { return functions_->activity(payload_); }
+
  private:
   struct Functions {
     void (*run)(void* work, Device& device);
     void (*release)(void* work);
     bool (*keep)(void* work);
+    Activity (*activity)(const void* work);  // null where there is nothing to record
   };
+  template <class Work>
+  static constexpr auto describe() -> Activity (*)(const void*) {  // NOT PROVEN: runs in the compiler
+    if constexpr (requires(const Work& own) { own.activity(); }) {  // NOT PROVEN: as above
+      return [](const void* work) { return static_cast<const Work*>(work)->activity(); };
+    } else {
+      return nullptr;  // NOT PROVEN: as above
+    }
+  }
   template <class Work>
   static constexpr Functions kFunctions = {
       [](void* work, Device& device) { static_cast<Work*>(work)->run(device); },
@@ -46,9 +68,12 @@ class Task {
           return true;
         }
       },
+      describe<Work>(),
   };
 
   const Functions* functions_ = nullptr;
+  uint64_t correlation_ = 0;
+  bool recorded_ = false;
   alignas(std::max_align_t) std::byte payload_[64];
 };
 // LITERALINCLUDE END: stream-task

@@ -24,7 +24,11 @@ def fresh_devices() -> Iterator[None]:
     yield
     for device in range(driver.device_count()):
         driver.set_device(device)
-        driver.check(driver.lib.orDeviceReset())
+        # A driver may have no reset; then the tests leave what they have made.
+        if (error := driver.lib.orDeviceReset()) == driver.Error.NOT_SUPPORTED:
+            driver.synchronize()
+        else:
+            driver.check(error)
     driver.set_device(0)
     driver.lib.orGetLastError()
 

@@ -1,6 +1,6 @@
 """The driver's interface for Python, by ctypes and without torch.
 
-``lib`` has every function of the three headers under its own name, typed, and returns the error as ``Error``.
+``lib`` has every function of the public headers under its own name, typed, and returns the error as ``Error``.
 The functions below call it and raise ``DriverError``; handles and addresses are plain integers.
 """
 
@@ -10,7 +10,6 @@ import ctypes
 import enum
 import importlib.util
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +35,7 @@ class Error(enum.IntEnum):
     INITIALIZATION = 14
     NOT_SUPPORTED = 15
     DEINITIALIZED = 16
+    COMPILATION = 17
 
 
 class MemoryType(enum.IntEnum):
@@ -72,16 +72,38 @@ class DeviceProp(ctypes.Structure):
     """orDeviceProp."""
 
     name: bytes
+    driver: bytes
     total_memory: int
+    max_allocation: int
     allocation_alignment: int
+    local_memory: int
     major: int
     minor: int
+    compute_units: int
+    max_group_size: int
+    simd_width: int
+    has_unified_memory: int
+    has_fp16: int
+    has_bf16: int
+    has_fp64: int
+    uuid: ctypes.Array[ctypes.c_ubyte]
     _fields_ = [
         ("name", ctypes.c_char * 64),
+        ("driver", ctypes.c_char * 64),
         ("total_memory", ctypes.c_size_t),
+        ("max_allocation", ctypes.c_size_t),
         ("allocation_alignment", ctypes.c_size_t),
+        ("local_memory", ctypes.c_size_t),
         ("major", ctypes.c_int),
         ("minor", ctypes.c_int),
+        ("compute_units", ctypes.c_int),
+        ("max_group_size", ctypes.c_int),
+        ("simd_width", ctypes.c_int),
+        ("has_unified_memory", ctypes.c_int),
+        ("has_fp16", ctypes.c_int),
+        ("has_bf16", ctypes.c_int),
+        ("has_fp64", ctypes.c_int),
+        ("uuid", ctypes.c_ubyte * 16),
     ]
 
 
@@ -100,9 +122,83 @@ class PointerAttributes(ctypes.Structure):
     ]
 
 
+class FunctionAttributes(ctypes.Structure):
+    """orFunctionAttributes."""
+
+    argument_count: int
+    max_group_size: int
+    group_size_multiple: int
+    local_memory: int
+    _fields_ = [
+        ("argument_count", ctypes.c_int),
+        ("max_group_size", ctypes.c_size_t),
+        ("group_size_multiple", ctypes.c_size_t),
+        ("local_memory", ctypes.c_size_t),
+    ]
+
+
+class Argument(ctypes.Structure):
+    """orArgument."""
+
+    kept: object
+    _fields_ = [("kind", ctypes.c_int), ("bytes", ctypes.c_size_t), ("value", ctypes.c_void_p)]
+
+
+class LaunchConfig(ctypes.Structure):
+    """orLaunchConfig."""
+
+    _fields_ = [("groups", ctypes.c_uint * 3), ("group_size", ctypes.c_uint * 3)]
+
+
+class Format(enum.IntEnum):
+    """What a module is loaded from."""
+
+    SOURCE = 0
+    BINARY = 1
+
+
 RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 KEEP = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class ActivityKind(enum.IntEnum):
+    """What ran."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+
+
+class Activity(ctypes.Structure):
+    """orActivity."""
+
+    kind: int
+    device: int
+    stream: int
+    correlation: int
+    begin_nanoseconds: int
+    end_nanoseconds: int
+    copy_kind: int
+    name: bytes | None
+    bytes: int
+    _fields_ = [
+        ("kind", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("stream", ctypes.c_void_p),
+        ("correlation", ctypes.c_uint64),
+        ("begin_nanoseconds", ctypes.c_int64),
+        ("end_nanoseconds", ctypes.c_int64),
+        ("bytes", ctypes.c_size_t),
+        ("copy_kind", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    ]
+
+
+ON_ACTIVITY = ctypes.CFUNCTYPE(None, ctypes.POINTER(Activity), ctypes.c_void_p)
 
 
 class HostKernel(ctypes.Structure):
@@ -165,6 +261,34 @@ SIGNATURES: dict[str, list[type]] = {
     "orEventElapsedTime": [ctypes.POINTER(ctypes.c_double), _EVENT, _EVENT],
     "orGetKernel": [_OUT, ctypes.c_char_p],
     "orLaunchKernel": [_P, _P, ctypes.c_size_t, _STREAM],
+    "orModuleLoad": [_OUT, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p],
+    "orModuleGetBinary": [_P, _SIZE, _P],
+    "orModuleUnload": [_P],
+    "orModuleGetFunction": [_OUT, _P, ctypes.c_char_p],
+    "orFunctionGetAttributes": [ctypes.POINTER(FunctionAttributes), _P],
+    "orLaunchFunction": [_P, ctypes.POINTER(LaunchConfig), ctypes.POINTER(Argument), ctypes.c_size_t, _STREAM],
+    "orFillAsync": [_P, _P, ctypes.c_size_t, ctypes.c_size_t, _STREAM],
+    "orMemcpy2DAsync": [
+        _P,
+        ctypes.c_size_t,
+        _P,
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        _STREAM,
+    ],
+    "orHostRegister": [_P, ctypes.c_size_t],
+    "orHostUnregister": [_P],
+    "orMallocAsync": [_OUT, ctypes.c_size_t, _STREAM],
+    "orFreeAsync": [_P, _STREAM],
+    "orLaunchHostFunction": [_STREAM, HOST_FUNCTION, _P],
+    "orDeviceCanAccessPeer": [_INT, ctypes.c_int, ctypes.c_int],
+    "orDeviceEnablePeerAccess": [ctypes.c_int],
+    "orDeviceDisablePeerAccess": [ctypes.c_int],
+    "orActivityStart": [ON_ACTIVITY, _P],
+    "orActivityStop": [],
+    "orActivitySetCorrelation": [ctypes.c_uint64],
     "orInjectFault": [ctypes.c_int, ctypes.c_int, ctypes.c_uint],
 }
 # Left out by the build option HOST_KERNELS=OFF.
@@ -189,18 +313,26 @@ def library_path() -> Path:
     raise FileNotFoundError(f"no lib/libopenreg.so in {folders}: build the package, or set OPENREG_DRIVER_LIBRARY")
 
 
+def _under_another_name(library: Path, folder: str) -> Path:
+    """A copy that the loader takes for another library, whatever it has loaded and will load: its devices are its own.
+
+    The loader knows a library by its file and by the name inside it, its SONAME. A backend that is imported later asks
+    for libopenreg.so, and would get this one by that name; a reset here would then pull the memory from under its
+    tensors. The other name is as long, so that nothing in the file moves.
+    """
+    name = b"\0" + library.name.encode() + b"\0"
+    content = library.read_bytes()
+    assert content.count(name) == 1, f"{library} has its name {content.count(name)} times"
+    copy = Path(folder, library.name)
+    copy.write_bytes(content.replace(name, b"\0" + b"t" * len(library.name) + b"\0"))
+    return copy
+
+
 def _load() -> ctypes.CDLL:
-    # A copy, which the loader takes for another library: its devices are its own. In a process that has imported torch
-    # as well, a reset of the backend's devices would pull the memory from under its tensors. The original comes first:
-    # a backend that is imported later asks for the library by its name, and gets the first that has it.
-    ctypes.CDLL(str(library_path()))
     with tempfile.TemporaryDirectory() as folder:
-        library = ctypes.CDLL(shutil.copy(library_path(), folder))
-    for name, arguments in SIGNATURES.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = Error
-    for name, arguments in HOST_KERNEL_SIGNATURES.items():
+        library = ctypes.CDLL(str(_under_another_name(library_path(), folder)))
+    # A driver leaves out what its device does not have: faults on request, modules, host kernels.
+    for name, arguments in {**SIGNATURES, **HOST_KERNEL_SIGNATURES}.items():
         if hasattr(library, name):
             function = getattr(library, name)
             function.argtypes = arguments
@@ -378,3 +510,49 @@ def launch(
 def host_alias(pointer: int, size: int) -> int:
     """The address at which a kernel finds the bytes of device memory."""
     return _handle(lib.orGetHostAlias, pointer, size)
+
+
+def module_load(source: str | bytes, options: str | None = None, form: Format = Format.SOURCE) -> int:
+    """A module of the current device."""
+    image = source.encode() if isinstance(source, str) else source
+    return _handle(lib.orModuleLoad, form, image, len(image), options.encode() if options is not None else None)
+
+
+def module_binary(module: int) -> bytes:
+    """What the compiler made."""
+    size = ctypes.c_size_t()
+    check(lib.orModuleGetBinary(None, ctypes.byref(size), module))
+    image = ctypes.create_string_buffer(size.value)
+    check(lib.orModuleGetBinary(image, ctypes.byref(size), module))
+    return image.raw
+
+
+def function(module: int, name: str) -> int:
+    """A function of the module."""
+    return _handle(lib.orModuleGetFunction, module, name.encode())
+
+
+def pointer(address: int | None) -> Argument:
+    """A device address as an argument."""
+    return Argument(0, 0, address)
+
+
+def value(number: ctypes._SimpleCData[int] | ctypes._SimpleCData[float] | ctypes.Structure) -> Argument:
+    """A number of a type of C as an argument."""
+    argument = Argument(1, ctypes.sizeof(number), ctypes.addressof(number))
+    argument.kept = number  # as long as the address is in use
+    return argument
+
+
+def local(size: int) -> Argument:
+    """Local memory as an argument."""
+    return Argument(2, size, None)
+
+
+def launch_function(
+    handle: int, groups: tuple[int, ...], size: tuple[int, ...], *arguments: Argument, stream: int | None = None
+) -> None:
+    """Launches a function; dimensions that are left out are 1."""
+    config = LaunchConfig((*groups, 1, 1)[:3], (*size, 1, 1)[:3])
+    array = (Argument * len(arguments))(*arguments)
+    check(lib.orLaunchFunction(handle, ctypes.byref(config), array, len(arguments), stream))

@@ -51,9 +51,14 @@ def test_properties() -> None:
     properties = driver.DeviceProp()
     driver.check(lib.orGetDeviceProperties(ctypes.byref(properties), 1))
     assert properties.name == b"openreg simulated accelerator"
-    assert properties.total_memory == 4 << 30
+    assert properties.driver == b"simulated"
+    assert properties.total_memory == properties.max_allocation == 4 << 30
     assert properties.allocation_alignment == 512
     assert (properties.major, properties.minor) == (1, 0)
+    assert (properties.compute_units, properties.max_group_size, properties.simd_width) == (1, 1024, 1)
+    assert (properties.local_memory, properties.has_unified_memory) == (64 << 10, 0)
+    assert (properties.has_fp16, properties.has_bf16, properties.has_fp64) == (1, 0, 1)
+    assert bytes(properties.uuid) == b"openreg simul. \1"
 
 
 def test_reset_is_for_one_device() -> None:

@@ -27,6 +27,7 @@ NAMES = {
     Error.INITIALIZATION: "orErrorInitialization",
     Error.NOT_SUPPORTED: "orErrorNotSupported",
     Error.DEINITIALIZED: "orErrorDeinitialized",
+    Error.COMPILATION: "orErrorCompilation",
 }
 
 
@@ -36,7 +37,7 @@ def test_every_error_has_a_name_and_a_sentence(error: Error) -> None:
     assert len(lib.orGetErrorString(error)) > 5
 
 
-@pytest.mark.parametrize("number", [17, -1, 2**31 - 1])
+@pytest.mark.parametrize("number", [18, -1, 2**31 - 1])
 def test_an_unknown_error_has_a_name_too(number: int) -> None:
     assert lib.orGetErrorName(number) == b"orErrorUnknown"
     assert lib.orGetErrorString(number) == b"the driver has no error of this number"
@@ -92,6 +93,16 @@ NULL_CALLS: dict[str, tuple[list[object], str]] = {
     "orEventCreateWithFlags": ([None, 0], "event is null"),
     "orEventElapsedTime": ([None, None, None], "milliseconds is null"),
     "orGetKernel": ([None, None], "kernel or name is null"),
+    "orModuleLoad": ([None, 0, b"", 0, None], "module or image is null"),
+    "orModuleGetFunction": ([None, None, b"add"], "function or name is null"),
+    "orFunctionGetAttributes": ([None, None], "attributes is null"),
+    "orFillAsync": ([None, None, 4, 1, None], "pattern is null"),
+    "orMemcpy2DAsync": ([None, 2, b"12", 2, 2, 1, 0, None], "dst is null"),
+    "orHostRegister": ([None, 1], "pointer is null, or bytes is 0"),
+    "orMallocAsync": ([None, 1, None], "pointer is null"),
+    "orLaunchHostFunction": ([None, driver.HOST_FUNCTION(), None], "function is null"),
+    "orDeviceCanAccessPeer": ([None, 0, 1], "can_access is null"),
+    "orActivityStart": ([driver.ON_ACTIVITY(), None], "function is null"),
 }
 
 

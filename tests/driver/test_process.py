@@ -52,14 +52,12 @@ for thread in threads:
 if os.environ["OPENREG_LAUNCH"] != "inline":
     driver.sleep(0.5)
 works = {"orGetLastError", "orPeekLastError", "orDriverGetVersion", "orGetDevice", "orDeviceGetStreamPriorityRange",
-         "orGetKernel"}
+         "orGetKernel", "orActivitySetCorrelation"}
 def child():
-    out = ctypes.create_string_buffer(128)
-    first = {name: [out if hasattr(kind, "contents") else 0 if kind in (ctypes.c_int, ctypes.c_uint, ctypes.c_size_t)
-                    else None if kind is not ctypes.c_char_p else b"sleep" for kind in kinds]
-             for name, kinds in driver.SIGNATURES.items()}
-    for name, arguments in first.items():
-        arguments = [ctypes.cast(a, k) if a is out else a for a, k in zip(arguments, driver.SIGNATURES[name])]
+    out = ctypes.create_string_buffer(512)
+    for name, kinds in driver.SIGNATURES.items():
+        arguments = [ctypes.cast(out, kind) if hasattr(kind, "contents") else b"sleep" if kind is ctypes.c_char_p
+                     else kind() for kind in kinds]
         error = getattr(driver.lib, name)(*arguments)
         if name not in works and error != driver.Error.FORKED:
             print(name, error.name, driver.detail())

@@ -7,8 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <vector>
 
 #include "openreg.h"
+#include "openreg_activity.h"
+#include "openreg_extended.h"
+#include "openreg_modules.h"
 
 namespace {
 
@@ -139,6 +144,324 @@ orError_t orGetDeviceCount(int* count) {
 #elif defined(DEFECT_no_pinned_memory)
 orError_t orMallocHost(void**, size_t) { return orErrorNotSupported; }
 orError_t orFreeHost(void*) { return orErrorNotSupported; }
+#elif defined(DEFECT_uuid_is_shared) || defined(DEFECT_uuid_belongs_to_the_process) ||   \
+    defined(DEFECT_driver_has_no_name) || defined(DEFECT_largest_allocation_is_wrong) || \
+    defined(DEFECT_unified_memory_is_claimed) || defined(DEFECT_flag_is_not_boolean) ||  \
+    defined(DEFECT_group_size_is_unknown)
+orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
+  const orError_t error = BELOW(orGetDeviceProperties)(properties, device);
+  if (error != orSuccess) return error;
+#if defined(DEFECT_uuid_is_shared)
+  std::memset(properties->uuid, 7, sizeof(properties->uuid));
+#elif defined(DEFECT_uuid_belongs_to_the_process)
+  const pid_t process = getpid();
+  std::memcpy(properties->uuid, &process, sizeof(process));
+#elif defined(DEFECT_driver_has_no_name)
+  properties->driver[0] = '\0';
+#elif defined(DEFECT_largest_allocation_is_wrong)
+  properties->max_allocation = properties->total_memory / 4;
+#elif defined(DEFECT_unified_memory_is_claimed)
+  properties->has_unified_memory = 1;
+#elif defined(DEFECT_flag_is_not_boolean)
+  properties->has_fp64 = -1;
+#else
+  properties->max_group_size = 0;
+#endif
+  return orSuccess;
+}
+#elif defined(DEFECT_freed_memory_is_unknown) || defined(DEFECT_freed_memory_is_unknown_and_unified)
+orError_t orFree(void* pointer) {
+  const orError_t error = BELOW(orFree)(pointer);
+  return error == orErrorFreedPointer ? orErrorInvalidPointer : error;
+}
+orError_t orPointerGetAttributes(orPointerAttributes* attributes, const void* pointer) {
+  const orError_t error = BELOW(orPointerGetAttributes)(attributes, pointer);
+  if (error != orErrorFreedPointer) return error;
+  *attributes = {orMemoryTypeUnregistered, -1, nullptr, 0};
+  return orSuccess;
+}
+#if defined(DEFECT_freed_memory_is_unknown_and_unified)
+orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
+  const orError_t error = BELOW(orGetDeviceProperties)(properties, device);
+  if (error == orSuccess) properties->has_unified_memory = 1;
+  return error;
+}
+#endif
+#elif defined(DEFECT_options_are_dropped)
+orError_t orModuleLoad(orModule_t* module, orModuleFormat format, const void* image, size_t bytes, const char*) {
+  return BELOW(orModuleLoad)(module, format, image, bytes, nullptr);
+}
+#elif defined(DEFECT_mistake_has_no_line)
+orError_t orModuleLoad(orModule_t* module, orModuleFormat format, const void* image, size_t bytes,
+                       const char* options) {
+  const auto* text = static_cast<const char*>(image);
+  const char* const end = text + bytes;
+  while (format == orModuleSource && text != nullptr && text < end && *text == '\n') ++text;
+  return BELOW(orModuleLoad)(module, format, text, static_cast<size_t>(end - text), options);
+}
+#elif defined(DEFECT_foreign_binary_is_taken)
+orError_t orModuleLoad(orModule_t* module, orModuleFormat format, const void* image, size_t bytes,
+                       const char* options) {
+  const orError_t error = BELOW(orModuleLoad)(module, format, image, bytes, options);
+  if (error != orErrorCompilation || format != orModuleBinary) return error;
+  constexpr const char* kOther = "__kernel void other(__global int* x) { x[0] = 1; }";
+  return BELOW(orModuleLoad)(module, orModuleSource, kOther, std::strlen(kOther), nullptr);
+}
+#elif defined(DEFECT_binary_overruns_its_room)
+orError_t orModuleGetBinary(void* image, size_t* bytes, orModule_t module) {
+  const orError_t error = BELOW(orModuleGetBinary)(image, bytes, module);
+  return error == orErrorOutOfRange ? orSuccess : error;
+}
+#elif defined(DEFECT_unload_forgets)
+orError_t orModuleUnload(orModule_t) { return orSuccess; }
+#elif defined(DEFECT_attributes_are_empty)
+orError_t orFunctionGetAttributes(orFunctionAttributes* attributes, orFunction_t) {
+  *attributes = {0, 64, 0, 0};
+  return orSuccess;
+}
+#elif defined(DEFECT_launch_drops_the_last_group)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  if (config == nullptr || config->groups[0] < 2) {
+    return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  }
+  orLaunchConfig smaller = *config;
+  --smaller.groups[0];
+  return BELOW(orLaunchFunction)(function, &smaller, arguments, argument_count, stream);
+}
+#elif defined(DEFECT_launch_loses_offsets)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  if (arguments == nullptr) return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  std::vector<orArgument> changed(arguments, arguments + argument_count);
+  for (orArgument& argument : changed) {
+    orPointerAttributes attributes{};
+    if (argument.kind != orArgumentPointer || argument.value == nullptr) continue;
+    if (const orError_t error = BELOW(orPointerGetAttributes)(&attributes, argument.value)) return error;
+    argument.value = attributes.base;
+  }
+  return BELOW(orLaunchFunction)(function, config, changed.data(), argument_count, stream);
+}
+#elif defined(DEFECT_launch_refuses_nothing)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  const orError_t error = BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  return error == orErrorInvalidValue || error == orErrorInvalidHandle ? orSuccess : error;
+}
+#elif defined(DEFECT_launch_has_a_stream_of_its_own)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  int device = 0;
+  if (stream == nullptr || BELOW(orStreamGetDevice)(stream, &device) != orSuccess) {
+    return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  }
+  static orStream_t own = nullptr;
+  if (own == nullptr) {
+    if (const orError_t error = BELOW(orStreamCreate)(&own)) return error;
+  }
+  const orError_t error = BELOW(orLaunchFunction)(function, config, arguments, argument_count, own);
+  return error == orSuccess ? BELOW(orStreamSynchronize)(own) : error;
+}
+#elif defined(DEFECT_launch_reads_arguments_late)
+// What the arguments are when somebody waits for the stream is what the kernel gets.
+namespace {
+struct {
+  orFunction_t function = nullptr;
+  orLaunchConfig config{};
+  const orArgument* arguments = nullptr;
+  size_t count = 0;
+  orStream_t stream = nullptr;
+} g_pending;
+}  // namespace
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  if (BELOW(orStreamQuery)(stream) != orErrorNotReady || argument_count != 3) {
+    return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  }
+  g_pending = {function, *config, arguments, argument_count, stream};
+  return orSuccess;
+}
+orError_t orStreamSynchronize(orStream_t stream) {
+  if (g_pending.function != nullptr && g_pending.stream == stream) {
+    const auto pending = g_pending;
+    g_pending.function = nullptr;
+    const orError_t error =
+        BELOW(orLaunchFunction)(pending.function, &pending.config, pending.arguments, pending.count, stream);
+    if (error != orSuccess) return error;
+  }
+  return BELOW(orStreamSynchronize)(stream);
+}
+#elif defined(DEFECT_launch_cuts_long_values)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  if (arguments == nullptr) return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  std::vector<orArgument> changed(arguments, arguments + argument_count);
+  std::vector<int64_t> values(argument_count);
+  for (size_t i = 0; i < argument_count; ++i) {
+    if (changed[i].kind != orArgumentValue || changed[i].bytes != sizeof(int64_t)) continue;
+    int32_t low = 0;
+    std::memcpy(&low, changed[i].value, sizeof(low));
+    values[i] = low;
+    changed[i].value = &values[i];
+  }
+  return BELOW(orLaunchFunction)(function, config, changed.data(), argument_count, stream);
+}
+#elif defined(DEFECT_launch_refuses_null_pointers)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  for (size_t i = 0; arguments != nullptr && i < argument_count; ++i) {
+    if (arguments[i].kind == orArgumentPointer && arguments[i].value == nullptr) return orErrorInvalidPointer;
+  }
+  return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+}
+#elif defined(DEFECT_launch_keeps_arguments_in_the_function)
+// All threads write their arguments to one place before the launch reads them there.
+namespace {
+struct Place {
+  std::atomic<const void*> value{nullptr};
+  unsigned char bytes[64] = {};
+} g_places[16];
+}  // namespace
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  if (arguments == nullptr) return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+  for (size_t i = 0; i < argument_count; ++i) {
+    g_places[i].value = arguments[i].value;
+    if (arguments[i].kind != orArgumentValue) continue;
+    std::memcpy(g_places[i].bytes, arguments[i].value, arguments[i].bytes);
+    g_places[i].value = g_places[i].bytes;
+  }
+  usleep(300);
+  std::vector<orArgument> kept(arguments, arguments + argument_count);
+  for (size_t i = 0; i < argument_count; ++i) kept[i].value = g_places[i].value;
+  return BELOW(orLaunchFunction)(function, config, kept.data(), argument_count, stream);
+}
+#elif defined(DEFECT_launch_is_lost_when_many_are_queued)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  static std::atomic<int> launches{0};
+  if (++launches == 4096) return orSuccess;
+  return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+}
+#elif defined(DEFECT_function_name_is_ignored)
+orError_t orModuleGetFunction(orFunction_t* function, orModule_t module, const char* name) {
+  const orError_t error = BELOW(orModuleGetFunction)(function, module, "scale");
+  return error == orErrorInvalidValue ? BELOW(orModuleGetFunction)(function, module, name) : error;
+}
+#elif defined(DEFECT_launch_takes_the_current_device)
+orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
+                           size_t argument_count, orStream_t stream) {
+  int device = 0;
+  if (const orError_t error = BELOW(orGetDevice)(&device)) return error;
+  if (stream == nullptr) {
+    if (const orError_t error = BELOW(orDeviceGetDefaultStream)(&stream, device)) return error;
+  }
+  return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
+}
+#elif defined(DEFECT_fill_knows_bytes_only)
+orError_t orFillAsync(void* pointer, const void* pattern, size_t pattern_bytes, size_t count, orStream_t stream) {
+  if (count == 0 || pattern_bytes < 2 || count > SIZE_MAX / pattern_bytes || pattern == nullptr) {
+    return BELOW(orFillAsync)(pointer, pattern, pattern_bytes, count, stream);
+  }
+  return BELOW(orMemsetAsync)(pointer, *static_cast<const unsigned char*>(pattern), pattern_bytes * count, stream);
+}
+#elif defined(DEFECT_block_is_copied_with_its_gaps)
+orError_t orMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width, size_t height,
+                          orMemcpyKind kind, orStream_t stream) {
+  if (dst_pitch < width || src_pitch < width || width == 0 || height == 0) {
+    return BELOW(orMemcpy2DAsync)(dst, dst_pitch, src, src_pitch, width, height, kind, stream);
+  }
+  const size_t pitch = dst_pitch < src_pitch ? dst_pitch : src_pitch;
+  return BELOW(orMemcpyAsync)(dst, src, pitch * (height - 1) + width, kind, stream);
+}
+#elif defined(DEFECT_pitch_is_not_checked)
+orError_t orMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width, size_t height,
+                          orMemcpyKind kind, orStream_t stream) {
+  const orError_t error = BELOW(orMemcpy2DAsync)(dst, dst_pitch, src, src_pitch, width, height, kind, stream);
+  return error == orErrorInvalidValue ? orSuccess : error;
+}
+#elif defined(DEFECT_registration_is_forgotten)
+orError_t orHostRegister(void*, size_t) { return orSuccess; }
+orError_t orHostUnregister(void*) { return orSuccess; }
+#elif defined(DEFECT_unregistering_does_not_wait)
+orError_t orHostUnregister(void*) { return orSuccess; }
+#elif defined(DEFECT_ordered_memory_is_reused_early)
+namespace {
+void* g_freed = nullptr;
+}  // namespace
+orError_t orFreeAsync(void* pointer, orStream_t) {
+  g_freed = pointer;
+  return orSuccess;
+}
+orError_t orMalloc(void** pointer, size_t bytes) {
+  if (g_freed == nullptr || bytes != 4096) return BELOW(orMalloc)(pointer, bytes);
+  *pointer = g_freed;
+  g_freed = nullptr;
+  return orSuccess;
+}
+#elif defined(DEFECT_host_function_does_not_queue)
+orError_t orLaunchHostFunction(orStream_t stream, void (*function)(void* user), void* user) {
+  int device = 0;
+  if (function == nullptr) return orErrorInvalidValue;
+  if (const orError_t error = BELOW(orStreamGetDevice)(stream, &device)) return error;
+  function(user);
+  return orSuccess;
+}
+#elif defined(DEFECT_host_function_is_dropped)
+orError_t orLaunchHostFunction(orStream_t, void (*)(void* user), void*) { return orSuccess; }
+#elif defined(DEFECT_peers_disagree)
+orError_t orDeviceCanAccessPeer(int* can_access, int device, int peer) {
+  const orError_t error = BELOW(orDeviceCanAccessPeer)(can_access, device, peer);
+  if (error == orSuccess && device > peer) *can_access = 0;
+  return error;
+}
+#elif defined(DEFECT_peer_is_enabled_once)
+orError_t orDeviceEnablePeerAccess(int peer) {
+  static std::atomic<int> calls{0};
+  return calls++ == 0 ? BELOW(orDeviceEnablePeerAccess)(peer) : orErrorInvalidValue;
+}
+#elif defined(DEFECT_peer_access_is_not_enabled)
+orError_t orDeviceEnablePeerAccess(int) { return orSuccess; }
+#elif defined(DEFECT_activity_starts_twice)
+orError_t orActivityStart(void (*function)(const orActivity* activity, void* user), void* user) {
+  const orError_t error = BELOW(orActivityStart)(function, user);
+  return error == orErrorInvalidValue ? orSuccess : error;
+}
+#elif defined(DEFECT_activity_has_no_names) || defined(DEFECT_activity_loses_records) || \
+    defined(DEFECT_activity_counts_from_boot) || defined(DEFECT_activity_has_no_bytes)
+namespace {
+void (*g_function)(const orActivity*, void*) = nullptr;
+void change(const orActivity* activity, void* user) {
+  orActivity changed = *activity;
+#if defined(DEFECT_activity_has_no_names)
+  changed.name = nullptr;
+#elif defined(DEFECT_activity_loses_records)
+  static std::atomic<int> records{0};
+  if (++records % 4 == 0) return;
+#elif defined(DEFECT_activity_counts_from_boot)
+  timespec boot{};
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &boot);
+  clock_gettime(CLOCK_REALTIME, &now);
+  changed.begin_nanoseconds -= (now.tv_sec - boot.tv_sec) * 1'000'000'000;
+  changed.end_nanoseconds -= (now.tv_sec - boot.tv_sec) * 1'000'000'000;
+#else
+  changed.bytes = 0;
+#endif
+  g_function(&changed, user);
+}
+}  // namespace
+orError_t orActivityStart(void (*function)(const orActivity* activity, void* user), void* user) {
+  if (function == nullptr) return orErrorInvalidValue;
+  g_function = function;
+  return BELOW(orActivityStart)(change, user);
+}
+#elif defined(DEFECT_activity_has_no_correlation)
+orError_t orActivitySetCorrelation(uint64_t) { return orSuccess; }
+#elif defined(DEFECT_activity_does_not_stop)
+orError_t orActivityStop() { return BELOW(orDeviceSynchronize)(); }
+#elif defined(DEFECT_no_modules)
+orError_t orModuleLoad(orModule_t*, orModuleFormat, const void*, size_t, const char*) { return orErrorNotSupported; }
 #else
 #error "name a defect by -DDEFECT_<name>"
 #endif

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -61,9 +62,12 @@ class Kit:
         ran = self.run(library, "--json", file, *arguments, **environment)
         found: dict[str, Any] = json.loads(file.read_text())
         assert found["library"] == str(library.resolve())
+        assert ran.stdout.startswith(f"{library}: ")
         checks: list[dict[str, Any]] = found["checks"]
         assert ran.returncode == (1 if wrong(checks) else 0), ran.stdout
         assert ran.stdout.endswith(f"{len(wrong(checks))} failed\n"), ran.stdout
+        explained = [check["chapter"] for check in checks if "expected" in check]
+        assert re.findall(r"chapter:  (\w+)", ran.stdout) == explained
         return checks
 
 
@@ -105,7 +109,34 @@ def broken(defect: str, folder: Path) -> Path:
 @pytest.mark.parametrize("mode", ["auto", "async"])
 def test_simulated_driver_passes_every_check(kit: Kit, tmp_path: Path, mode: str) -> None:
     checks = kit.results(library_path(), tmp_path, OPENREG_LAUNCH=mode)
-    assert {check["outcome"] for check in checks} == {"passed"}, wrong(checks)
+    assert not wrong(checks)
+    chapters = {check["chapter"] for check in checks}
+    assert chapters == {"driver", "driver_memory", "driver_streams", "driver_modules"}
+    assert all((ROOT / "docs/source/accelerator" / f"{chapter}.md").is_file() for chapter in chapters)
+    # Each is the opposite of what this device has.
+    assert {check["name"]: check["reason"] for check in checks if check["outcome"] == "not offered"} == {
+        "the host may use unified memory": "unified memory: has_unified_memory is 0",
+        "a pair without access is refused": "devices without access to each other: 0 can use the memory of 1",
+    }
+
+
+def test_report_names_the_driver(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    ran = kit.run(library_path(), "--json", file, "--only", "interface", OPENREG_DEVICE_COUNT="3")
+    first = f"{library_path()}: driver 'simulated', 3 devices, the first 'openreg simulated accelerator'"
+    assert ran.stdout.splitlines()[0] == first
+    found = json.loads(file.read_text())
+    assert (found["driver"], found["device"], found["devices"]) == ("simulated", "openreg simulated accelerator", 3)
+    assert "problem" not in found
+
+
+def test_report_says_why_a_driver_does_not_name_itself(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    ran = kit.run(library_path(), "--json", file, "--only", "interface", OPENREG_DEVICE_COUNT="many")
+    assert ran.returncode == 0  # the functions are there
+    problem = json.loads(file.read_text())["problem"]
+    assert problem.startswith("orErrorInitialization (orGetDeviceCount: ")
+    assert ran.stdout.splitlines()[0] == f"{library_path()}: the driver does not name itself: {problem}"
 
 
 def test_what_one_device_cannot_show_is_not_offered(kit: Kit, tmp_path: Path) -> None:
@@ -146,6 +177,15 @@ def test_minimal_driver_passes_what_it_offers(kit: Kit, tmp_path: Path, minimal:
         "faults on request": 8,
         "a host view of device memory": 1,
         "host code as a kernel": 2,
+        "unified memory": 1,
+        "modules": 30,
+        "fills with a pattern": 3,
+        "2-D copies": 7,
+        "registered host memory": 3,
+        "stream-ordered memory": 4,
+        "host functions": 6,
+        "peer access": 6,
+        "activity": 7,
     }
 
 
@@ -246,6 +286,308 @@ DEFECTS = [
         ["priorities are kept within the range"],
         "it died of SIGSEGV, in or after orStreamGetPriority; its last words: broken driver: about to crash",
     ),
+    (
+        "uuid_is_shared",
+        ["properties"],
+        ["devices have UUIDs of their own"],
+        "that of device 0",
+    ),
+    (
+        "uuid_belongs_to_the_process",
+        ["properties"],
+        ["a UUID is the same in each process"],
+        "different ones",
+    ),
+    (
+        "driver_has_no_name",
+        ["properties"],
+        ["the driver names itself"],
+        "none",
+    ),
+    (
+        "largest_allocation_is_wrong",
+        ["properties"],
+        ["max_allocation is kept"],
+        "orSuccess",
+    ),
+    (
+        "unified_memory_is_claimed",
+        ["properties"],
+        ["the host may use unified memory"],
+        "it died of SIGSEGV, in or after orMemcpy; ",
+    ),
+    (
+        "flag_is_not_boolean",
+        ["properties"],
+        ["the numbers are plausible"],
+        "-1",
+    ),
+    (
+        "group_size_is_unknown",
+        ["properties"],
+        ["a driver with modules states the limits of kernels"],
+        "0, although it has modules",
+    ),
+    (
+        "freed_memory_is_unknown",
+        ["devices", "memory"],
+        ["a reset frees the memory and ends streams and events", "freed memory is refused"],
+        "orErrorInvalidPointer (orFree: ",
+    ),
+    (
+        "options_are_dropped",
+        ["modules"],
+        [
+            "options reach the compiler",
+            "a module's binary can be loaded again",
+            "modules do not share names",
+            "threads compile at once",
+        ],
+        "-30",
+    ),
+    (
+        "mistake_has_no_line",
+        ["modules"],
+        ["a mistake is shown with its line"],
+        ":1:47: error: 'not_declared' was not declared",
+    ),
+    (
+        "foreign_binary_is_taken",
+        ["modules"],
+        ["a foreign binary is refused"],
+        "orSuccess",
+    ),
+    (
+        "binary_overruns_its_room",
+        ["modules"],
+        ["too little room for the binary is refused"],
+        "orSuccess",
+    ),
+    (
+        "unload_forgets",
+        ["modules"],
+        ["unloading waits, and ends the functions"],
+        "orModuleUnload returned, ",
+    ),
+    (
+        "attributes_are_empty",
+        ["modules"],
+        ["a function has attributes"],
+        "0",
+    ),
+    (
+        "function_name_is_ignored",
+        ["modules"],
+        [
+            "source text compiles",
+            "a module's binary can be loaded again",
+            "an unknown function is refused, with those that there are",
+        ],
+        "-50",
+    ),
+    (
+        "launch_drops_the_last_group",
+        ["launches"],
+        [
+            "work-items have ids in three dimensions",
+            "every work-item runs, and once",
+            "pointers may lie within an allocation",
+            "groups have local memory and barriers",
+            "a launch comes in the order of its stream",
+        ],
+        "134",
+    ),
+    (
+        "launch_loses_offsets",
+        ["launches"],
+        ["pointers may lie within an allocation"],
+        "1",
+    ),
+    (
+        "launch_refuses_nothing",
+        ["launches"],
+        [
+            "wrong arguments are refused",
+            "groups that are empty or too large are refused",
+            "dead handles are refused",
+            "a null stream is the default stream of the module's device",
+        ],
+        "orSuccess",
+    ),
+    (
+        "launch_has_a_stream_of_its_own",
+        ["launches"],
+        ["a launch comes in the order of its stream"],
+        "0",
+    ),
+    (
+        "launch_reads_arguments_late",
+        ["launches"],
+        ["arguments are copied before the launch returns", "an event waits for the launch before it"],
+        "argument 0 of 'fill' is a pointer, given a value",
+    ),
+    (
+        "launch_takes_the_current_device",
+        ["launches"],
+        ["a null stream is the default stream of the module's device"],
+        "the module of 'fill' belongs to openreg:1 and the stream to openreg:0",
+    ),
+    (
+        "launch_cuts_long_values",
+        ["launches"],
+        ["numbers are passed by value"],
+        "0",
+    ),
+    (
+        "launch_refuses_null_pointers",
+        ["launches"],
+        ["a pointer may be null"],
+        "orErrorInvalidPointer",
+    ),
+    (
+        "launch_is_lost_when_many_are_queued",
+        ["launches"],
+        ["many launches are queued"],
+        "12498404",
+    ),
+    (
+        "launch_keeps_arguments_in_the_function",
+        ["launches"],
+        ["threads launch one function with arguments of their own"],
+        "",
+    ),
+    (
+        "fill_knows_bytes_only",
+        ["extended memory"],
+        [
+            "a fill repeats its pattern, and writes no byte beside",
+            "wrong fills are refused",
+            "a fill comes in the order of its stream",
+        ],
+        "0x01, where 0x02 was written",
+    ),
+    (
+        "block_is_copied_with_its_gaps",
+        ["extended memory"],
+        [
+            "a block goes to the device",
+            "a block goes to the host",
+            "a block is copied within a device",
+            "a block is copied within the host",
+            "a block goes from one device to another",
+            "wrong blocks are refused",
+            "blocks of pageable memory are copied as ordinary copies are",
+        ],
+        "1408 of them differ; the first is byte 37",
+    ),
+    (
+        "pitch_is_not_checked",
+        ["extended memory"],
+        ["wrong blocks are refused"],
+        "orSuccess",
+    ),
+    (
+        "registration_is_forgotten",
+        ["extended memory"],
+        ["registered memory is pinned", "memory is registered once"],
+        "orSuccess",
+    ),
+    (
+        "unregistering_does_not_wait",
+        ["extended memory"],
+        ["registered memory is pinned", "registered memory takes part in queued copies", "memory is registered once"],
+        "orHostUnregister returned, ",
+    ),
+    (
+        "ordered_memory_is_reused_early",
+        ["extended memory"],
+        ["stream-ordered memory is freed after the work before it", "stream-ordered memory comes back, and runs out"],
+        "0x64, where 0x07 was written",
+    ),
+    (
+        "host_function_does_not_queue",
+        ["host functions"],
+        ["a host function runs between the copies around it", "no host function is called after a failure"],
+        "a call",
+    ),
+    (
+        "host_function_is_dropped",
+        ["host functions"],
+        [
+            "a host function runs between the copies around it",
+            "streams and events wait for a host function",
+            "each host function is called once, in order",
+            "wrong host functions are refused",
+        ],
+        "it has not",
+    ),
+    (
+        "peers_disagree",
+        ["peers"],
+        ["the answers agree"],
+        "different ones",
+    ),
+    (
+        "peer_is_enabled_once",
+        ["peers"],
+        ["a device that does not exist is refused", "enabling and disabling twice is no error"],
+        "orErrorInvalidValue",
+    ),
+    (
+        "peer_access_is_not_enabled",
+        ["peers"],
+        ["a device that does not exist is refused", "a kernel uses the memory of another device"],
+        "lies on openreg:1, and the function runs on openreg:0",
+    ),
+    (
+        "activity_loses_records",
+        ["activity"],
+        [
+            "copies and fills are seen, with their bytes",
+            "the records of a stream follow each other, and none is missing",
+            "work carries the correlation of its thread",
+        ],
+        "38",
+    ),
+    (
+        "activity_counts_from_boot",
+        ["activity"],
+        ["device and time are right"],
+        " to ",
+    ),
+    (
+        "activity_has_no_bytes",
+        ["activity"],
+        [
+            "copies and fills are seen, with their bytes",
+            "the records of a stream follow each other, and none is missing",
+        ],
+        "0",
+    ),
+    (
+        "activity_has_no_correlation",
+        ["activity"],
+        ["work carries the correlation of its thread"],
+        "0",
+    ),
+    (
+        "activity_does_not_stop",
+        ["activity"],
+        ["device and time are right", "nothing comes after the stop"],
+        "2",
+    ),
+    (
+        "activity_starts_twice",
+        ["activity"],
+        ["there is one recording at a time"],
+        "orSuccess",
+    ),
+    (
+        "activity_has_no_names",
+        ["activity"],
+        ["kernels are seen, with their names"],
+        "''",
+    ),
 ]
 
 
@@ -269,7 +611,7 @@ def test_hang_is_named_and_the_rest_goes_on(kit: Kit, tmp_path: Path) -> None:
 
 def test_hang_at_the_end_of_the_process_is_named(kit: Kit, tmp_path: Path) -> None:
     checks = kit.results(broken("hang_at_exit", tmp_path), tmp_path, "--only", "interface", "--limit", "1")
-    assert [check["seen"] for check in checks] == ["it did not end within 1000 ms, at its end, after the check itself"]
+    assert {check["seen"] for check in checks} == {"it did not end within 1000 ms, at its end, after the check itself"}
 
 
 def test_what_a_driver_refuses_to_offer_is_no_failure(kit: Kit, tmp_path: Path) -> None:
@@ -279,6 +621,43 @@ def test_what_a_driver_refuses_to_offer_is_no_failure(kit: Kit, tmp_path: Path) 
         "pinned memory: orMallocHost answers orErrorNotSupported",
         "pinned memory: orFreeHost answers orErrorNotSupported",
     }
+
+
+def test_freed_memory_need_not_be_known_where_addresses_are_shared(kit: Kit, tmp_path: Path) -> None:
+    library = broken("freed_memory_is_unknown_and_unified", tmp_path)
+    checks = kit.results(library, tmp_path, "--only", "memory", "--only", "devices")
+    assert not wrong(checks)
+    assert {check["name"]: check["reason"] for check in checks if check["outcome"] == "not offered"} == {
+        "freed memory is refused": "freed memory told from memory of the host: the device has the host's addresses"
+    }
+
+
+def test_modules_without_a_compiler_are_not_offered(kit: Kit, tmp_path: Path) -> None:
+    checks = kit.results(broken("no_modules", tmp_path), tmp_path, "--only", "modules", "--only", "launches")
+    assert {check["outcome"] for check in checks} == {"not offered"}
+    assert {check["reason"] for check in checks} == {"modules of source text: orModuleLoad answers orErrorNotSupported"}
+
+
+def test_part_that_is_half_there_is_a_failure(kit: Kit, tmp_path: Path) -> None:
+    half = tmp_path / "half.cpp"
+    half.write_text(
+        '#include "openreg_modules.h"\n'
+        "orError_t orModuleLoad(orModule_t*, orModuleFormat, const void*, size_t, const char*) {\n"
+        "  return orErrorNotSupported;\n"
+        "}\n"
+    )
+    library = tmp_path / "half.so"
+    sources = [half, *(HEADERS / name for name in ("error.cpp", "config.cpp")), *(HEADERS / "minimal").glob("*.cpp")]
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
+    subprocess.run([*compiler, *map(str, sources), "-o", str(library)], check=True)
+    found = wrong(kit.results(library, tmp_path, "--only", "interface", "--only", "modules", "--only", "peers"))
+    part = found.pop("the parts of the optional headers are there as a whole, or not at all")
+    assert part["seen"] == (
+        "modules: it has orModuleLoad, but not orModuleUnload, orModuleGetFunction, orFunctionGetAttributes, "
+        "orLaunchFunction"
+    )
+    assert len(found) == 12
+    assert {(check["group"], check["reason"]) for check in found.values()} == {("modules", "orModuleUnload")}
 
 
 def test_missing_functions_are_named(kit: Kit, tmp_path: Path) -> None:
@@ -313,7 +692,10 @@ def test_list_names_every_check_and_runs_none(kit: Kit) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "magic", "x"], "there is no group 'magic'; valid are interface, errors, devices, memory, copies, "),
+        (
+            ["--only", "magic", "x"],
+            "there is no group 'magic'; valid are interface, errors, devices, properties, memory, ",
+        ),
         ([], "name the library to be tested"),
         (["/nowhere.so"], "'/nowhere.so': No such file or directory"),
         (["--limit", "soon", "x"], "--limit is 'soon'; valid is a number of seconds from 1 to 3600"),
@@ -332,6 +714,6 @@ def test_file_that_is_no_library_is_named(kit: Kit, tmp_path: Path) -> None:
     file = tmp_path / "text.so"
     file.write_text("no library\n")
     found = wrong(kit.results(file, tmp_path, "--only", "interface"))
-    (check,) = found.values()
+    check, _ = found.values()
     assert check["expected"] == f"the library {file} can be loaded"
     assert "invalid ELF header" in check["seen"] or "file too short" in check["seen"]

@@ -1,4 +1,4 @@
-// What only a simulated device can offer: openreg_host_kernels.h.
+// What only a device that runs host code can offer: openreg_host_kernels.h.
 #include <atomic>
 #include <cstring>
 

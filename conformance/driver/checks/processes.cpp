@@ -131,7 +131,7 @@ void host_access_faults() {
   const pid_t child = fork();
   if (child < 0) fail("the host can fork", std::strerror(errno));
   if (child == 0) {
-    (void)std::freopen("/dev/null", "w", stderr);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) std::_Exit(1);
     const volatile std::byte* const byte = memory;
     (void)*byte;
     std::_Exit(0);

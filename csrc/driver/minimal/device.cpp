@@ -42,7 +42,25 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
     if (properties == nullptr) return fail(orErrorInvalidValue, "properties is null");
     Device* found = nullptr;
     if (const orError_t error = driver.find_device(device, &found)) return error;
-    *properties = orDeviceProp{"openreg minimal accelerator", found->total, kAlignment, kMajor, kMinor};
+    *properties = orDeviceProp{
+        .name = "openreg minimal accelerator",
+        .driver = "minimal",
+        .total_memory = found->total,
+        .max_allocation = found->total,
+        .allocation_alignment = kAlignment,
+        .local_memory = 0,  // it runs no kernels: no groups, no local memory, no dtypes
+        .major = kMajor,
+        .minor = kMinor,
+        .compute_units = 1,
+        .max_group_size = 0,
+        .simd_width = 0,
+        .has_unified_memory = 0,
+        .has_fp16 = 0,
+        .has_bf16 = 0,
+        .has_fp64 = 0,
+        .uuid = {'o', 'p', 'e', 'n', 'r', 'e', 'g', ' ', 'm', 'i', 'n', 'i', 'm', '.', ' ',
+                 static_cast<unsigned char>(device)},
+    };
     return orSuccess;
   });
 }

@@ -1,0 +1,50 @@
+// What copies and fills have in common: looking up what a pointer is, and queueing work that reads or writes it.
+#pragma once
+
+#include <cstddef>
+
+#include "driver.h"
+#include "openreg.h"
+
+namespace openreg::driver {
+
+// LITERALINCLUDE START: copy-side
+// One side of a copy.
+struct Side {
+  Device* device = nullptr;  // null for host memory
+  bool pinned = false;
+  std::byte* bytes = nullptr;  // where the bytes are for the host
+
+  [[nodiscard]] bool pageable() const { return device == nullptr && !pinned; }
+};
+// LITERALINCLUDE END: copy-side
+
+// Looks a side up; `name` is that of the argument, for messages.
+orError_t look_up(Driver& driver, const char* name, const void* pointer, size_t bytes, Side* side);
+// The same for a pointer that has to be device memory.
+orError_t look_up_device(Driver& driver, const void* pointer, size_t bytes, Side* side);
+// Both sides of a copy, and its kind.
+orError_t look_up_both(Driver& driver, void* dst, const void* src, size_t bytes, orMemcpyKind kind, Side* dst_side,
+                       Side* src_side);
+// Checks the kind that the caller named against where the two sides lie.
+orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src);
+orMemcpyKind kind_of(const Side& dst, const Side& src);
+
+// LITERALINCLUDE START: copy-queue
+// Queues a copy of `bytes` from one side to the other, and waits for it where one is pageable.
+template <class Work>
+orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, const Work& copy, size_t bytes) {
+  Device& device = ref.stream->device();
+  const bool wait = src.pageable() || dst.pageable();
+  const Placement placement = wait ? device.placement_when_waited_for() : device.placement(bytes);
+  uint64_t sequence = 0;
+  if (const orError_t error = ref.stream->submit(ref.generation, Task(copy), placement, &sequence)) return error;
+  // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of
+  // size and of what else the stream was doing, and when a failure is reported may not depend on that.
+  if (dst.pageable()) return device.synchronize(*ref.stream, sequence);
+  if (wait && !ref.stream->wait(sequence)) return end_dropped_call();  // the source may still be read
+  return orSuccess;
+}
+// LITERALINCLUDE END: copy-queue
+
+}  // namespace openreg::driver

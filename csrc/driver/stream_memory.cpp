@@ -1,0 +1,50 @@
+// Allocations in the order of a stream, for openreg_extended.h.
+#include "driver.h"
+#include "error.h"
+#include "memory.h"
+#include "openreg_extended.h"
+
+using namespace openreg::driver;
+
+namespace {
+
+// LITERALINCLUDE START: stream-memory-work
+// Gives memory back when the stream gets there. Dropped with other work when the device fails; the reset frees it then.
+struct FreeWork {
+  size_t offset;
+
+  void run(Device& device) { device.memory.free_retired(offset); }
+  void release() {}
+};
+// LITERALINCLUDE END: stream-memory-work
+
+}  // namespace
+
+// LITERALINCLUDE START: stream-ordered-memory
+// The memory is there at once, so it is for whatever is queued later.
+orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream) {
+  const Call call("orMallocAsync");
+  if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
+  StreamRef ref;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
+  return allocate(*started_driver(), ref.stream->device(), bytes, pointer);
+}
+
+orError_t orFreeAsync(void* pointer, orStream_t stream) {
+  const Call call("orFreeAsync");
+  StreamRef ref;
+  if (const orError_t error = get_stream(stream, &ref)) return error;
+  if (pointer == nullptr) return orSuccess;
+  Device& device = ref.stream->device();
+  Location location;
+  if (const orError_t error = locate_for_free(*started_driver(), pointer, &location)) return error;
+  if (location.device != device.index) {
+    return fail(orErrorInvalidValue, "the memory lies on openreg:%d and the stream belongs to openreg:%d",
+                location.device, device.index);
+  }
+  if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = device.memory.retire(location.offset)) return error;
+  uint64_t sequence = 0;
+  return ref.stream->submit(ref.generation, Task(FreeWork{location.offset}), device.placement(0), &sequence);
+}
+// LITERALINCLUDE END: stream-ordered-memory

@@ -1,0 +1,84 @@
+"""What the driver under the tests offers. A test that needs more is skipped, with the reason.
+
+`@pytest.mark.needs("faults", "queue")` names what a test, or a file, cannot do without (tests/conftest.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The driver that the backend has loaded."""
+    package = importlib.import_module("torch_openreg._C").__file__
+    assert package is not None
+    return ctypes.CDLL(str(Path(package).parent / "lib" / "libopenreg.so"))
+
+
+def has_host_kernels() -> bool:
+    """Whether the driver runs functions of the host as kernels; without them operators take the fallback."""
+    return hasattr(library(), "orLaunchHostKernel")
+
+
+def _has_faults() -> bool:
+    return hasattr(library(), "orInjectFault")
+
+
+def _has_host_functions() -> bool:
+    return hasattr(library(), "orLaunchHostFunction")
+
+
+def has_activity() -> bool:
+    """Whether the driver records what ran when."""
+    return hasattr(library(), "orActivityStart")
+
+
+def is_simulated() -> bool:
+    """Whether it is the simulator, with its texts and its variables of the environment."""
+    import torch
+
+    return bool(torch.get_device_module("openreg").get_device_properties(0).driver == "simulated")
+
+
+def _queues() -> bool:
+    import torch
+
+    stream = torch.accelerator.current_stream(0)
+    with torch.get_device_module("openreg").device(0):
+        torch.get_device_module("openreg")._sleep(100_000_000)
+    is_pending = not stream.query()
+    stream.synchronize()
+    return is_pending
+
+
+def _has_priorities() -> bool:
+    least, greatest = ctypes.c_int(), ctypes.c_int()
+    assert library().orDeviceGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest)) == 0
+    return least.value != greatest.value
+
+
+# By name, how to find out, and what is said where it is not offered.
+OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
+    "host kernels": (cache(has_host_kernels), "the driver runs no host code as kernels"),
+    "host functions": (cache(_has_host_functions), "the driver calls no function of the host in a stream's order"),
+    "faults": (cache(_has_faults), "the driver injects no faults"),
+    "activity": (cache(has_activity), "the driver does not record what runs"),
+    "queue": (cache(_queues), "the driver queues nothing: a call returns when its work is done"),
+    "priorities": (cache(_has_priorities), "the streams of the driver have one priority"),
+    "simulator": (cache(is_simulated), "a text or a setting of the simulated device"),
+}
+
+
+def require(*names: str) -> None:
+    """Skips the test where the driver does not offer one of them."""
+    for name in names:
+        is_offered, otherwise = OFFERS[name]
+        if not is_offered():
+            pytest.skip(f"not offered: {otherwise}")
