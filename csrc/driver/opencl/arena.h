@@ -1,0 +1,84 @@
+// The memory of one device: regions of shared virtual memory, and the allocations in them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "opencl.h"
+
+namespace openreg::driver::opencl {
+
+// LITERALINCLUDE START: opencl-arena
+// OpenCL gives out memory in whole objects, of which a device allows only so large ones, and cannot be asked where an
+// address lies. So memory is taken in large regions, which are kept when they become empty: an address of theirs that
+// is not allocated is known to have been freed. A region is given back only when another needs its room.
+// Thread: safe.
+class Arena {
+ public:
+  static constexpr size_t kAlignment = 512;
+
+  struct Block {
+    uintptr_t start;
+    size_t bytes;  // as requested
+  };
+  enum class Place { kElsewhere, kFree, kAllocated };
+
+  Arena(cl_context context, size_t total) : context_(context), total_(total) {}
+
+  // Nothing when there is no room.
+  std::optional<uintptr_t> allocate(size_t bytes);
+  // Where the address lies, and the block that it lies in when it is allocated.
+  Place find(uintptr_t address, Block* block) const;
+  // False when no block starts there.
+  bool release(uintptr_t start);
+  // Hides the block, which stays in use until `reclaim` of the same bytes.
+  std::optional<Block> retire(uintptr_t start);
+  void reclaim(const Block& block);
+  // Makes a block that was retired an allocation again. Requires: both sizes round up to the same.
+  void reuse(const Block& block, size_t bytes);
+
+  // Releases all blocks, retired ones too, and keeps the regions.
+  void clear();
+
+  [[nodiscard]] size_t free_bytes() const;
+  [[nodiscard]] size_t total_bytes() const noexcept { return total_; }
+  // The regions, for kernels that reach memory by pointers in structs; `version` changes when they do.
+  std::vector<void*> regions(uint64_t* version) const;
+  // The bytes from the address to the end of its region; 0 outside all regions.
+  [[nodiscard]] size_t bytes_in_region(uintptr_t address) const;
+
+  static size_t round_up(size_t bytes) noexcept { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+  static size_t round_down(size_t bytes) noexcept { return bytes / kAlignment * kAlignment; }
+
+ private:
+  struct Region {
+    void* memory;  // from clSVMAlloc
+    size_t bytes;  // from the aligned start on
+  };
+  using Regions = std::map<uintptr_t, Region>;
+
+  bool add_region(size_t bytes);
+  void drop_empty_regions();
+  void add_gap(uintptr_t start, size_t bytes);
+  void remove_gap(std::map<uintptr_t, size_t>::iterator gap);
+  [[nodiscard]] Regions::const_iterator region_of(uintptr_t address) const;
+
+  const cl_context context_;
+  const size_t total_;
+  mutable std::mutex mutex_;                            // guards all below
+  Regions regions_;                                     // by their aligned start
+  std::map<uintptr_t, size_t> blocks_;                  // bytes as requested, by start
+  std::map<uintptr_t, size_t> gaps_;                    // free bytes, by start
+  std::set<std::pair<size_t, uintptr_t>> gap_sizes_;    // the same, the smallest first
+  size_t reserved_ = 0;                                 // bytes of all regions
+  size_t used_ = 0;                                     // bytes of all blocks, rounded up, retired ones included
+  uint64_t version_ = 0;
+};
+// LITERALINCLUDE END: opencl-arena
+
+}  // namespace openreg::driver::opencl

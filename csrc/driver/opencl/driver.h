@@ -1,0 +1,101 @@
+// The running driver: the devices, the handles given out, and how a function of the interface gets at them.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "device.h"
+#include "event.h"
+#include "hold.h"
+#include "modules.h"
+#include "opencl.h"
+#include "pinned.h"
+#include "stream.h"
+#include "table.h"
+
+namespace openreg::driver::opencl {
+
+constexpr int kMajor = 1;
+constexpr int kMinor = 0;
+constexpr int kLowestPriority = 0;
+
+struct Driver {
+  std::string platform;
+  // One context for all devices: events can only be waited for within a context, and memory copied without the host.
+  cl_context context = nullptr;
+  int highest_priority = kLowestPriority;
+  std::vector<std::unique_ptr<Device>> devices;
+  PinnedBlocks pinned;
+  Table<Stream> streams;
+  Table<Event> events;
+  Table<Module> modules;
+  Table<Function> functions;
+  HostThread sleeps;
+  HostThread host_functions;
+
+  // No two objects share a number, whatever they are.
+  uint64_t new_handle() noexcept { return last_handle_.fetch_add(1) + 1; }
+
+  orError_t find_device(int index, Device** device);
+  // The device of the calling thread.
+  Device& current();
+  Stream& default_stream(const Device& device);
+  // Null is the default stream of the current device.
+  orError_t find_stream(orStream_t handle, std::shared_ptr<Stream>* stream);
+  orError_t find_event(orEvent_t handle, std::shared_ptr<Event>* event);
+  // The device that an address belongs to, allocated or not; null for host memory.
+  Device* device_of(const void* pointer, Arena::Place* place, Arena::Block* block);
+
+ private:
+  std::atomic<uint64_t> last_handle_{1023};  // below are the default streams
+};
+
+constexpr uint64_t default_stream_number(int device) { return static_cast<uint64_t>(device) + 1; }
+
+template <class Handle>
+uint64_t number_of(Handle handle) {
+  return reinterpret_cast<uint64_t>(handle);
+}
+
+// The number of the calling thread's device.
+int& current_device() noexcept;
+// Whether the calling thread runs a kernel, which must not wait for the device.
+bool& inside_kernel() noexcept;
+
+// The driver, started at the first call. Refuses in a forked child. Thread: takes no lock once it has started.
+orError_t get_driver(Driver** driver);
+orError_t refuse_in_kernel();
+// Null before the start and in a forked child.
+Driver* started_driver() noexcept;
+[[nodiscard]] bool is_forked() noexcept;
+// Makes get_driver refuse, when the driver had started. Called in a forked child.
+void cut_off_driver() noexcept;
+// The answer of orDeviceGetStreamPriorityRange, which a forked child may call.
+[[nodiscard]] int known_highest_priority() noexcept;
+
+// What the functions of the interface have in common: a name for the texts of errors, the driver, and that no exception
+// leaves them. A kernel may call only those that never wait.
+template <class Body>
+orError_t call_in_kernel(const char* function, Body body) {
+  const Call named(function);
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  try {
+    return body(*driver);
+  } catch (const std::bad_alloc&) {
+    return fail(orErrorMemoryAllocation, "the host has no memory left");
+  }
+}
+
+template <class Body>
+orError_t call(const char* function, Body body) {
+  if (inside_kernel()) {
+    const Call named(function);
+    return refuse_in_kernel();
+  }
+  return call_in_kernel(function, body);
+}
+
+}  // namespace openreg::driver::opencl

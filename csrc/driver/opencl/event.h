@@ -1,0 +1,31 @@
+// An event: a point in the work of a stream.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "opencl.h"
+#include "stream.h"
+
+namespace openreg::driver::opencl {
+
+struct Event {
+  Event(Device& of, bool with_timing) : device(of), timing(with_timing) {}
+
+  struct Point {
+    std::shared_ptr<Stream> stream;  // null when the event was never recorded
+    ClEvent command;                 // none when the stream was idle
+  };
+
+  Device& device;
+  const bool timing;
+  std::mutex mutex;  // guards last, and orders records
+  Point last;
+
+  Point last_point() {
+    const std::lock_guard lock(mutex);
+    return last;
+  }
+};
+
+}  // namespace openreg::driver::opencl

@@ -1,0 +1,111 @@
+// OpenCL C has no clock, and OpenCL no host functions. What it has are user events, which the host completes: a barrier
+// waits for one, and the command before it tells by a callback when its time begins.
+#include "hold.h"
+
+#include <algorithm>
+
+#include "device.h"
+
+namespace openreg::driver::opencl {
+namespace {
+
+// LITERALINCLUDE START: opencl-hold-queue
+struct Waiting {
+  HostThread* thread;
+  Hold hold;
+};
+
+void CL_CALLBACK begin(cl_event, cl_int, void* user) {
+  const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(user));
+  waiting->thread->post(std::move(waiting->hold));
+}
+
+// `before` is the command that the hold comes after, if that has not ended.
+cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, HostThread& thread, Hold hold) {
+  cl_int status = CL_SUCCESS;
+  cl_event gate = clCreateUserEvent(hold.device->context, &status);
+  if (status != CL_SUCCESS) return status;
+  hold.gate = ClEvent(gate);
+  status = clEnqueueBarrierWithWaitList(queue, 1, &gate, event);
+  if (status != CL_SUCCESS) return status;
+  if (before) {
+    auto waiting = std::make_unique<Waiting>(Waiting{&thread, hold});
+    if (clSetEventCallback(before.get(), CL_COMPLETE, begin, waiting.get()) == CL_SUCCESS) {
+      (void)waiting.release();  // it belongs to the callback
+      return CL_SUCCESS;
+    }
+    wait_for(before);  // NOT PROVEN: takes a platform that refuses the callback
+  }
+  thread.post(std::move(hold));
+  return CL_SUCCESS;
+}
+
+}  // namespace
+
+orError_t queue_hold(Stream& stream, HostThread& thread, Hold hold, Work work) {
+  hold.device = &stream.device();
+  work.span = hold.span;
+  return stream.submit("clEnqueueBarrierWithWaitList", std::move(work), [&](cl_command_queue queue, cl_event* event) {
+    return enqueue(queue, event, stream.last_while_locked(), thread, hold);
+  });
+}
+// LITERALINCLUDE END: opencl-hold-queue
+
+int64_t wall_clock() noexcept {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// LITERALINCLUDE START: opencl-hold-thread
+void HostThread::post(Hold hold) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  hold.span->begin = wall_clock();
+  const auto now = Clock::now();
+  const auto longest = std::chrono::nanoseconds(Clock::time_point::max() - now);
+  holds_.emplace(now + std::min(hold.time, longest), std::move(hold));
+  changed_.notify_one();
+}
+
+void HostThread::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    // One whose device is being reset is due, whatever its time.
+    auto next = std::ranges::find_if(holds_, [](const auto& entry) { return entry.second.device->stopping(); });
+    if (next == holds_.end()) next = holds_.begin();
+    if (next == holds_.end()) {
+      changed_.wait(lock);
+      continue;
+    }
+    if (!next->second.device->stopping() && Clock::now() < next->first) {
+      changed_.wait_until(lock, next->first);
+      continue;
+    }
+    const Hold hold = std::move(next->second);
+    holds_.erase(next);
+    lock.unlock();
+    if (hold.function != nullptr && !hold.device->stopping() && !hold.device->failure.present()) {
+      hold.function(hold.user);
+    }
+    hold.span->end = wall_clock();
+    const cl_int status = clSetUserEventStatus(hold.gate.get(), CL_COMPLETE);
+    if (status != CL_SUCCESS) hold.device->store_failure(status, "clSetUserEventStatus");
+    lock.lock();
+  }
+}
+// LITERALINCLUDE END: opencl-hold-thread
+
+void HostThread::hurry() {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_one();
+}
+
+void HostThread::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace openreg::driver::opencl

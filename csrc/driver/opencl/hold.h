@@ -1,0 +1,56 @@
+// Host code in the order of a stream: the stream is held until the host has done its part.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "opencl.h"
+#include "stream.h"
+
+namespace openreg::driver::opencl {
+
+// What happens when the stream gets there: after `time` function(user) is called, if there is one, and the stream goes
+// on.
+struct Hold {
+  Device* device = nullptr;
+  std::chrono::nanoseconds time{0};
+  void (*function)(void* user) = nullptr;
+  void* user = nullptr;
+  std::shared_ptr<Span> span = std::make_shared<Span>();
+  ClEvent gate;  // the stream waits for it
+};
+
+// A thread that serves the holds of all streams, in the order of their times. It starts with the first.
+class HostThread {
+ public:
+  // The time of the hold begins now. Thread: safe, and called by threads of OpenCL.
+  void post(Hold hold);
+  // Looks again which holds must end at once.
+  void hurry();
+  // Ends the thread. Requires: no hold is left.
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::multimap<Clock::time_point, Hold> holds_;
+  std::thread thread_;
+  bool stopping_ = false;
+};
+
+// Queues the hold on the stream.
+orError_t queue_hold(Stream& stream, HostThread& thread, Hold hold, Work work);
+
+// Nanoseconds since 1970.
+int64_t wall_clock() noexcept;
+
+}  // namespace openreg::driver::opencl

@@ -1,0 +1,24 @@
+// Allocation on a device, for the functions of openreg.h and of openreg_extended.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "device.h"
+
+namespace openreg::driver::opencl {
+
+struct Driver;
+
+// Memory of the device; when it is short, waits for blocks that orFreeAsync has freed.
+std::optional<uintptr_t> take_memory(Device& device, size_t bytes);
+// Gives the arena the blocks whose streams have passed orFreeAsync.
+void reclaim_retired(Device& device);
+
+// The device and the allocation that start at the pointer.
+orError_t find_allocation(Driver& driver, const void* pointer, Device** device, Arena::Block* block);
+orError_t fail_freed(const Device& device, const void* pointer);
+orError_t fail_no_room(const Device& device, size_t bytes);
+
+}  // namespace openreg::driver::opencl

@@ -1,0 +1,133 @@
+// A stream: an in-order queue of OpenCL, and what the driver knows of its commands until they have ended.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "../openreg_activity.h"
+#include "device.h"
+#include "opencl.h"
+
+namespace openreg::driver::opencl {
+
+// When host code that took part in a stream ran, for the activity. Nanoseconds since 1970.
+struct Span {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// One piece of queued work. It may have several commands; `event` is the last.
+struct Work {
+  orActivityKind kind = orActivityKernel;
+  bool shown = true;  // false for what is no work to a profiler: a marker, a barrier
+  size_t bytes = 0;
+  orMemcpyKind copy_kind = orMemcpyDefault;
+  std::string name;             // of a kernel
+  std::shared_ptr<void> keeps;  // lives until the work has ended: a staging buffer, a closure
+  std::shared_ptr<Span> span;   // for host code, which OpenCL takes no times of
+
+  // Set when it is queued.
+  ClEvent first;
+  ClEvent event;
+  bool recorded = false;
+  uint64_t correlation = 0;
+
+  static Work hidden() {
+    Work work;
+    work.shown = false;
+    return work;
+  }
+};
+
+// LITERALINCLUDE START: opencl-stream
+// Thread: safe. OpenCL runs the commands of an in-order queue one after the other, and reports the failure of a command
+// by its event alone. So the stream keeps the events, in order, until it has seen each of them end.
+class Stream {
+ public:
+  Stream(Device& device, uint64_t number, int priority, ClQueue queue)
+      : device_(device), number_(number), priority_(priority), queue_(std::move(queue)) {}
+
+  // Calls enqueue(queue, &event), which queues commands and returns what OpenCL answers, with the lock held. After a
+  // failure of the device it drops the work. `queued` becomes the event, none when the work was dropped.
+  // In the launch mode inline it waits.
+  template <class Enqueue>
+  orError_t submit(const char* function, Work work, Enqueue enqueue, ClEvent* queued = nullptr);
+  // The same for several commands, where enqueue(queue, &first, &last) sets the events of the first and the last.
+  template <class Enqueue>
+  orError_t submit_several(const char* function, Work work, Enqueue enqueue, ClEvent* queued = nullptr);
+
+  // The event of the last command that has not ended; none when the stream is idle.
+  ClEvent last();
+  // The same inside `enqueue` of submit, where the lock is held.
+  ClEvent last_while_locked() { return pending_.empty() ? ClEvent() : pending_.back().event; }
+  // Looks which commands have ended: stores failures, reports activities, and frees what they kept.
+  void collect();
+  // Waits for everything, whatever happens, and collects. For resets and the end of the process.
+  void finish();
+  // Waits, and then refuses work: the stream is destroyed.
+  void end();
+  // Calls function() while nothing is queued, and nothing can be; false without the call when the stream is busy.
+  template <class Function>
+  bool run_if_idle(Function function);
+
+  [[nodiscard]] Device& device() const noexcept { return device_; }
+  [[nodiscard]] uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] int priority() const noexcept { return priority_; }
+
+ private:
+  void collect_locked();
+  // Takes over the event of a command that was just queued.
+  ClEvent own(cl_event event, Work work);
+  orError_t fail_to_queue(cl_int status, const char* function);
+
+  Device& device_;
+  const uint64_t number_;
+  const int priority_;
+  const ClQueue queue_;
+  std::mutex mutex_;  // guards all below, and makes queueing and owning one step
+  std::deque<Work> pending_;
+  bool ended_ = false;
+};
+// LITERALINCLUDE END: opencl-stream
+
+template <class Enqueue>
+orError_t Stream::submit_several(const char* function, Work work, Enqueue enqueue, ClEvent* queued) {
+  if (const orError_t error = device_.failure.refuse()) return error;
+  if (process_is_ending()) return end_refused_call();
+  ClEvent event;
+  bool refused = false;
+  {
+    const std::lock_guard lock(mutex_);
+    collect_locked();
+    if (ended_) return fail(orErrorInvalidHandle, "the stream no longer exists");
+    if (device_.failure.present()) return orSuccess;
+    refused = process_is_ending();  // it may have begun meanwhile
+    if (!refused) {
+      cl_event last = nullptr;
+      if (const cl_int status = enqueue(queue_.get(), &work.first, &last)) return fail_to_queue(status, function);
+      event = own(last, std::move(work));
+    }
+  }
+  if (refused) return end_refused_call();
+  if (queued != nullptr) *queued = event;
+  return device_.launch == LaunchMode::kInline ? device_.synchronize(*this, event) : orSuccess;
+}
+
+template <class Enqueue>
+orError_t Stream::submit(const char* function, Work work, Enqueue enqueue, ClEvent* queued) {
+  const auto one = [&](cl_command_queue queue, ClEvent*, cl_event* event) { return enqueue(queue, event); };
+  return submit_several(function, std::move(work), one, queued);
+}
+
+template <class Function>
+bool Stream::run_if_idle(Function function) {
+  const std::lock_guard lock(mutex_);
+  collect_locked();
+  if (!pending_.empty() || ended_) return false;
+  function();
+  return true;
+}
+
+}  // namespace openreg::driver::opencl
