@@ -1,0 +1,85 @@
+"""Modules are compiled once, kept on disk, and compiled again where that is of no use."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import torch_openreg
+from tests.native.conftest import NativeProcess
+
+SOURCES = Path(torch_openreg._C.__file__).parent / "native"
+ABS = 'import torch; print(torch.tensor([-1.5, 2]).to("openreg").abs().cpu().tolist())'
+FAILS = """
+import torch
+try:
+    torch.ones(2, device="openreg").abs()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache").iterdir())
+
+
+@pytest.fixture
+def own_sources(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SOURCES, tmp_path / "sources"))
+
+
+def test_a_second_process_finds_the_binary(run_native: NativeProcess, tmp_path: Path) -> None:
+    assert run_native(ABS) == "[1.5, 2.0]\n"
+    (binary,) = files(tmp_path)
+    assert binary.name.startswith("abs-")
+    written = binary.stat().st_mtime_ns
+    assert run_native(ABS) == "[1.5, 2.0]\n"
+    assert binary.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"openreg-module 1 x y\nbinary", None])
+def test_a_damaged_binary_is_compiled_again(run_native: NativeProcess, tmp_path: Path, content: bytes | None) -> None:
+    run_native(ABS)
+    (binary,) = files(tmp_path)
+    good = binary.read_bytes()
+    binary.write_bytes(good[:-1] if content is None else content)
+    assert run_native(ABS) == "[1.5, 2.0]\n"
+    assert binary.read_bytes().splitlines()[0].split()[:3] == good.splitlines()[0].split()[:3]
+    assert files(tmp_path) == [binary]
+
+
+def test_a_folder_that_cannot_be_written(run_native: NativeProcess, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run_native(ABS, OPENREG_CACHE_DIR=str(tmp_path / "file" / "cache")) == "[1.5, 2.0]\n"
+    assert run_native(ABS, OPENREG_CACHE_DIR="") == "[1.5, 2.0]\n"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_edited_kernel_runs_next_time(run_native: NativeProcess, own_sources: Path, tmp_path: Path) -> None:
+    assert run_native(ABS, OPENREG_NATIVE_SOURCES=str(own_sources)) == "[1.5, 2.0]\n"
+    edited = own_sources / "loops" / "abs.cl"
+    edited.write_text(edited.read_text().replace("return fabs(x);", "return fabs(x) + 100;"))
+    assert run_native(ABS, OPENREG_NATIVE_SOURCES=str(own_sources)) == "[101.5, 102.0]\n"
+    assert len(files(tmp_path)) == 2
+
+
+def test_a_compile_error_brings_the_log(run_native: NativeProcess, own_sources: Path, tmp_path: Path) -> None:
+    edited = own_sources / "loops" / "abs.cl"
+    edited.write_text(edited.read_text().replace("return fabs(x);", "return no_such_function(x);"))
+    message = run_native(FAILS, OPENREG_NATIVE_SOURCES=str(own_sources))
+    assert message.startswith("orErrorCompilation: ")
+    assert "no_such_function" in message
+    assert "abs.cl" in message
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_missing_function_and_a_missing_source(run_native: NativeProcess, own_sources: Path) -> None:
+    edited = own_sources / "loops" / "abs.cl"
+    edited.write_text(edited.read_text().replace("abs_contiguous", "abs_dense"))
+    message = run_native(FAILS, OPENREG_NATIVE_SOURCES=str(own_sources))
+    assert message.startswith("orErrorInvalidValue: ")
+    assert "abs_dense" in message
+    edited.unlink()
+    assert "cannot read the kernel source" in run_native(FAILS, OPENREG_NATIVE_SOURCES=str(own_sources))

@@ -1,0 +1,72 @@
+"""Where the kernel of an operator comes from."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import torch
+
+from torch_openreg import _C
+from torch_openreg.openreg.properties import get_device_properties
+
+
+# LITERALINCLUDE START: kernel-source-python
+def kernel_source(
+    operator: str, dtype: torch.dtype | None = None
+) -> Literal["native", "host", "backend", "composite", "fallback", "none"]:
+    """Where an operator runs for a tensor of the device.
+
+    Args:
+        operator: the full name of one overload, such as `"aten::add.Tensor"`.
+        dtype: that of the operands; without it the answer holds for a dtype for which the operator has the most.
+
+    Returns:
+        * `"native"`: a kernel in the device's own language.
+        * `"host"`: host code that runs as a kernel of the device (csrc/kernels).
+        * `"backend"`: code of the backend that computes nothing: it allocates, copies, checks or calls other operators.
+        * `"composite"`: a kernel of PyTorch that calls other operators, which have answers of their own.
+        * `"fallback"`: on the CPU, by copies.
+        * `"none"`: nowhere; a call raises NotImplementedError.
+
+    Raises:
+        RuntimeError: if no operator has this name.
+    """
+    registered = [row.split(": ", 1)[1] for row in _rows(operator, "_dispatch_dump") if row.startswith("PrivateUse1")]
+    native = [dtype for dtype in _C._native_dtypes(operator) if dtype != torch.float64 or _has_fp64()]
+    if native and (dtype is None or dtype in native):
+        return "native"
+    # The list begins with the registration that counts. A native one hands other dtypes to the one behind it.
+    for row in registered:
+        if not _NATIVE.search(row):
+            return "host" if _HOST.search(row) else "fallback" if _FALLBACK.search(row) else "backend"
+    if native:
+        # Behind it PyTorch's own composite kernel calls the out overload, or else the fallback is next.
+        return "fallback" if operator.endswith("out") else "composite"  # NOT PROVEN: not with host kernels behind it
+    return _computed(operator)
+
+
+def _computed(operator: str) -> Literal["composite", "fallback", "none"]:
+    rows = dict(row.split(": ", 1) for row in _rows(operator, "_dispatch_dump_table"))
+    found = rows.get("PrivateUse1", "")
+    if not _FALLBACK.search(found):
+        return "composite" if found else "none"
+    return "fallback" if torch._C._dispatch_has_computed_kernel_for_dispatch_key(operator, "CPU") else "none"
+
+
+# LITERALINCLUDE END: kernel-source-python
+
+_NATIVE = re.compile(r"csrc/native/")
+_HOST = re.compile(r"csrc/kernels/|/structured_\d+\.cpp")
+_FALLBACK = re.compile(r"csrc/aten/fallback/|csrc/aten/staged/")
+
+
+def _rows(operator: str, dump: str) -> list[str]:
+    if not torch._C._dispatch_has_kernel(operator):
+        raise RuntimeError(f"openreg: no operator is called {operator!r}: give its full name, such as 'aten::add.out'")
+    rows: list[str] = getattr(torch._C, dump)(operator).splitlines()
+    return rows
+
+
+def _has_fp64() -> bool:
+    return get_device_properties().has_fp64
