@@ -20,6 +20,9 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 # the name below is known, PyTorch expects to find them.
 import torch_openreg._C  # noqa: F401 - imported for its registrations
 from torch_openreg import openreg
+from torch_openreg._native import load_native_kernels
+
+load_native_kernels()
 
 rename_privateuse1_backend("openreg")
 torch._register_device_module("openreg", openreg)  # type: ignore[no-untyped-call]
@@ -38,3 +41,8 @@ from torch_openreg._storage import refuse_host_access, refuse_sharing
 refuse_host_access()
 refuse_sharing()
 settle_autograd_at_exit()
+
+# LITERALINCLUDE START: package-races
+if openreg.races.wanted_by_environment():
+    openreg.races.detect_races().__enter__()
+# LITERALINCLUDE END: package-races

@@ -4,6 +4,7 @@
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
+#include "profiler/ranges.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
@@ -46,17 +47,9 @@ class EventTimes final : public torch::profiler::impl::ProfilerStubs {
 
   void synchronize() const override { synchronize_device(current_device()); }
 
-  // Names in the traces of the vendor's own tool. This driver has no such tool.
-  void mark(const char* name) const override { refuse(name); }
-  void rangePush(const char* name) const override { refuse(name); }
-  void rangePop() const override { refuse("the innermost range"); }
-
- private:
-  [[noreturn]] static void refuse(const char* name) {
-    C10_THROW_ERROR(NotImplementedError,
-                    c10::str("openreg: the driver keeps no marks, so there is no place for '", name,
-                             "'; record_function(name) names a part of a program in every trace"));
-  }
+  void mark(const char* name) const override { openreg::mark(name); }
+  void rangePush(const char* name) const override { push_range(name); }
+  void rangePop() const override { pop_range(); }
 };
 
 // For the life of the process.

@@ -14,12 +14,18 @@
 #include <map>
 
 #include "aten/fallback/policy.h"
+#include "aten/kernel_source.h"
+#include "driver/openreg_modules.h"
+#include "profiler/ranges.h"
+#include "python/memory_history.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/properties.h"
 #include "runtime/sleep.h"
 #include "runtime/stream.h"
+#include "runtime/sync_debug.h"
 #include "runtime/tensor_meta.h"
+#include "runtime/trace.h"
 #include "runtime/wait.h"
 
 namespace py = pybind11;
@@ -50,6 +56,18 @@ void check_signals() {
 }
 // LITERALINCLUDE END: bridge-signals
 
+// LITERALINCLUDE START: bridge-trace
+// A tensor or an event may die while an exception is on its way through Python.
+void call_with_error_kept(c10::function_ref<void()> call) {
+  if (Py_IsInitialized() == 0) {
+    return;  // NOT PROVEN: takes a static object that owns a tensor
+  }
+  const py::gil_scoped_acquire gil;
+  const py::error_scope pending;
+  call();
+}
+// LITERALINCLUDE END: bridge-trace
+
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
 // same one. It is asked for by way of at::Context, which makes the device ready first.
@@ -59,25 +77,6 @@ py::object get_default_generator(int64_t index) {
   return py::reinterpret_steal<py::object>(THPGenerator_Wrap(generator));
 }
 // LITERALINCLUDE END: bridge-default-generator
-
-// LITERALINCLUDE START: bridge-memory
-py::list list_memory_blocks(int64_t index) {
-  py::list blocks;
-  for (const Block& block : memory_blocks(index)) {
-    py::dict entry;
-    entry["device"] = block.device;
-    entry["address"] = reinterpret_cast<uintptr_t>(block.address);
-    entry["stream"] = reinterpret_cast<uintptr_t>(block.stream);
-    entry["small"] = block.small;
-    entry["starts_segment"] = block.previous == nullptr;
-    entry["size"] = block.bytes;
-    entry["requested_size"] = block.requested;
-    entry["state"] = block.in_use ? "active_allocated" : block.unpassed > 0 ? "active_awaiting_free" : "inactive";
-    blocks.append(std::move(entry));
-  }
-  return blocks;
-}
-// LITERALINCLUDE END: bridge-memory
 
 // LITERALINCLUDE START: bridge-host-memory
 std::map<std::string, int64_t> get_host_memory_stats() {
@@ -99,13 +98,47 @@ std::map<std::string, int64_t> get_host_memory_stats() {
 // LITERALINCLUDE END: bridge-host-memory
 
 // LITERALINCLUDE START: bridge-device-properties
+// As torch.cuda writes it: 8-4-4-4-12 hexadecimal digits.
+std::string uuid_text(const unsigned char (&uuid)[16]) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < sizeof(uuid); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[uuid[i] / 16];
+    text += kDigits[uuid[i] % 16];
+  }
+  return text;
+}
+
 // The fields of torch.openreg.DeviceProperties, as its keyword arguments.
 py::dict get_device_properties(int64_t index) {
   const orDeviceProp properties = device_properties(index);
-  return py::dict(py::arg("name") = std::string(properties.name), py::arg("total_memory") = properties.total_memory,
-                  py::arg("major") = properties.major, py::arg("minor") = properties.minor);
+  const auto has = [](int answer) { return answer != 0; };
+  return py::dict(py::arg("name") = std::string(properties.name), py::arg("driver") = std::string(properties.driver),
+                  py::arg("total_memory") = properties.total_memory,
+                  py::arg("max_allocation") = properties.max_allocation,
+                  py::arg("local_memory") = properties.local_memory, py::arg("major") = properties.major,
+                  py::arg("minor") = properties.minor, py::arg("multi_processor_count") = properties.compute_units,
+                  py::arg("max_group_size") = properties.max_group_size, py::arg("simd_width") = properties.simd_width,
+                  py::arg("has_unified_memory") = has(properties.has_unified_memory),
+                  py::arg("has_fp16") = has(properties.has_fp16), py::arg("has_bf16") = has(properties.has_bf16),
+                  py::arg("has_fp64") = has(properties.has_fp64), py::arg("uuid") = uuid_text(properties.uuid));
 }
 // LITERALINCLUDE END: bridge-device-properties
+
+// LITERALINCLUDE START: bridge-native
+// Whether the driver takes kernels in the device's language. A function that it lacks has no address.
+bool has_modules() { return &orModuleLoad != nullptr; }
+
+std::vector<at::ScalarType> native_dtypes(const std::string& name) {
+  const auto found = native_kernels().find(name);
+  return found == native_kernels().end() ? std::vector<at::ScalarType>() : found->second;
+}
+// LITERALINCLUDE END: bridge-native
+
+// As torch.cuda numbers them: 0 is the default, 1 warns, 2 raises.
+void set_numbered_sync_mode(int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); }
+int numbered_sync_mode() { return static_cast<int>(sync_debug_mode()); }
 
 FallbackPolicy policy_from_name(const std::string& name) {
   if (name == "all") {
@@ -129,6 +162,7 @@ void set_named_policy(const std::string& policy, const std::vector<std::string>&
 // LITERALINCLUDE START: bridge-method-table
 PYBIND11_MODULE(_C, m) {
   set_interrupt_check(&check_signals);
+  set_trace_caller(&call_with_error_kept);
   m.def("_init", &init);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
 
@@ -146,16 +180,25 @@ PYBIND11_MODULE(_C, m) {
   m.def("_stream_priority", &stream_priority, py::arg("stream"));
 
   m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
-  m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
+  bind_memory_history(m);
   m.def("_host_memory_stats", &get_host_memory_stats);
   m.def("_get_device_properties", &get_device_properties, py::arg("device"));
   m.def("_sleep", &sleep_on_stream, py::arg("nanoseconds"), py::call_guard<py::gil_scoped_release>());
 
+  m.def("_range_push", &push_range, py::arg("name"));
+  m.def("_range_pop", &pop_range);
+  m.def("_mark", &mark, py::arg("name"));
+
   m.def("_get_default_generator", &get_default_generator, py::arg("device"));
+
+  m.def("_set_sync_debug_mode", &set_numbered_sync_mode, py::arg("mode"));
+  m.def("_get_sync_debug_mode", &numbered_sync_mode);
 
   m.def("_set_fallback_policy", &set_named_policy, py::arg("policy"), py::arg("operators"));
   m.def("_fallback_stats", &fallback_stats);
   m.def("_reset_fallback_stats", &reset_fallback_stats);
+  m.def("_has_modules", &has_modules);
+  m.def("_native_dtypes", &native_dtypes, py::arg("name"));
   m.def("_forbids_fallback", &forbids_fallback, py::arg("tensor"));
   m.def("_set_forbids_fallback", &set_forbids_fallback, py::arg("tensor"), py::arg("forbid"));
 }

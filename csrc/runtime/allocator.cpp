@@ -14,8 +14,11 @@
 #include <utility>
 
 #include "runtime/device.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
+#include "runtime/memory_history.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
 
 namespace openreg {
 namespace {
@@ -25,10 +28,17 @@ using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::CachingDeviceAllocator::DeviceStats;
+using c10::CachingDeviceAllocator::RecordContext;
 
 // Never destroyed: tensors may outlive static destruction.
 BlockPool& block_pool() {
   static auto* const instance = new BlockPool(device_count());
+  return *instance;
+}
+
+// Never destroyed, as above.
+MemoryHistory& memory_history() {
+  static auto* const instance = new MemoryHistory(device_count());
   return *instance;
 }
 
@@ -85,6 +95,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     }
     initialize();
     const size_t bytes = round_up(requested);
+    const MemoryHistory::StackScope stack(memory_history(), RecordContext::STATE);
     void* pointer = nullptr;
     const orError_t error = block_pool().allocate(&pointer, device.index(), current_stream_handle(device.index()),
                                                   bytes, requested, settings);
@@ -94,6 +105,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
     }
     check(error);
     report(pointer, static_cast<int64_t>(requested), device);
+    trace(&Tracer::trace_gpu_memory_allocation, traced(pointer));
     // The context is the pointer itself: Allocator::raw_allocate requires it.
     return {pointer, pointer, &CachingAllocator::free, device};
   }
@@ -104,6 +116,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE START: allocator-copy
   // For Allocator::clone. In stream order, so that it comes after the kernels that write the source.
   void copy_data(void* dst, const void* src, size_t bytes) const override {
+    const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(dst, src, bytes, orMemcpyDeviceToDevice, current_stream_handle(current_device())));
   }
   // LITERALINCLUDE END: allocator-copy
@@ -126,6 +139,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     TORCH_CHECK_NOT_IMPLEMENTED(mempool == c10::MempoolId_t(0, 0), "openreg: memory pools are not supported");
     for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
       check(block_pool().release_cached(index));
+      const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
+      trace(&Tracer::trace_gpu_device_synchronization);  // the driver waits before it frees
     }
   }
 
@@ -180,6 +195,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
     if (pointer == nullptr || is_in_bad_fork()) {
       return;
     }
+    // Before: after it the memory may be anybody's.
+    trace(&Tracer::trace_gpu_memory_deallocation, traced(pointer));
+    const MemoryHistory::StackScope stack(memory_history(), RecordContext::ALL);
     orError_t error = orSuccess;
     const BlockPool::Freed freed = block_pool().free(pointer, &error);
     warn(error);
@@ -196,6 +214,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   [[noreturn]] void raise_out_of_memory(c10::Device device, size_t bytes, size_t requested) {
     const auto [free_bytes, total_bytes] = getMemoryInfo(device.index());
     const auto [allocated, reserved] = block_pool().held(device.index());
+    memory_history().out_of_memory(device.index(), free_bytes, requested);
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
@@ -237,6 +256,27 @@ void set_memory_fraction(double fraction, int64_t index) {
 
 std::vector<Block> memory_blocks(int64_t index) { return block_pool().snapshot(resolve_device_index(index)); }
 // LITERALINCLUDE END: allocator-limit
+
+// LITERALINCLUDE START: allocator-recording
+void record_memory_history(const HistorySettings& settings) {
+  initialize();
+  memory_history().record(settings);
+  block_pool().set_observer(&memory_history());
+}
+
+void stop_memory_history() {
+  if (!is_initialized()) return;  // nothing was recorded in this process
+  block_pool().set_observer(nullptr);
+  memory_history().stop();
+}
+
+std::vector<Block> memory_blocks_and_history(int64_t index, HistoryCopy* history) {
+  const MemoryHistory::CopyScope scope(history);
+  return memory_blocks(index);
+}
+
+std::optional<Block> memory_block(uint64_t address) { return block_pool().find(reinterpret_cast<void*>(address)); }
+// LITERALINCLUDE END: allocator-recording
 
 // LITERALINCLUDE START: allocator-registration
 REGISTER_ALLOCATOR(c10::kPrivateUse1, &allocator())

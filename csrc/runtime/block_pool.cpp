@@ -1,6 +1,7 @@
 // Blocks of device memory: allocation and free. Called on any thread, with or without the GIL, which nothing here
 // takes.
 #include "runtime/block_pool.h"
+#include "runtime/driver_call.h"
 
 #include <algorithm>
 #include <functional>
@@ -130,6 +131,7 @@ void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted) {
   block->in_use = true;
   block->requested = wanted.requested;
   owner.statistics.handed_out(*block);
+  notify(PoolEvent::kAllocated, *block);
 }
 
 bool BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
@@ -184,7 +186,10 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   void* pointer = nullptr;
   const CurrentDevice scope(wanted.device);
   orError_t error = scope.error();
-  if (error == orSuccess) error = orMalloc(&pointer, bytes);
+  if (error == orSuccess) {
+    const DriverCall call("orMalloc");
+    error = orMalloc(&pointer, bytes);
+  }
 
   std::unique_lock<std::mutex> lock(mutex_);
   PerDevice& owner = of(wanted.device);
@@ -200,6 +205,7 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
     return error != orSuccess ? error : orErrorMemoryAllocation;  // NOT PROVEN: memory away
   }
   owner.statistics.segment_came(*segment);
+  notify(PoolEvent::kSegmentAllocated, *segment);
   split_for(owner, segment, wanted, settings);
   hand_out(owner, segment, wanted);
   *address = pointer;
@@ -216,6 +222,7 @@ BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
   PerDevice& owner = of(block->device);
   const Freed freed{true, block->device, block->requested};
   owner.statistics.freed(*block);
+  notify(PoolEvent::kFreeRequested, *block);
   block->in_use = false;
   block->requested = 0;
   *error = record_pending(owner, block);
@@ -225,6 +232,7 @@ BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
 
 void BlockPool::make_free(PerDevice& owner, Block* block) {
   owner.statistics.became_inactive(*block);
+  notify(PoolEvent::kFreeCompleted, *block);
   if (block->small) {
     block->next_unjoined = std::exchange(owner.unjoined.list_of(*block), block);
     ++owner.unjoined.count;
@@ -386,6 +394,7 @@ orError_t BlockPool::release_cached(int device) {
   if (const orError_t error = take_whole_segments(device, &segments)) return error;
   orError_t first_error = orSuccess;
   for (void* segment : segments) {
+    const DriverCall call("orFree");
     const orError_t error = orFree(segment);
     if (first_error == orSuccess) first_error = error;
   }
@@ -405,6 +414,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
       if (block->is_split()) continue;  // the rest of its segment is in use
       remove_free(owner, place);
       owner.statistics.segment_went(*block);
+      notify(PoolEvent::kSegmentFreed, *block);
       segments->push_back(block->address);
       erase_block(*block);
     }

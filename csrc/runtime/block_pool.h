@@ -23,6 +23,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -88,6 +89,27 @@ struct PoolStatistics {
 };
 // LITERALINCLUDE END: pool-statistics
 
+// LITERALINCLUDE START: pool-observer
+enum class PoolEvent {
+  kAllocated,         // a block was handed out
+  kFreeRequested,     // a block was freed
+  kFreeCompleted,     // it can be used again: at once, or when the events of recorded streams have passed
+  kSegmentAllocated,  // the driver gave a segment
+  kSegmentFreed,      // a segment is about to be returned to the driver
+  kSnapshot,          // a snapshot is being taken; bytes are the active ones of the device
+};
+
+// Notified of each event in its order, with the pool's lock held: it returns soon, throws nothing, and calls neither
+// the pool nor the driver nor Python.
+class PoolObserver {
+ public:
+  virtual void happened(PoolEvent event, const Block& block) noexcept = 0;
+
+ protected:
+  ~PoolObserver() = default;
+};
+// LITERALINCLUDE END: pool-observer
+
 // What of PYTORCH_ALLOC_CONF concerns the pool. Bytes.
 struct PoolSettings {
   size_t large_segment = size_t{20} << 20;
@@ -144,6 +166,11 @@ class BlockPool {
 
   void reset_peaks(int device);
   void reset_sums(int device);
+
+  // Null for none. It must outlive the pool.
+  void set_observer(PoolObserver* observer);
+  // A copy of the block in use at the address, or nothing.
+  std::optional<Block> find(void* address) const;
   // LITERALINCLUDE END: pool-interface
 
  private:
@@ -197,6 +224,9 @@ class BlockPool {
   orError_t record_pending(PerDevice& owner, Block* block);
   bool remember(PerDevice& owner, orStream_t stream, Pending pending);  // false when the host has no memory
   orError_t collect_passed(PerDevice& owner);
+  void notify(PoolEvent event, const Block& block) {
+    if (observer_ != nullptr) observer_->happened(event, block);
+  }
   PerDevice& of(int device) { return devices_[static_cast<size_t>(device)]; }
 
   // These take it themselves.
@@ -207,6 +237,7 @@ class BlockPool {
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
+  PoolObserver* observer_ = nullptr;
   std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
   std::vector<FreeBlocks::node_type> nodes_;  // as many as blocks that no set lists: with these they are entered
   // LITERALINCLUDE END: pool-records

@@ -128,6 +128,10 @@ void BlockPool::reset_sums(int device) {
 std::vector<Block> BlockPool::snapshot(int device) {
   const std::lock_guard<std::mutex> lock(mutex_);
   join_all(of(device));
+  Block mark;
+  mark.device = device;
+  mark.bytes = static_cast<size_t>(of(device).statistics.all.active_bytes.current);
+  notify(PoolEvent::kSnapshot, mark);
   std::vector<Block> copies;
   for (const auto& [address, block] : blocks_) {
     if (block.device == device) copies.push_back(block);
@@ -136,5 +140,18 @@ std::vector<Block> BlockPool::snapshot(int device) {
   return copies;
 }
 // LITERALINCLUDE END: pool-snapshot
+
+// LITERALINCLUDE START: pool-attach
+void BlockPool::set_observer(PoolObserver* observer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  observer_ = observer;
+}
+
+std::optional<Block> BlockPool::find(void* address) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = blocks_.find(address);
+  return found == blocks_.end() || !found->second.in_use ? std::nullopt : std::optional(found->second);
+}
+// LITERALINCLUDE END: pool-attach
 
 }  // namespace openreg

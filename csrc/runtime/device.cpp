@@ -7,8 +7,10 @@
 
 #include <atomic>
 
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/kernel_error.h"
+#include "runtime/trace.h"
 #include "runtime/wait.h"
 
 namespace openreg {
@@ -18,10 +20,11 @@ namespace {
 std::atomic<bool> initialized{false};
 std::atomic<bool> in_bad_fork{false};
 
-// Runs in the child, where only async-signal-safe functions may be called: it stores two flags. Registered when the
-// driver has started, so there is nothing to ask.
+// Runs in the child, where only async-signal-safe functions may be called: it stores flags. Registered when the
+// driver has started, so there is nothing to ask. A profile that the parent records is none of the child's.
 void mark_forked_child() {
   in_bad_fork.store(true);
+  call_observer.store(nullptr);
   initialized.store(false);
 }
 // LITERALINCLUDE END: device-fork-flags
@@ -119,8 +122,10 @@ void initialize() {
 // LITERALINCLUDE START: device-synchronize
 void synchronize_device(int64_t index) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+  const DriverCall call("orDeviceSynchronize");
   wait_for_device(current_device());
   check(orDeviceSynchronize());
+  trace(&Tracer::trace_gpu_device_synchronization);
   raise_kernel_error(current_device());
 }
 // LITERALINCLUDE END: device-synchronize

@@ -9,6 +9,7 @@
 #include <source_location>
 
 #include "driver/openreg.h"
+#include "runtime/export.h"
 
 namespace openreg {
 
@@ -17,7 +18,7 @@ namespace openreg {
 // failed kernel or a lost device, NotImplementedError for orErrorNotSupported, RuntimeError for the rest. The text is
 // the driver's own, which names what was asked, what was given and what is valid. With TORCH_SHOW_CPP_STACKTRACES=1
 // it is followed by the place of the call.
-void check(orError_t error, std::source_location where = std::source_location::current());
+OPENREG_EXPORT void check(orError_t error, std::source_location where = std::source_location::current());
 
 // For queries: whether the work has finished. Throws: as check, for every answer but orSuccess and orErrorNotReady.
 bool is_finished(orError_t query, std::source_location where = std::source_location::current());

@@ -6,9 +6,11 @@
 #include <c10/util/Exception.h>
 
 #include "runtime/device.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
 #include "runtime/wait.h"
 
 namespace openreg {
@@ -21,6 +23,7 @@ orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
   const bool timing = flag == c10::EventFlag::BACKEND_DEFAULT;
   orEvent_t event = nullptr;
   check(orEventCreateWithFlags(&event, timing ? orEventDefault : orEventDisableTiming));
+  trace(&Tracer::trace_gpu_event_creation, traced(event));
   return event;
 }
 
@@ -35,23 +38,39 @@ void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex inde
   if (*event == nullptr) {
     *event = create_event(stream.device_index(), flag);
   }
-  check(orEventRecord(event_handle(*event), handle));
+  {
+    const DriverCall call("orEventRecord");
+    check(orEventRecord(event_handle(*event), handle));
+  }
+  trace(&Tracer::trace_gpu_event_record, traced(*event), traced(handle));
 }
 // LITERALINCLUDE END: event-first-record
 
 // LITERALINCLUDE START: event-waits
 void block_stream(void* event, const c10::Stream& stream) {
   if (event != nullptr) {
-    check(orStreamWaitEvent(stream_handle(stream), event_handle(event)));
+    orStream_t handle = stream_handle(stream);
+    {
+      const DriverCall call("orStreamWaitEvent");
+      check(orStreamWaitEvent(handle, event_handle(event)));
+    }
+    trace(&Tracer::trace_gpu_event_wait, traced(event), traced(handle));
   }
 }
 
-bool query_event(void* event) { return event == nullptr || is_finished(orEventQuery(event_handle(event))); }
+bool query_event(void* event) {
+  const bool has_passed = event == nullptr || is_finished(orEventQuery(event_handle(event)));
+  // Whoever is told that it has passed need not wait any more.
+  if (event != nullptr && has_passed) trace(&Tracer::trace_gpu_event_synchronization, traced(event));
+  return has_passed;
+}
 
 void synchronize_event(void* event) {
   if (event != nullptr) {
+    const DriverCall call("orEventSynchronize");
     wait_for_event(event_handle(event));
     check(orEventSynchronize(event_handle(event)));
+    trace(&Tracer::trace_gpu_event_synchronization, traced(event));
     raise_kernel_error(-1);  // the driver does not say of which device an event is
   }
 }
@@ -71,6 +90,7 @@ double elapsed_time(void* start, void* end) {
 // Runs in destructors. In a forked child the event is not this process's to destroy.
 void destroy_event(void* event) noexcept {
   if (event != nullptr && !is_in_bad_fork()) {
+    trace(&Tracer::trace_gpu_event_deletion, traced(event));
     warn(orEventDestroy(event_handle(event)));
   }
 }

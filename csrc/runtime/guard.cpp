@@ -12,6 +12,7 @@
 #include "runtime/event.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
 
 namespace openreg {
 namespace {
@@ -70,7 +71,10 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return stream_handle(stream); }
   bool queryStream(const c10::Stream& stream) const override {
-    return is_finished(orStreamQuery(stream_handle(stream)));
+    orStream_t handle = stream_handle(stream);
+    const bool is_idle = is_finished(orStreamQuery(handle));
+    if (is_idle) trace(&Tracer::trace_gpu_stream_synchronization, traced(handle));  // as for an event that has passed
+    return is_idle;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     openreg::synchronize_stream(stream_handle(stream), stream.device_index());

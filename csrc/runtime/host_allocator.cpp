@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -30,10 +31,14 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
   // Throws: torch.OutOfMemoryError when the host has no memory to pin.
   void allocate_host_memory(size_t bytes, void** pointer) override {
     initialize();
+    const DriverCall call("orMallocHost");
     check(orMallocHost(pointer, bytes));
   }
 
-  void free_block(at::HostBlock<c10::Stream>* block) override { warn(orFreeHost(block->ptr_)); }
+  void free_block(at::HostBlock<c10::Stream>* block) override {
+    const DriverCall call("orFreeHost");
+    warn(orFreeHost(block->ptr_));
+  }
 
   // Runs in the deleter of a DataPtr, where an exception would end the process. An event that was not recorded counts
   // as passed, which is right for a device that has failed: it runs nothing more.

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
+#include "runtime/trace.h"
 #include "runtime/wait.h"
 
 namespace openreg {
@@ -82,8 +84,10 @@ void raise_kernel_error(c10::DeviceIndex device) {
 }
 
 void synchronize_stream(orStream_t stream, c10::DeviceIndex device) {
+  const DriverCall call("orStreamSynchronize");
   wait_for_stream(stream, device);
   check(orStreamSynchronize(stream));
+  trace(&Tracer::trace_gpu_stream_synchronization, traced(stream));
   raise_kernel_error(device);
 }
 // LITERALINCLUDE END: kernel-error-functions

@@ -5,6 +5,7 @@
 
 #include "driver/openreg.h"
 #include "runtime/device.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -17,6 +18,7 @@ void sleep_on_stream(int64_t nanoseconds) {
   orKernel_t kernel = nullptr;
   check(orGetKernel(&kernel, "sleep"));
   const auto duration = static_cast<uint64_t>(nanoseconds);
+  const DriverCall call("orLaunchKernel");
   check(orLaunchKernel(kernel, &duration, sizeof(duration), current_stream_handle(device)));
 }
 // LITERALINCLUDE END: sleep-on-stream

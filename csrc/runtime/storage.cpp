@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/allocator.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -28,6 +29,7 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
     // The old block is freed right away. Its next user comes after this copy: in stream order, or because the copy's
     // stream is recorded, where it is another one than the block's.
     allocator().recordStream(storage.data_ptr(), current_stream(storage.device().index()));
+    const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(data.mutable_get(), storage.data(), kept, orMemcpyDeviceToDevice,
                         current_stream_handle(storage.device().index())));
   }

@@ -13,6 +13,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/trace.h"
 
 namespace openreg {
 namespace {
@@ -57,12 +58,9 @@ c10::StreamId& current_id(c10::DeviceIndex index) { return t_current[static_cast
 class StreamPool {
  public:
   c10::Stream take(c10::DeviceIndex index, int priority) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    orStream_t& handle = handles_[next_++ % kStreams];
-    if (handle == nullptr) {
-      const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
-      check(orStreamCreateWithPriority(&handle, priority));
-    }
+    bool is_new = false;
+    orStream_t handle = take_handle(index, priority, &is_new);
+    if (is_new) trace(&Tracer::trace_gpu_stream_creation, traced(handle));  // with the lock open
     return stream_of(handle, index);
   }
 
@@ -72,6 +70,17 @@ class StreamPool {
   }
 
  private:
+  orStream_t take_handle(c10::DeviceIndex index, int priority, bool* is_new) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    orStream_t& handle = handles_[next_++ % kStreams];
+    if (handle == nullptr) {
+      const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
+      check(orStreamCreateWithPriority(&handle, priority));
+      *is_new = true;
+    }
+    return handle;
+  }
+
   static constexpr size_t kStreams = 32;
 
   std::mutex mutex_;

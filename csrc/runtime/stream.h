@@ -42,7 +42,7 @@ OPENREG_EXPORT int stream_priority(const c10::Stream& stream);
 orStream_t stream_handle(const c10::Stream& stream);
 
 // The driver's handle of the calling thread's current stream, which kernels and copies are queued on.
-orStream_t current_stream_handle(c10::DeviceIndex index);
+OPENREG_EXPORT orStream_t current_stream_handle(c10::DeviceIndex index);
 
 // The driver's handles of the device's default stream, and of those of its pools that were ever asked for.
 std::vector<orStream_t> stream_handles(c10::DeviceIndex index);

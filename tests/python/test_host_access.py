@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests import offers
 from tests.conftest import RunProcess
 
 
@@ -35,9 +36,13 @@ def test_reading_the_address_names_the_device_and_the_cure(run_process: RunProce
         ctypes.string_at(x.data_ptr(), 4)
         """
     )
+    # A driver need not know that its addresses are the host's (has_unified_memory in openreg.h).
+    if done.returncode == 0 and not offers.is_simulated():
+        pytest.skip("host code may use the addresses of this device")
     assert done.returncode == -11
-    assert "host code accessed device memory at openreg:0" in done.stderr
-    assert "cpu()" in done.stderr
+    if offers.is_simulated():  # its handler says which tensor it was
+        assert "host code accessed device memory at openreg:0" in done.stderr
+        assert "cpu()" in done.stderr
 
 
 def test_storage_indexing_copies() -> None:
@@ -53,6 +58,7 @@ def test_pickle_and_save(tmp_path: Path) -> None:
     assert torch.equal(torch.load(tmp_path / "x.pt", map_location="cpu"), x.cpu())
 
 
+@pytest.mark.needs("simulator")
 def test_a_process_ends_cleanly_while_work_is_queued(run_process: RunProcess) -> None:
     for _ in range(3):
         done = run_process(

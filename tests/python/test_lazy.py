@@ -120,12 +120,12 @@ def test_a_driver_that_cannot_start_is_asked_again(run_process: RunProcess) -> N
             else:
                 raise AssertionError("no error")
         assert not torch.openreg.is_initialized()
-        os.environ["OPENREG_DEVICE_COUNT"] = "3"
-        print(torch.ones(1, device="openreg:2").device)
+        os.environ["OPENREG_DEVICE_COUNT"] = "2"
+        print(torch.ones(1, device="openreg:1").device)
         """,
         OPENREG_DEVICE_COUNT="none",
     )
-    assert done.stdout == "openreg:2\n", done.stderr
+    assert done.stdout == "openreg:1\n", done.stderr
 
 
 def test_every_way_of_using_the_device_in_a_bad_fork_gives_the_known_message(run_process: RunProcess) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from tests.conftest import RunProcess
@@ -24,6 +25,7 @@ def test_documented_names_have_docstrings() -> None:
         assert getattr(torch.openreg, name).__doc__, name
 
 
+@pytest.mark.needs("simulator")
 def test_launch_modes_give_the_same_values(run_process: RunProcess) -> None:
     code = """
         import torch

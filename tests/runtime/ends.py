@@ -3,7 +3,7 @@
     python tests/runtime/ends.py WAY    this process, in that way
 
 Each says with which status its process is to end, and what it may leave on stdout and stderr. test_ends.py tries each a
-few times, and benchmarks/process_exit.py two hundred times.
+few times.
 """
 
 from __future__ import annotations

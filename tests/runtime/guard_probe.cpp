@@ -98,7 +98,9 @@ std::string call(const Interface& guard, const std::string& name, int64_t index,
       {"synchronizeEvent", [&] { return done([&] { guard.synchronizeEvent(event); }); }},
       {"elapsedTime",
        [&] {
-         const double time = guard.elapsedTime(event, recorded(c10::EventFlag::BACKEND_DEFAULT), device.index());
+         void* end = recorded(c10::EventFlag::BACKEND_DEFAULT);
+         guard.synchronizeEvent(end);
+         const double time = guard.elapsedTime(event, end, device.index());
          return text(time > 0);
        }},
       {"destroyEvent", [&] { return done([&] { guard.destroyEvent(event, device.index()); }); }},

@@ -11,8 +11,10 @@ import pytest
 
 from tests.runtime import ends
 
+# They end in the midst of queued work, of host kernels and of faults.
+pytestmark = pytest.mark.needs("queue", "host kernels", "faults", "simulator")
 MODES = ["auto", "async"]
-RUNS = 2  # of each way in each mode; benchmarks/process_exit.py makes two hundred
+RUNS = 2  # of each way in each mode
 ALONE = "in-the-python-backend"  # a process has one backend
 All = dict[tuple[str, str], list[ends.Seen]]
 

@@ -9,6 +9,9 @@ import torch
 
 from tests.conftest import RunProcess
 
+# The fallback draws from a generator of the CPU, which takes other numbers of positions.
+DRAWS_ON_THE_DEVICE = pytest.mark.needs("host kernels")
+
 
 def test_state_is_seed_and_offset() -> None:
     generator = torch.Generator("openreg:1")
@@ -65,6 +68,7 @@ def test_device_draws_leave_the_cpu_generator_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+@DRAWS_ON_THE_DEVICE
 def test_seed_of_one_device() -> None:
     with torch.openreg.device(1):
         torch.openreg.manual_seed(5)
@@ -106,6 +110,7 @@ def test_copies_keep_the_device_and_the_state(index: int) -> None:
         assert generator.get_offset() == 2**40
 
 
+@DRAWS_ON_THE_DEVICE
 def test_graph_safe_states_are_shared() -> None:
     generator = torch.Generator("openreg").manual_seed(5)
     handle = generator.graphsafe_get_state()
@@ -125,6 +130,7 @@ def test_graph_safe_states_are_shared() -> None:
             generator.graphsafe_set_state(torch.Generator(foreign))
 
 
+@DRAWS_ON_THE_DEVICE
 def test_threads_that_share_a_state_reserve_disjoint_positions() -> None:
     generator = torch.Generator("openreg").manual_seed(5)
     handles = [generator.graphsafe_get_state() for _ in range(4)]
@@ -154,6 +160,7 @@ def test_seeds_from_the_operating_system() -> None:
     assert torch.openreg.initial_seed() == first
 
 
+@DRAWS_ON_THE_DEVICE
 def test_states_of_all_devices() -> None:
     torch.openreg.manual_seed_all(8)
     torch.rand(5, device="openreg:1")

@@ -315,6 +315,7 @@ def test_the_fallback_refuses_a_marked_tensor_wherever_it_stands(marked: torch.T
     assert operators.read(marked, [], []).tolist() == marked.tolist()
 
 
+@pytest.mark.needs("host kernels")
 def test_a_marked_tensor_may_be_copied_and_used_by_kernels(marked: torch.Tensor) -> None:
     assert marked.abs().tolist() == marked.cpu().tolist() == marked.tolist() == [[1.0] * 3] * 2
     assert marked.clone().add_(1).to("openreg:0").tolist() == [[2.0] * 3] * 2

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.storage import _StorageBase
 
-from tests.aten.layouts import DTYPES, STORED_DTYPES
 from tests.conftest import RunProcess
+from tests.layouts import DTYPES, STORED_DTYPES
 
 SHARING = (
     r"^memory of openreg:1 cannot be shared with another process: share or send tensor.cpu\(\), and move it to the "

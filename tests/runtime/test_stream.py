@@ -46,6 +46,7 @@ def test_streams_come_from_a_pool_of_32_for_each_device_and_priority() -> None:
     assert 0 not in ids
 
 
+@pytest.mark.needs("priorities")
 @pytest.mark.parametrize(("asked", "given"), [(0, 0), (5, 0), (-1, -1), (-7, -1)])
 def test_priorities(asked: int, given: int) -> None:
     assert torch.openreg.stream_priority(torch.openreg.Stream(priority=asked)) == given

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver import openreg as driver
+from tests import offers
 
+# Launch modes, allocations that fail on request, and what the simulator reports as left.
+pytestmark = pytest.mark.needs("host kernels", "faults", "simulator")
 SOURCES = Path(__file__).parents[2] / "csrc"
 SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than `make stress` makes
 MEMORY = SCRIPT.with_name("memory.cpp")
@@ -25,10 +27,11 @@ def test_values_stay_right_and_no_byte_is_left(options: list[str]) -> None:
     assert "left: nothing" in ran.stdout
 
 
+@pytest.mark.needs("simulator")
 def test_no_allocation_that_fails_loses_memory_or_ends_the_process(tmp_path: Path) -> None:
     program = tmp_path / "stress_memory"
-    sources = [SOURCES / "runtime" / f"{name}.cpp" for name in ("block_pool", "block_pool_statistics")]
-    library = driver.library_path().resolve()
+    sources = [SOURCES / "runtime" / f"{name}.cpp" for name in ("block_pool", "block_pool_statistics", "driver_call")]
+    library = Path(offers.library()._name).resolve()
     command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread", str(MEMORY)]
     command += [*map(str, sources), f"-I{SOURCES}", f"-I{SOURCES / 'driver'}", str(library)]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", str(program)], check=True)

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.needs("queue")
 PRELUDE = """
 import os, signal, sys, threading, time
 import torch
@@ -78,6 +79,7 @@ def test_ctrl_c_ends_a_wait(outcomes: dict[str, str], wait: str) -> None:
     assert outcomes[wait] == "interrupted"
 
 
+@pytest.mark.needs("queue")
 def test_the_work_goes_on_after_an_interrupted_wait() -> None:
     code = """
 x = torch.ones(8, device="openreg")
@@ -93,6 +95,7 @@ print(x.sum().item())
     assert run(code).split() == ["False", "16.0"]
 
 
+@pytest.mark.needs("queue")
 def test_a_handler_that_returns_lets_the_wait_go_on() -> None:
     code = """
 x = torch.ones(8, device="openreg")
@@ -120,6 +123,7 @@ thread.join()
     assert run(code).splitlines() == ["interrupted", "waited"]
 
 
+@pytest.mark.needs("queue")
 def test_a_wait_does_not_last_for_what_others_queue_meanwhile() -> None:
     code = """
 stream = torch.accelerator.current_stream()
@@ -142,6 +146,7 @@ thread.join()
     assert run(code) == "idle False\n"
 
 
+@pytest.mark.needs("faults", "host kernels")
 def test_a_failed_kernel_is_reported_by_the_function_that_waits() -> None:
     code = """
 import ctypes

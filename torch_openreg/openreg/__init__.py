@@ -4,7 +4,9 @@ PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
+from torch_openreg.openreg import _gpu_trace as _gpu_trace
 from torch_openreg.openreg import _utils as _utils
+from torch_openreg.openreg import profiler
 from torch_openreg.openreg._absent import missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
@@ -29,6 +31,7 @@ from torch_openreg.openreg.fallback import (
     reset_fallback_stats,
     set_fallback_policy,
 )
+from torch_openreg.openreg.kernel_source import kernel_source
 from torch_openreg.openreg.memory import (
     empty_cache,
     host_memory_stats,
@@ -51,6 +54,7 @@ from torch_openreg.openreg.properties import (
     get_device_properties,
     is_bf16_supported,
 )
+from torch_openreg.openreg.races import RaceError, detect_races
 from torch_openreg.openreg.random import _get_generator as _get_generator
 from torch_openreg.openreg.random import (
     default_generators,
@@ -74,15 +78,18 @@ from torch_openreg.openreg.streams import (
     stream,
     stream_priority,
 )
+from torch_openreg.openreg.sync_debug import get_sync_debug_mode, set_sync_debug_mode
 
 __all__ = [
     "DeviceProperties",
     "Event",
+    "RaceError",
     "Stream",
     "current_device",
     "current_stream",
     "default_generators",
     "default_stream",
+    "detect_races",
     "device",
     "device_count",
     "device_of",
@@ -96,6 +103,7 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_from_external",
+    "get_sync_debug_mode",
     "host_memory_stats",
     "init",
     "initial_seed",
@@ -103,6 +111,7 @@ __all__ = [
     "is_bf16_supported",
     "is_fallback_forbidden",
     "is_initialized",
+    "kernel_source",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -113,6 +122,7 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "profiler",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
     "reset_peak_memory_stats",
@@ -124,6 +134,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "stream_priority",
     "synchronize",

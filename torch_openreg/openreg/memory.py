@@ -6,7 +6,11 @@ accelerators know. All are bytes.
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import pickle
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import torch
 
@@ -84,13 +88,24 @@ def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
     A block's state is `active_allocated`, `active_awaiting_free` (freed, but a recorded stream still uses it) or
     `inactive`.
     """
+    return _segments((block, {}) for block in _C._memory_blocks(_resolved(device)))
+
+
+# LITERALINCLUDE START: memory-segments
+def _segments(blocks: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Puts blocks, in the order of their addresses, into their segments.
+
+    With each block comes what its segment gets besides, if it is the first one there.
+    """
     segments: list[dict[str, Any]] = []
-    for block in _C._memory_blocks(_resolved(device)):
+    for block, of_segment in blocks:
         if block["starts_segment"]:
             segment = {name: block[name] for name in ("device", "address", "stream")}
             sizes = dict.fromkeys(("total_size", "allocated_size", "active_size", "requested_size"), 0)
-            segments.append({**segment, "segment_type": "small" if block["small"] else "large", **sizes, "blocks": []})
-        shown = {name: block[name] for name in ("address", "size", "requested_size", "state")}
+            kind = "small" if block["small"] else "large"
+            segments.append({**segment, "segment_type": kind, **sizes, **of_segment, "blocks": []})
+        left_out = ("device", "stream", "small", "starts_segment")
+        shown = {name: value for name, value in block.items() if name not in left_out}
         segment = segments[-1]
         segment["blocks"].append(shown)
         segment["total_size"] += block["size"]
@@ -98,6 +113,85 @@ def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
         segment["allocated_size"] += block["size"] if block["state"] == "active_allocated" else 0
         segment["active_size"] += block["size"] if block["state"] != "inactive" else 0
     return segments
+
+
+# LITERALINCLUDE END: memory-segments
+
+
+# LITERALINCLUDE START: memory-record-history
+def _record_memory_history(
+    enabled: Literal["state", "all"] | None = "all",
+    context: Literal["state", "alloc", "all"] | None = "all",
+    stacks: Literal["python", "all"] = "all",
+    max_entries: int = sys.maxsize,
+    clear_history: bool = False,
+) -> None:
+    """Records where memory is allocated and freed, as `torch.cuda.memory._record_memory_history` does.
+
+    Args:
+        enabled: `"all"`: a history of all allocations and frees, and the stacks of memory in use. `"state"`: only the
+            latter. `None`: stop, and forget what was recorded.
+        context: which stacks are kept: of memory in use (`"state"`), also in the history's allocations (`"alloc"`),
+            also in its frees (`"all"`), or none at all (`None`).
+        stacks: `"python"`: frames of Python and TorchScript. `"all"`: also those of C++, whose names take seconds to
+            find.
+        max_entries: how many entries the history of each device keeps; the latest. A value for long runs: an entry
+            with its stack takes a few hundred bytes or more.
+        clear_history: forget the entries recorded so far.
+
+    Raises:
+        ValueError: for another value of the first three, or less than one entry.
+    """
+    for name, value, valid in (
+        ("enabled", enabled, (None, "state", "all")),
+        ("context", context, (None, "state", "alloc", "all")),
+        ("stacks", stacks, ("python", "all")),
+    ):
+        if value not in valid:
+            raise ValueError(f"openreg: {name} is one of {', '.join(map(repr, valid))}, got {value!r}")
+    if max_entries < 1:
+        raise ValueError(f"openreg: max_entries is 1 or more, got {max_entries}")
+    if enabled is None:
+        _C._stop_memory_history()
+        return
+    _lazy_init()
+    level = (None, "state", "alloc", "all").index(context)
+    _C._record_memory_history(level, stacks == "all", max_entries if enabled == "all" else 0, clear_history)
+
+
+# LITERALINCLUDE END: memory-record-history
+
+
+# LITERALINCLUDE START: memory-snapshot-with-history
+def _snapshot() -> dict[str, Any]:
+    """The memory of all devices, and the history recorded so far, in the form of `torch.cuda.memory._snapshot`.
+
+    `segments` are those of `memory_snapshot`, with the frames that allocated each block and each segment.
+    `device_traces` has a list of entries for each device. There are no frames unless `_record_memory_history` runs.
+    """
+    _lazy_init()
+    segments: list[dict[str, Any]] = []
+    traces: list[list[dict[str, Any]]] = []
+    for index in range(_C._device_count()):
+        blocks, trace = _C._memory_state(index)
+        extra = {"segment_pool_id": (0, 0), "is_expandable": False}
+        segments += _segments((block, {**extra, **of_segment}) for block, of_segment in blocks)
+        traces.append(trace)
+    return {
+        "segments": segments,
+        "device_traces": traces,
+        "allocator_settings": {"PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "")},
+        "external_annotations": [],
+    }
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+    """Writes `_snapshot()` to a file that PyTorch's memory viewer opens: pytorch.org/memory_viz."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+# LITERALINCLUDE END: memory-snapshot-with-history
 
 
 def memory_summary(device: _Device = None) -> str:

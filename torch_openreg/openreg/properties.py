@@ -16,19 +16,39 @@ from torch_openreg.openreg._utils import _get_device_index
 class DeviceProperties:
     """What a program can know about a device before it runs anything there.
 
+    A number that the device does not have, or the driver does not know, is 0.
+
     Attributes:
         name: the product, for people.
+        driver: the library that runs it; two builds of this package may differ in nothing else.
         total_memory: bytes.
+        max_allocation: bytes of the largest single allocation.
+        local_memory: bytes that the work-items of a group share (CUDA: `shared_memory_per_block`).
         major: the number of the generation, for code that depends on it.
         minor: the step within the generation.
-        multi_processor_count: how many units share the work of one kernel. A simulated kernel runs on one thread.
+        multi_processor_count: how many groups of work-items run side by side.
+        max_group_size: work-items of one group (CUDA: `max_threads_per_block`).
+        simd_width: work-items that run in step (CUDA: `warp_size`).
+        has_unified_memory: whether host code may use device addresses.
+        has_fp16: whether kernels may compute in float16; likewise `has_bf16` and `has_fp64`.
+        uuid: tells devices of one kind apart, and is the same in each process.
     """
 
     name: str
+    driver: str
     total_memory: int
+    max_allocation: int
+    local_memory: int
     major: int
     minor: int
-    multi_processor_count: int = 1
+    multi_processor_count: int
+    max_group_size: int
+    simd_width: int
+    has_unified_memory: bool
+    has_fp16: bool
+    has_bf16: bool
+    has_fp64: bool
+    uuid: str
 
 
 def get_device_properties(device: torch.device | int | str | None = None) -> DeviceProperties:

@@ -1,0 +1,21 @@
+// Finding the calls that make the host wait for the device, for torch.openreg.set_sync_debug_mode.
+#pragma once
+
+#include "runtime/export.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: sync-debug-contract
+enum class SyncDebugMode { kDefault, kWarn, kError };
+
+// For the whole process.
+OPENREG_EXPORT void set_sync_debug_mode(SyncDebugMode mode) noexcept;
+OPENREG_EXPORT SyncDebugMode sync_debug_mode() noexcept;
+
+// To be called before a wait that the program did not ask for by name, as it does with synchronize(). `what` completes
+// the sentence "the host waits for the device: ...".
+// Throws: in the mode kError. A warning that a program turns into an exception is raised when the call has ended.
+void before_implicit_wait(const char* what);
+// LITERALINCLUDE END: sync-debug-contract
+
+}  // namespace openreg

@@ -1,0 +1,31 @@
+"""The driver of tests/driver and that of the backend are two, in whichever order a process loads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import RunProcess
+
+USE = """
+import torch
+x = torch.ones(4, device="openreg")
+stream = torch.Stream("openreg")
+mine = driver.malloc(100)
+before = driver.mem_get_info()
+for device in range(driver.device_count()):
+    driver.set_device(device)
+    driver.lib.orDeviceReset()
+with stream:
+    y = x + 1
+stream.synchronize()
+print(y.tolist(), torch.openreg.memory_allocated() > 0)
+files = {line.split()[-1] for line in open("/proc/self/maps") if line.split()[-1].endswith("libopenreg.so")}
+print(len(files))
+"""
+FIRST = "from tests.driver import openreg as driver\n"
+
+
+@pytest.mark.parametrize("order", [FIRST + "import torch", "import torch\n" + FIRST])
+def test_a_reset_of_one_leaves_the_memory_of_the_other(run_process: RunProcess, order: str) -> None:
+    ran = run_process(order + USE)
+    assert (ran.returncode, ran.stdout) == (0, "[2.0, 2.0, 2.0, 2.0] True\n1\n"), ran.stderr

@@ -1,0 +1,35 @@
+"""Finding the calls that make the host wait for the device."""
+
+from __future__ import annotations
+
+from torch_openreg import _C
+
+_MODES = ("default", "warn", "error")
+
+
+# LITERALINCLUDE START: sync-debug-python
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Sets what a call does that waits for the device without being asked to by its name. For the whole process.
+
+    Args:
+        debug_mode: `"default"` or 0: nothing. `"warn"` or 1: it warns, with the line of the program. `"error"` or 2: it
+            raises `RuntimeError` before it waits.
+
+    Such calls are `item()`, a condition on a tensor, operators whose result has a size that depends on values
+    (`nonzero`, `masked_select`), and copies between host and device, unless they are `non_blocking` with pinned memory.
+    `synchronize()` of a device, a stream or an event is none.
+
+    Raises:
+        ValueError: for another value.
+    """
+    if debug_mode not in (*_MODES, *range(len(_MODES))):
+        raise ValueError(f"openreg: debug_mode is 'default', 'warn' or 'error', or 0, 1 or 2, got {debug_mode!r}")
+    _C._set_sync_debug_mode(_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """The mode as a number: 0 is the default, 1 warns, 2 raises."""
+    return _C._get_sync_debug_mode()
+
+
+# LITERALINCLUDE END: sync-debug-python
