@@ -12,12 +12,14 @@
 #include <torch/library.h>
 
 #include "aten/strided_copy.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/event.h"
 #include "runtime/host_allocator.h"
 #include "runtime/kernel_error.h"
 #include "runtime/storage.h"
 #include "runtime/stream.h"
+#include "runtime/sync_debug.h"
 #include "runtime/wait.h"
 
 namespace openreg {
@@ -47,6 +49,7 @@ at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
 // LITERALINCLUDE START: copy-within-device
 void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
   if (holds_same_bytes(dst, src)) {
+    const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
                         current_stream_handle(dst.device().index())));
   } else {
@@ -73,8 +76,11 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   const c10::Stream sender = current_stream(src.device().index());
   const c10::Stream receiver = current_stream(dst.device().index());
   order_streams(receiver, sender);
-  check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
-                      stream_handle(sender)));
+  {
+    const DriverCall call("orMemcpyAsync");
+    check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
+                        stream_handle(sender)));
+  }
   order_streams(sender, receiver);
 }
 // LITERALINCLUDE END: copy-between-devices
@@ -84,14 +90,25 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 // the driver has finished with the host's side when it returns; the work before the copy is waited for here, where
 // Ctrl-C can end the wait.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
-  const at::Tensor& host = kind == orMemcpyHostToDevice ? src : dst;
-  const c10::DeviceIndex device = (kind == orMemcpyHostToDevice ? dst : src).device().index();
+  const bool to_device = kind == orMemcpyHostToDevice;
+  const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
+  const c10::DeviceIndex device = (to_device ? dst : src).device().index();
+  const bool pinned = non_blocking && is_pinned(data.get());
+  if (!non_blocking) {
+    before_implicit_wait(to_device ? "a copy to the device without non_blocking=True"
+                                   : "a copy to the CPU without non_blocking=True");
+  } else if (!pinned && !to_device) {
+    before_implicit_wait("a copy to the CPU with non_blocking=True into memory that is not pinned");
+  }
   orStream_t stream = current_stream_handle(device);
-  if (!non_blocking) wait_for_stream(stream, device);
-  check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
+  {
+    const DriverCall call("orMemcpyAsync");
+    if (!non_blocking) wait_for_stream(stream, device);
+    check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
+  }
   if (!non_blocking) {
     synchronize_stream(stream, device);
-  } else if (const c10::DataPtr& data = host.storage().data_ptr(); is_pinned(data.get())) {
+  } else if (pinned) {
     // The host tensor may be freed before the copy has run: its memory must not be reused until then.
     host_allocator().record_event(data.get(), data.get_context(), current_stream(device));
   }

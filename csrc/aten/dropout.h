@@ -6,9 +6,10 @@
 
 namespace openreg {
 
-// Sets mask to true with probability `keep`, drawn from the device's default generator, and output to
+// Sets mask to true with probability `keep_probability`, drawn from the device's default generator, and output to
 // input * mask * scale. Requires: one device, the same sizes, at least one element; mask is of bool.
-void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep, double scale);
+void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep_probability,
+                  double scale);
 
 // Sets result to grad * mask * scale. Requires: as above.
 void apply_dropout(const at::Tensor& result, const at::Tensor& grad, const at::Tensor& mask, double scale);

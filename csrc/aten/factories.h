@@ -3,12 +3,15 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include "runtime/export.h"
+
 namespace openreg {
 
 // LITERALINCLUDE START: factories-for-kernels
 // Requires: the device of the options is the current one. Without a memory format the tensor is contiguous.
-at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
-at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+OPENREG_EXPORT at::Tensor new_tensor(at::IntArrayRef sizes, const at::TensorOptions& options);
+OPENREG_EXPORT at::Tensor new_strided_tensor(at::IntArrayRef sizes, at::IntArrayRef strides,
+                                             const at::TensorOptions& options);
 // LITERALINCLUDE END: factories-for-kernels
 
 }  // namespace openreg

@@ -7,8 +7,11 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
+#include "runtime/sync_debug.h"
+#include "runtime/trace.h"
 #include "runtime/wait.h"
 
 namespace openreg {
@@ -21,9 +24,14 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   // The bytes go to the stack, without a CPU tensor of their own. The driver has written pageable memory when it
   // returns, and reports the failure of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
+  before_implicit_wait("one element is read, as item(), bool() and float() do");
   orStream_t stream = current_stream_handle(self.device().index());
-  wait_for_stream(stream, self.device().index());
-  check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost, stream));
+  {
+    const DriverCall call("orMemcpyAsync");
+    wait_for_stream(stream, self.device().index());
+    check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost, stream));
+  }
+  trace(&Tracer::trace_gpu_stream_synchronization, traced(stream));
   at::Scalar value;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense", AT_WRAP([&] {
                    scalar_t element;

@@ -1,4 +1,4 @@
-// CPU tensors over the bytes of device tensors: what a kernel of the simulated device computes with, where PyTorch's
+// CPU tensors over the bytes of device tensors: what a kernel that is host code computes with, where PyTorch's
 // own CPU functions stand for the vendor's library.
 //
 // For kernel files only: see Note [Host code as kernels].

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "runtime/driver_call.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
 #include "runtime/wait.h"
@@ -42,11 +43,15 @@ void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
   if (wait) call.waited_for = std::make_shared<std::exception_ptr>();
   kernel.closure = &call;
   orStream_t stream = current_stream_handle(call.device);
-  check(orLaunchHostKernel(&kernel, stream));
+  {
+    const DriverCall launched("orLaunchHostKernel");
+    check(orLaunchHostKernel(&kernel, stream));
+  }
   if (at_launch) {
     std::rethrow_exception(at_launch);
   }
   if (wait && call.is_queued) {
+    const DriverCall waited("orStreamSynchronize");
     wait_for_stream(stream, call.device);
     check(orStreamSynchronize(stream));
     if (*call.waited_for) {

@@ -1,4 +1,4 @@
-// Launching a C++ closure as a kernel of the simulated device.
+// Launching a C++ closure as a kernel, on a device that runs host code.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -291,6 +291,7 @@ def test_it_is_a_state_of_the_thread() -> None:
     assert seen == [torch.float32]
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("cached", [True, False])
 def test_a_weight_is_cast_once_in_a_region(cached: bool) -> None:
     layer, x = nn.Linear(4, 4, bias=False).to("openreg"), torch.randn(2, 4, device="openreg")

@@ -683,6 +683,7 @@ TRAINING = """
 """
 
 
+@pytest.mark.needs("simulator")
 @pytest.mark.parametrize("mode", ["auto", "async", "inline"])
 def test_training_in_each_launch_mode(run_process: RunProcess, mode: str) -> None:
     result = run_process(TRAINING, OPENREG_LAUNCH=mode)

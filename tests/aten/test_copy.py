@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from tests.aten.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.layouts import DTYPES, LAYOUTS, to_device, values
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor) -> None:

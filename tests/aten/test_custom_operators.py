@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.aten.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.layouts import DTYPES, LAYOUTS, to_device, values
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 

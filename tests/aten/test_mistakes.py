@@ -106,6 +106,7 @@ def test_isin_of_a_number(invert: bool) -> None:
         assert_close(out.cpu(), there.cpu())
 
 
+@pytest.mark.needs("host kernels")  # the CPU fallback gives what the CPU does
 @pytest.mark.parametrize("sizes", [(0, 2), (3, 0)])
 @pytest.mark.parametrize("beta", [0, 2])
 def test_a_matrix_without_elements_leaves_what_is_added(sizes: tuple[int, int], beta: int) -> None:
@@ -138,6 +139,7 @@ WAITS = {
 }
 
 
+@pytest.mark.needs("simulator")
 @pytest.mark.parametrize("wait", WAITS)
 def test_who_waits_gets_what_a_queued_kernel_raised_and_only_once(wait: str, run_process: RunProcess) -> None:
     code = (
@@ -157,6 +159,7 @@ def test_who_waits_gets_what_a_queued_kernel_raised_and_only_once(wait: str, run
     ]
 
 
+@pytest.mark.needs("simulator")
 def test_the_first_of_several_is_kept_and_another_device_knows_nothing(run_process: RunProcess) -> None:
     code = (
         LATE
@@ -171,6 +174,7 @@ def test_the_first_of_several_is_kept_and_another_device_knows_nothing(run_proce
     assert ran.stdout.splitlines() == ["None", "NotImplementedError", "None"], ran.stderr
 
 
+@pytest.mark.needs("simulator")
 def test_the_call_raises_where_kernels_run_at_once(run_process: RunProcess) -> None:
     code = (
         LATE

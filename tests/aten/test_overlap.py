@@ -69,6 +69,7 @@ def outcome(change: Change, x: torch.Tensor) -> object:
     return x.cpu()
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("name", [*CHANGES, *INTEGERS])
 def test_as_on_the_cpu(name: str) -> None:
     x = torch.arange(6) if name in INTEGERS else torch.arange(6.0)
@@ -79,6 +80,7 @@ def test_as_on_the_cpu(name: str) -> None:
     assert isinstance(expected, torch.Tensor) or found == expected
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("method", ["index_put_", "put_"])
 def test_bools_are_values_where_indices_come_first(method: str) -> None:
     def change(x: torch.Tensor) -> object:
@@ -91,6 +93,7 @@ def test_bools_are_values_where_indices_come_first(method: str) -> None:
     assert found == expected
 
 
+@pytest.mark.needs("host kernels")
 def test_what_is_overwritten_is_read_before() -> None:
     """Here the CPU reads what it has written, or refuses what is added."""
     x = torch.arange(9.0).view(3, 3)

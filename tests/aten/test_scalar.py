@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.aten.layouts import DTYPES, STORED_DTYPES
+from tests.layouts import DTYPES, STORED_DTYPES
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *STORED_DTYPES])

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tests.aten.layouts import values
+from tests.layouts import values
 
 FOLDER = Path(__file__).parents[2] / "csrc" / "kernels" / "library"
 pytestmark = pytest.mark.skipif(
@@ -103,6 +103,7 @@ def test_what_ends_in_a_stub_has_no_kernel_of_its_own(generator: ModuleType) -> 
     assert "#include <ATen/native/BinaryOps.h>" in source
 
 
+@pytest.mark.needs("queue")
 def test_a_launch_with_dtypes_that_are_known_does_not_wait() -> None:
     def steps(x: torch.Tensor) -> torch.Tensor:
         return (x + 1).cumsum(0).view(2, 4).mm(x.view(4, 2)).softmax(1).add_(1)
@@ -251,6 +252,7 @@ def test_index_put_with_cpu_indices() -> None:
     assert x.tolist() == [1.0, 0.0, 6.0, 1.0]
 
 
+@pytest.mark.needs("host kernels")
 def test_an_mlp_trains_like_on_the_cpu_and_falls_back_nowhere() -> None:
     losses = []
     torch.openreg.reset_fallback_stats()

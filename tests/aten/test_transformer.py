@@ -55,6 +55,7 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("average", [True, False], ids=["average", "each head"])
 @pytest.mark.parametrize("need_weights", [True, False], ids=["weights", "no weights"])
 @pytest.mark.parametrize("padding", [PADDING, None], ids=["padding", "no padding"])
@@ -86,6 +87,7 @@ def test_encoder(mask: str, padding: Tensor | None, activation: str, norm_first:
     close(actual.cpu()[seen], expected[seen])
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_the_fast_path_is_taken_and_stays_on_the_device(dtype: torch.dtype) -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dtype=dtype, device="openreg").eval()

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from tests.runtime.busy import assert_queued
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -116,15 +118,11 @@ def test_one_number_of_a_whole_tensor(dtype: torch.dtype) -> None:
             x[:0].to(device).max()
 
 
+@pytest.mark.needs("queue")
 def test_they_are_queued() -> None:
     x = torch.randn(4, 4, device="openreg")
     for call in (lambda: x.std(0), lambda: x.max()):
-        call()  # what the library refuses is tried once
-        with torch.Stream("openreg") as stream:
-            torch.openreg._sleep(100_000_000)
-            call()
-            assert not stream.query()
-            stream.synchronize()
+        assert_queued(call)
 
 
 def test_on_several_threads() -> None:

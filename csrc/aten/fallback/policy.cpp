@@ -3,8 +3,11 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 namespace openreg {
 
@@ -58,10 +61,37 @@ void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& 
 }
 // LITERALINCLUDE END: policy-names
 
+// LITERALINCLUDE START: policy-first-fallback
+namespace {
+
+// OPENREG_FALLBACK_WARNING=once warns of the first fallback of the process. Read when that happens.
+bool warns_of_first_fallback() {
+  const char* const choice = std::getenv("OPENREG_FALLBACK_WARNING");
+  const std::string_view chosen = choice == nullptr ? "off" : choice;
+  TORCH_CHECK_VALUE(chosen == "once" || chosen == "off", "openreg: OPENREG_FALLBACK_WARNING is 'once' or 'off', got '",
+                    chosen, "'");
+  return chosen == "once";
+}
+
+// Requires: no lock. A warning may become an exception, which ends the call before anything has been copied.
+void warn_of_first_fallback(const std::string& name) {
+  static const bool warns = warns_of_first_fallback();
+  static std::atomic_flag warned;
+  if (warns && !warned.test_and_set()) {
+    TORCH_WARN(
+        "openreg: ", name, " has no kernel for openreg and runs on the CPU, by copies. It is the first operator ",
+        "that does; torch.openreg.fallback_stats() lists all of them, and OPENREG_FALLBACK_WARNING=off silences ",
+        "this warning");
+  }
+}
+
+}  // namespace
+// LITERALINCLUDE END: policy-first-fallback
+
 // LITERALINCLUDE START: policy-admit-fallback
 void admit_fallback(const c10::OperatorName& name) {
   const std::string full = full_name(name);
-  const std::lock_guard<std::mutex> lock(state().mutex);
+  std::unique_lock<std::mutex> lock(state().mutex);
   const std::set<std::string>& listed = state().listed;
   const bool is_listed = listed.count(full) > 0 || listed.count(name.name) > 0;
   const bool admitted = state().policy == FallbackPolicy::kAll ||
@@ -71,6 +101,8 @@ void admit_fallback(const c10::OperatorName& name) {
                               " has no kernel for openreg, and the fallback policy does not let it run on the CPU; ",
                               "register a kernel, or allow it with torch.openreg.set_fallback_policy");
   ++state().calls[full];
+  lock.unlock();
+  warn_of_first_fallback(full);
 }
 // LITERALINCLUDE END: policy-admit-fallback
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "aten/strided_copy.h"
+#include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -22,6 +23,7 @@ at::Tensor span_on_host(const at::Tensor& tensor) {
   const auto elements = static_cast<int64_t>(span_bytes(tensor) / tensor.itemsize());
   at::Tensor span =
       at::empty({elements}, tensor.options().device(c10::kCPU)).as_strided(tensor.sizes(), tensor.strides());
+  const DriverCall call("orMemcpyAsync");
   check(orMemcpyAsync(span.mutable_data_ptr(), tensor.const_data_ptr(), span_bytes(tensor), orMemcpyDeviceToHost,
                       current_stream_handle(tensor.device().index())));
   span._set_conj(tensor.is_conj());
@@ -36,6 +38,7 @@ at::Tensor span_on_host(const at::Tensor& tensor) {
 void strided_copy(const at::Tensor& dst, const at::Tensor& src) {
   const at::Tensor host = span_on_host(dst);
   host.copy_(span_on_host(src));
+  const DriverCall call("orMemcpyAsync");
   check(orMemcpyAsync(dst.mutable_data_ptr(), host.const_data_ptr(), span_bytes(dst), orMemcpyHostToDevice,
                       current_stream_handle(dst.device().index())));
 }

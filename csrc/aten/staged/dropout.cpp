@@ -6,9 +6,9 @@
 
 namespace openreg {
 
-void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep,
+void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep_probability,
                   double scale) {
-  mask.bernoulli_(keep);
+  mask.bernoulli_(keep_probability);
   output.copy_(input.mul(mask).mul_(scale));
 }
 

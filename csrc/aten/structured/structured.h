@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "aten/factories.h"
+#include "runtime/export.h"
 
 namespace openreg {
 
@@ -63,7 +64,8 @@ class NewOutputs final : public Outputs {
 
 // LITERALINCLUDE START: structured-old-outputs
 // Outputs that the caller gave with out=: checked, and resized as PyTorch does it everywhere.
-void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
+OPENREG_EXPORT void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              const at::TensorOptions& options);
 
 template <size_t N>
 class GivenOutputs final : public Outputs {
@@ -80,7 +82,7 @@ class GivenOutputs final : public Outputs {
 };
 
 // The output of an operator in place: it must be what it is to become already.
-class InPlaceOutput final : public Outputs {
+class OPENREG_EXPORT InPlaceOutput final : public Outputs {
  public:
   explicit InPlaceOutput(const at::Tensor& self) : self_(self) {}
 
@@ -137,27 +139,27 @@ struct Argument {
 using Arguments = std::initializer_list<Argument>;
 
 // The device of the first tensor that is not the CPU's: of `1 - x` that is the second argument.
-std::optional<c10::Device> first_device(Arguments arguments);
+OPENREG_EXPORT std::optional<c10::Device> first_device(Arguments arguments);
 
 // Raises what PyTorch raises for tensors on two devices.
-void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments);
+OPENREG_EXPORT void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments);
 
 // What a tensor of the host may take from the device is a number, as a tensor of the device takes numbers of the host.
-void check_numbers(const char* name, const at::Tensor& self, Arguments arguments);
+OPENREG_EXPORT void check_numbers(const char* name, const at::Tensor& self, Arguments arguments);
 
 // Raises what PyTorch raises where two elements of a given output have one address. Asked before meta, since an output
 // that is resized has no such elements any more, and yet the caller has given another tensor.
-void check_written_once(const Outputs& outputs, size_t count);
+OPENREG_EXPORT void check_written_once(const Outputs& outputs, size_t count);
 
 // Raises what PyTorch raises where an output covers a part of an input.
-void check_overlap(const Outputs& outputs, size_t count, Arguments arguments);
+OPENREG_EXPORT void check_overlap(const Outputs& outputs, size_t count, Arguments arguments);
 
 // The same for an operator that changes one tensor, and reads others after it has begun to write. A number may stand in
 // the tensor. A mask may be the tensor itself, and so may what it selects, since of that no element is read too late.
-void check_apart(const at::Tensor& self, Arguments arguments);
+OPENREG_EXPORT void check_apart(const at::Tensor& self, Arguments arguments);
 
 // Makes a device the current one for as long as it lives.
-class OnDevice {
+class OPENREG_EXPORT OnDevice {
  public:
   explicit OnDevice(std::optional<c10::Device> device);
   ~OnDevice();

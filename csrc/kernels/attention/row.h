@@ -93,7 +93,7 @@ struct AttentionRow {
   Strided<const T, 4> bias;  // without memory where there is none
   Math scale;
   bool is_causal;
-  double keep;
+  double keep_probability;
 
   // Columns that the row may see. The mask of is_causal starts in the upper left corner.
   int64_t visible(int64_t row, int64_t columns) const { return is_causal ? std::min(row + 1, columns) : columns; }
@@ -113,11 +113,11 @@ struct AttentionRow {
   // so the backward finds the same one.
   Math kept(const PhiloxSequence& sequence, int64_t batch, int64_t head, int64_t row, int64_t column,
             int64_t columns) const {
-    if (keep == 1) {
+    if (keep_probability == 1) {
       return 1;
     }
     const uint64_t number = ((batch * query.size(1) + head) * query.size(2) + row) * columns + column;
-    return happens(sequence[number], keep) ? static_cast<Math>(1 / keep) : 0;
+    return happens(sequence[number], keep_probability) ? static_cast<Math>(1 / keep_probability) : 0;
   }
 };
 // LITERALINCLUDE END: attention-kernel-scores

@@ -49,12 +49,13 @@ void keep_number(at::OperandInfo& operand) {
 
 // LITERALINCLUDE START: host-loop-addresses
 HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorBase(iter) {
+  // Nothing is asked of a tensor of the device: some iterators of PyTorch, as that of glu, borrow views that are gone.
+  const bool is_empty = iter.numel() == 0;
   for (int i = 0; i < iter.ntensors(); ++i) {
     at::OperandInfo& operand = operands_[i];
     if (iter.device(i).is_cpu()) {
       keep_number(operand);
     } else {
-      const bool is_empty = operand.tensor_base().numel() == 0;
       operand.data = is_empty ? nullptr : host_alias(operand.data, operand_bytes(iter, i));
       operand.tensor(Owned::borrowed(empty(operand.current_dtype)));
       operand.device = c10::kCPU;
@@ -64,7 +65,7 @@ HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorB
 }
 
 const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: asked while an iterator is built
-  return operands_[i].tensor();                                // NOT PROVEN: asked while an iterator is built
+  return operands_[i].tensor();  // NOT PROVEN: asked while an iterator is built
 }
 // LITERALINCLUDE END: host-loop-addresses
 

@@ -195,6 +195,10 @@ class ForeachKernel final : public c10::OperatorKernel {
     const at::Tensor& model = lists.first()[0];
     const c10::OptionalDeviceGuard guard(unless_current(model.device()));
     const std::vector<at::Tensor> results = new_results(op.schema(), lists);
+    if (op.schema().returns().empty()) {
+      // By this count autograd knows that a tensor which it has saved was changed. Of lists the kernel counts it.
+      for (const at::Tensor& tensor : lists.first()) tensor.unsafeGetTensorImpl()->bump_version();
+    }
     {
       const LibraryScope scope;
       const Dtypes dtypes = lists.dtypes();

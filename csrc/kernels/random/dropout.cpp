@@ -23,11 +23,11 @@ T masked(T value, bool kept, double scale) {
 template <class T>
 struct DropoutForward {
   PhiloxSequence sequence;
-  double keep;
+  double keep_probability;
   double scale;
 
   void operator()(const std::array<char*, 3>& at, uint64_t number) const {
-    const bool kept = happens(sequence[number], keep);
+    const bool kept = happens(sequence[number], keep_probability);
     *reinterpret_cast<T*>(at[0]) = masked(*reinterpret_cast<const T*>(at[2]), kept, scale);
     *reinterpret_cast<bool*>(at[1]) = kept;
   }
@@ -47,12 +47,12 @@ struct DropoutBackward {
 }  // namespace
 
 // LITERALINCLUDE START: dropout-launches
-void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep,
+void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep_probability,
                   double scale) {
   const PhiloxSequence sequence = reserve_blocks(std::nullopt, input.device(), input.numel());
   AT_DISPATCH_V2(input.scalar_type(), "native_dropout", AT_WRAP([&] {
                    launch_indexed<3>("native_dropout", {output, mask, input},
-                                     DropoutForward<scalar_t>{sequence, keep, scale});
+                                     DropoutForward<scalar_t>{sequence, keep_probability, scale});
                  }),
                  AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }

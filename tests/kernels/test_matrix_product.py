@@ -72,6 +72,7 @@ def test_lazy_bits_count(lazy: Callable[[torch.Tensor], torch.Tensor]) -> None:
         assert torch.equal(torch.addmm(dx, dx, dy).cpu(), torch.addmm(x, x, y))
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex128, torch.bfloat16, torch.int64], ids=str)
 def test_an_output_may_be_a_factor(dtype: torch.dtype) -> None:
     """On the CPU what this gives depends on the processor."""

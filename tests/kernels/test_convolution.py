@@ -105,6 +105,7 @@ needs_kernels = pytest.mark.skipif(
 )
 
 
+@pytest.mark.needs("host kernels")
 @needs_kernels
 @pytest.mark.parametrize("case", CASES)
 def test_floating_point_does_not_fall_back(case: str) -> None:
@@ -136,6 +137,7 @@ def test_on_another_stream() -> None:
     torch.testing.assert_close(output.cpu(), functional.conv2d(x, weight))
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_three_dimensions_channels_last(dtype: torch.dtype) -> None:
     """The result lies in memory as the input does. On the CPU that depends on the dtype and the processor."""
@@ -146,6 +148,7 @@ def test_three_dimensions_channels_last(dtype: torch.dtype) -> None:
     torch.testing.assert_close(output.cpu(), functional.conv3d(x, weight), check_stride=False)
 
 
+@pytest.mark.needs("host kernels")
 def test_devices_and_dtypes_that_differ() -> None:
     signal, filters = torch.ones(1, 1, 3, device="openreg"), torch.ones(1, 1, 2)
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but got weight is on cpu"):

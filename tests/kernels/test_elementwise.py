@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.aten.layouts import LAYOUTS, to_device, values
+from tests.layouts import LAYOUTS, to_device, values
 
 pytestmark = pytest.mark.skipif(
     "aten::where.self" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
@@ -92,6 +92,13 @@ def test_a_number_is_taken_as_it_is_at_the_call() -> None:
     number.fill_(7)
     half.fill_(7)
     assert [result.tolist() for result in results] == [[2.0] * 3] * 4
+
+
+def test_views_that_the_iterator_of_pytorch_only_borrows() -> None:
+    """Those of glu are gone when the kernel is launched: nothing may be asked of them."""
+    for rows in range(2, 40, 2):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(torch.nn.functional.glu(x.to("openreg"), 0).cpu(), torch.nn.functional.glu(x, 0))
 
 
 def test_integers_wrap_around_and_booleans_add_up() -> None:

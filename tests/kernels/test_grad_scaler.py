@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.runtime.busy import assert_queued
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -109,6 +111,7 @@ def test_the_scale_stays_finite() -> None:
     assert tracker.item() == 0
 
 
+@pytest.mark.needs("queue")
 def test_they_are_queued() -> None:
     gradient, found_inf, inverse = torch.ones(4, device="openreg"), number(0.0), number(0.5)
     scale, tracker = number(2.0), number(0, dtype=torch.int32)
@@ -117,13 +120,7 @@ def test_they_are_queued() -> None:
         unscale([gradient], found_inf, inverse)
         update(scale, tracker, found_inf, 2.0, 0.5, 2)
 
-    step()  # what the library refuses is tried once
-    torch.openreg.synchronize()
-    with torch.Stream("openreg") as stream:
-        torch.openreg._sleep(100_000_000)
-        step()
-        assert not stream.query()
-        stream.synchronize()
+    assert_queued(step)
     assert gradient.tolist() == [0.25] * 4
     assert (scale.item(), tracker.item()) == (4.0, 0)
 

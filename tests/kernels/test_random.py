@@ -12,6 +12,8 @@ from torch import Tensor
 
 from tests.conftest import RunProcess
 
+# The fallback draws from a generator of the CPU: other numbers, and other positions of the device's generator.
+pytestmark = pytest.mark.needs("host kernels")
 REAL = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGRAL = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 ROOT = Path(__file__).parents[2]
@@ -534,6 +536,7 @@ def test_threads_draw_disjoint_numbers() -> None:
     assert together == sorted(whole.tolist())
 
 
+@pytest.mark.needs("simulator")
 def test_launch_modes_draw_the_same_numbers(run_process: RunProcess) -> None:
     code = """
         import torch

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tests.runtime.busy import assert_queued
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -467,6 +469,7 @@ def test_running_statistics_in_place_of_others() -> None:
     same(results[0], results[1], torch.float32)
 
 
+@pytest.mark.needs("queue")
 def test_they_are_queued() -> None:
     """Evaluation too, whose saved statistics have no elements."""
     x, weight = torch.randn(4, 4, device="openreg"), torch.ones(4, device="openreg")
@@ -476,12 +479,7 @@ def test_they_are_queued() -> None:
         lambda: functional.group_norm(x, 2, weight),
         lambda: functional.layer_norm(x, (4,), weight),
     ):
-        call()  # what the library refuses is tried once
-        with torch.Stream("openreg") as stream:
-            torch.openreg._sleep(100_000_000)
-            call()
-            assert not stream.query()
-            stream.synchronize()
+        assert_queued(call)
 
 
 def test_on_two_devices_and_several_threads() -> None:

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils import _pytree as pytree
 
-from tests.aten.layouts import to_device
+from tests.layouts import to_device
 
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
@@ -171,6 +171,19 @@ def test_results_have_the_strides_of_the_cpu() -> None:
             )
             assert (name, here.stride()) == (name, there.stride())
             assert here.cpu().equal(there)
+
+
+def test_a_change_in_place_is_counted() -> None:
+    """By the count autograd knows that what it has saved is there no more."""
+    for name, *arguments in (("zero_",), ("add_", 1.0), ("sqrt_",)):
+        tensors = [torch.ones(3, device="openreg"), torch.ones(2, device="openreg")]
+        getattr(torch, f"_foreach_{name}")(tensors, *arguments)
+        assert (name, [tensor._version for tensor in tensors]) == (name, [1, 1])
+    leaf, factor = torch.ones(2, device="openreg", requires_grad=True), torch.ones(2, device="openreg")
+    product = leaf * factor
+    torch._foreach_zero_([factor])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
 
 
 def test_gradients() -> None:

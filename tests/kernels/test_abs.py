@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.aten.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.layouts import DTYPES, LAYOUTS, to_device, values
 
 SIGNED = [dtype for dtype in DTYPES if dtype != torch.bool]
 

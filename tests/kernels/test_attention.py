@@ -13,6 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+# The fused kernels: which of them is chosen, and what each gives.
+pytestmark = pytest.mark.needs("host kernels")
+
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 # The CPU's math rounds between its steps, the kernel only at the end.
 TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
@@ -93,6 +96,7 @@ def results(tensors: list[Tensor], mask: Tensor | None, options: dict[str, Any],
     return [output, *torch.autograd.grad(output, leaves, weights)]
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients(case: str, dtype: torch.dtype) -> None:

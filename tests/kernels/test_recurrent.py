@@ -11,8 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-# The CPU says once in a process that its library has no projections.
-pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+# The fused kernels, and that nothing falls back. The CPU says once in a process that its library has no projections.
+pytestmark = [
+    pytest.mark.needs("host kernels"),
+    pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
+]
 
 Module = Callable[..., Any]  # of torch.nn
 

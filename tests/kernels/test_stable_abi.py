@@ -12,8 +12,11 @@ import torch
 
 import torch_openreg._C
 import torch_openreg.stable
-from tests.aten.layouts import DTYPES, LAYOUTS, to_device, values
 from tests.conftest import RunProcess
+from tests.layouts import DTYPES, LAYOUTS, to_device, values
+
+# The operator's kernel runs as host code (csrc/kernels/stable).
+pytestmark = pytest.mark.needs("host kernels")
 
 RMS_NORM = torch.ops.openreg_stable.rms_norm
 REAL = [dtype for dtype in DTYPES if dtype.is_floating_point]
@@ -91,6 +94,7 @@ def test_each_device(current: int) -> None:
         assert torch.accelerator.current_device_index() == current
 
 
+@pytest.mark.needs("queue")
 def test_runs_on_the_current_stream_only() -> None:
     x, weight = torch.ones(2, 4, device="openreg"), torch.ones(4, device="openreg")
     torch.accelerator.synchronize()
@@ -152,6 +156,7 @@ def test_refuses_two_devices() -> None:
         RMS_NORM(x.cpu(), x[0], 1e-5)
 
 
+@pytest.mark.needs("faults", "host kernels")
 def test_error_of_the_driver(run_process: RunProcess) -> None:
     ran = run_process(
         """
