@@ -13,9 +13,9 @@ from weaver.sources.closure import Sources
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
-    "autoload", "build", "copies", "device", "dispatcher_tools", "driver", "driver_memory", "driver_streams", "errors",
-    "event", "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "operators", "random",
-    "registration", "serialization", "storage", "stream", "structured", "stubs",
+    "autoload", "build", "copies", "debugging", "device", "driver", "driver_memory", "driver_modules",
+    "driver_streams", "errors", "event", "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory",
+    "operators", "profiler", "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. The others are of the base.
 TESTS = {
@@ -32,7 +32,14 @@ TESTS = {
 # Whole models, and all operators.
 _TESTS_OF_ALL = "tests/models/"
 _CMAKE = "csrc/CMakeLists.txt"
-_STABLE = "csrc/stable/rms_norm.cpp"
+# Drivers that a vendor's own replaces, and tests in a folder of their own: the chapter that each belongs to.
+_FOLDERS = {
+    "csrc/driver/minimal/": "driver_conformance",
+    "csrc/driver/opencl/": "real_runtime",
+    "tests/native/": "native_kernels",
+}
+# Libraries of their own: a source of each, and the region of the CMake file that builds it.
+_LIBRARIES = {"csrc/stable/rms_norm.cpp": "build-stable", "csrc/native/module_cache.cpp": "build-native"}
 
 
 class Choice:
@@ -62,16 +69,16 @@ class Choice:
         if path.startswith("csrc/") and (path.endswith("/") or Path(path).name == maps.MAP):
             below = path.removesuffix(maps.MAP)  # a folder, or its map
             return any(source.startswith(below) for source in self._owned - self.left_out)
-        if path.startswith("csrc/driver/minimal/") and "driver_conformance" not in self.chapters:
+        if any(path.startswith(folder) and chapter not in self.chapters for folder, chapter in _FOLDERS.items()):
             return False
-        test = path.removeprefix("tests/aten/")
+        test = path.removeprefix("tests/aten/").removeprefix("tests/kernels/")
         return not any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
 
     def cut(self, path: str, text: str) -> str:
         """The text of a file without what names a source that is left out."""
         if Path(path).name == maps.MAP and path.startswith("csrc/"):
             return maps.without(text, str(Path(path).parent), self.has)
-        if path == _CMAKE and _STABLE in self.left_out:
-            mark = r"[^\n]*LITERAL" r"INCLUDE %s: build-stable\n"
+        for region in [region for source, region in _LIBRARIES.items() if path == _CMAKE and source in self.left_out]:
+            mark = r"[^\n]*LITERAL" r"INCLUDE %s: " + region + r"\n"
             text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
         return text

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from environment import ROOT, Fault
-from vendor import place, record, tree, update
+from vendor import place, record, shape, tree, update
 from vendor.chapters import BASE, Choice
 from vendor.names import Names
 from weaver.configuration import load
@@ -72,15 +72,14 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     print(f"-- chapters: {name}", flush=True)
     work = ROOT / "build" / "chapters" / ("whole" if name == ALL else "alone")
     destination = work / "torch_acme"
-    wanted = tree.files(_ACME, chosen)
+    wanted = shape.formatted(tree.files(_ACME, chosen))
     before = record.read(destination)
     if before is None:
         work.mkdir(parents=True, exist_ok=True)
         place.write(wanted, destination)
     else:
         update.apply(destination, update.changes(destination, before, wanted))
-    digests = {path: record.digest(text) for path, text in wanted.items()}
-    made = record.Record(_ACME.device, _ACME.prefix, chosen, tree.commit(), digests)
+    made = record.of(_ACME, chosen, tree.commit(), wanted)
     (destination / record.FILE).write_text(made.text, encoding="utf-8")
     # As its new owner would: in an environment of its own, which it makes.
     inherited = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")

@@ -1,11 +1,15 @@
 """The names of a vendor's backend, and a text of this repository with them in the place of ours.
 
-All that is ours begins with one of three words: `openreg` (device, packages, namespaces, files), `OPENREG` (macros and
-environment variables), and `or`, before a capital, in the names of the driver's functions and types.
+All that is ours begins with one of three words: `openreg`, `OPENREG`, and `or`, before a capital, in the names of the
+driver's functions and types. The first two stand for the device, which Python sees (`torch.openreg`, `torch_openreg`,
+the operators' library), and for what C++ and the environment see: the driver's library and headers, the namespace,
+macros, environment variables. A vendor whose SDK has a library or namespace with the name of the device calls these
+differently.
 """
 
 from __future__ import annotations
 
+import ctypes.util
 import keyword
 import os
 import re
@@ -17,6 +21,7 @@ from environment import Fault
 
 _NAME = re.compile(r"[a-z][a-z_]*")
 _PREFIX = re.compile(r"[a-z]{2,8}")
+_LIBRARY = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 # The name becomes a namespace: the keywords of C++20 cannot, and `at` is PyTorch's.
 _TAKEN_BY_CPP = """
 alignas alignof and and_eq asm at auto bitand bitor bool break case catch char class co_await co_return co_yield compl
@@ -26,11 +31,27 @@ operator or or_eq private protected public register reinterpret_cast requires re
 static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned
 using virtual void volatile wchar_t while xor xor_eq
 """
+# Libraries that every process with PyTorch has loaded, and namespaces of PyTorch and of the language beside `at`.
+_TAKEN_LIBRARIES = (
+    "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
+    "torch_global_deps", "torch_python",
+)  # fmt: skip
 # Of drivers whose headers a program may include beside the vendor's.
 _TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
 # The second is the pattern of the linker for all of them, in exports.map.
 _DRIVER_NAME = re.compile(r"\bor(?=[A-Z][a-z]|\[A-Z\]\*)")
 _DRIVER_MACRO = re.compile(r"\bOR_(?=[A-Z])")
+# Operators that users call, torch.ops.openreg.swiglu: named after the device. tests/build/test_vendor.py compares them
+# with the schemas.
+OPERATORS = ("custom_abs", "soft_cap", "soft_cap_backward", "swiglu")
+# What is named after the library: the namespace, the driver's headers and library, macros and environment variables.
+_OF_LIBRARY = re.compile(
+    rf"\bnamespace openreg\b|\bopenreg::(?!(?:{'|'.join(OPERATORS)})\b)|"
+    r"\bopenreg(?:_[a-z]+)*\.h\b|\blibopenreg|\bOPENREG_"
+)
+# In CMake every other name too, of targets and projects; torch_openreg is not one of them.
+_CMAKE = re.compile(r"(?:^|/)CMakeLists\.txt$|\.cmake$")
+_OF_CMAKE = re.compile(r"\bopenreg")
 # Asks PyTorch itself, in a process without any backend: a name cannot be taken back.
 _ASK_PYTORCH = """
 import sys, torch
@@ -55,24 +76,35 @@ except RuntimeError as error:
 
 @dataclass(frozen=True)
 class Names:
-    """The name of a device, and what the functions of its driver begin with."""
+    """The name of a device, what the functions of its driver begin with, and the name of library and namespace."""
 
     device: str
     prefix: str
+    library: str = ""
+    """As the device, unless another is given."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "library", self.library or self.device)
 
     @property
     def package(self) -> str:
         """The Python package, and the distribution."""
         return f"torch_{self.device}"
 
-    def put_into(self, text: str) -> str:
-        """The text, or the path of a file, as the vendor's."""
+    def put_into(self, text: str, path: str = "") -> str:
+        """The text, or the path of a file, as the vendor's; ``path`` is that of the text, for CMake's have targets."""
+        text = _OF_LIBRARY.sub(self._as_library, text)
+        if _CMAKE.search(path):
+            text = _OF_CMAKE.sub(self.library, text)
         text = text.replace("openreg", self.device).replace("OPENREG", self.device.upper())
         text = _DRIVER_NAME.sub(self.prefix, text)
         return _DRIVER_MACRO.sub(f"{self.prefix.upper()}_", text)
 
+    def _as_library(self, found: re.Match[str]) -> str:
+        return found[0].replace("openreg", self.library).replace("OPENREG", self.library.upper())
 
-def chosen(device: str, prefix: str | None) -> Names:
+
+def chosen(device: str, prefix: str | None, library: str | None = None) -> Names:
     """The names, if PyTorch, Python and C++ accept them.
 
     Raises:
@@ -86,7 +118,33 @@ def chosen(device: str, prefix: str | None) -> Names:
         raise Fault(f"functions of a driver cannot begin with {prefix!r}: give two to eight letters, in lower case")
     if prefix in _TAKEN_PREFIXES:
         raise Fault(f"functions of a driver cannot begin with {prefix!r}: those of another driver do; give --prefix")
-    return Names(device, prefix)
+    names = Names(device, prefix, library or "")
+    fault = _library_fault(names, is_given=library is not None)
+    if fault is not None:
+        raise Fault(f"a library and namespace cannot be called {names.library!r}: {fault}")
+    # Last, because it takes seconds.
+    fault = _fault_of_pytorch(device)
+    if fault is not None:
+        raise Fault(f"a backend cannot be called {device!r}: {fault}")
+    return names
+
+
+def _library_fault(names: Names, is_given: bool) -> str | None:
+    library = names.library
+    if not _LIBRARY.fullmatch(library):
+        return "give lower-case letters, digits, and single underscores between them"
+    if library in _TAKEN_BY_CPP.split() or library in _TAKEN_LIBRARIES:
+        return "it is a word of C++, or a library or namespace that a process with PyTorch has already"
+    if "openreg" in library:
+        return "that is the name that is replaced"
+    if library == names.package:
+        return f"lib{library}.so is the backend itself, and the driver needs a library of its own"
+    if library.startswith("lib"):
+        return f"the file would be lib{library}.so; leave out the first lib"
+    # With the name of the device, given as such, a vendor insists.
+    if (found := ctypes.util.find_library(library)) and not (is_given and library == names.device):
+        return f"this machine has a {found} already, perhaps of the SDK; give another, LIBRARY={names.device}_torch"
+    return None
 
 
 def _initials(device: str) -> str:
@@ -105,6 +163,10 @@ def _fault(device: str) -> str | None:
         return "it is a keyword of Python, and torch.<name> is to be its module"
     if device in _TAKEN_BY_CPP.split():
         return "C++ or PyTorch uses the word, and it is to be a namespace"
+    return None
+
+
+def _fault_of_pytorch(device: str) -> str | None:
     asked = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _ASK_PYTORCH, device],
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, capture_output=True, text=True, check=False,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from environment import Fault
+from vendor.names import Names
 
 FILE = ".vendor.json"
 
@@ -18,14 +19,26 @@ class Record:
 
     device: str
     prefix: str
+    library: str
     chapters: list[str] | None
     commit: str
     files: dict[str, str]
 
     @property
+    def names(self) -> Names:
+        """What the backend and its parts are called."""
+        return Names(self.device, self.prefix, self.library)
+
+    @property
     def text(self) -> str:
         """As it stands in the repository."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def of(names: Names, chapters: list[str] | None, commit: str, files: dict[str, str]) -> Record:
+    """The record of files that are about to be written."""
+    digests = {path: digest(text) for path, text in files.items()}
+    return Record(names.device, names.prefix, names.library, chapters, commit, digests)
 
 
 def digest(text: str) -> str:
@@ -43,6 +56,8 @@ def read(destination: Path) -> Record | None:
     if not file.is_file():
         return None
     try:
-        return Record(**json.loads(file.read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:
+        known = json.loads(file.read_text(encoding="utf-8"))
+        # Before a library could have a name of its own, it had that of the device.
+        return Record(**{"library": known["device"], **known})
+    except (KeyError, TypeError, ValueError) as error:
         raise Fault(f"{file} cannot be read: {error}; take it back from the commit that last had it whole") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
@@ -15,10 +16,13 @@ from weaver.sources.regions import without_marks
 
 _TEMPLATES = Path("tools", "vendor", "templates")
 COPIED = (
-    ".clang-format", ".gitignore", "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
-    "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/aten", "tests/driver", "tests/models",
-    "tests/python", "tests/runtime", "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
-    "tools/command.py", "tools/dev.py", "tools/environment.py", "tools/extension.py", "tools/prerequisites.py",
+    ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
+    "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
+    "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
+    "tests/aten", "tests/driver", "tests/kernels", "tests/models", "tests/python", "tests/runtime",
+    "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
+    "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
+    "tools/prerequisites.py",
 )  # fmt: skip
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
@@ -38,8 +42,9 @@ def files(names: Names, chapters: Collection[str] | None = None, root: Path = RO
         if choice.has(path):
             theirs = names.put_into(path)
             if theirs in result:
-                raise Fault(f"a backend cannot be called {names.device!r}: it would have two files {theirs}")
-            result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)))
+                what = "backend" if names.library == names.device else "library"
+                raise Fault(f"a {what} cannot be called {names.library!r}: it would have two files {theirs}")
+            result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)), path)
     templates = root / _TEMPLATES
     for template in sorted(templates.rglob("*")):
         if template.is_file():
@@ -67,11 +72,20 @@ def _filled(names: Names, template: str) -> str:
         "{device}": names.device,
         "{package}": names.package,
         "{prefix}": names.prefix,
+        "{library}": names.library,
+        "{environment}": names.library.upper(),
         "{year}": str(date.today().year),
         "{origin}": commit("%H of %cs"),
+        "{guide}": guide(),
     }.items():
         template = template.replace(placeholder, value)
     return template
+
+
+def guide() -> str:
+    """Where the chapters of the guide are published, by pyproject.toml; "" if they are not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return str(project["tool"]["accelerator_conformance"]["guide"])
 
 
 def commit(form: str = "%H") -> str:

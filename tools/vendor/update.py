@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from environment import ROOT, Fault
-from vendor import tree
-from vendor.names import Names
+from vendor import shape, tree
 from vendor.record import Record, digest
 
 _Texts = dict[str, str]
@@ -117,4 +116,7 @@ def _earlier(record: Record) -> _Texts:
             return {}
         root = Path(temporary, "guide")
         shutil.unpack_archive(archive, root, filter="data")
-        return tree.files(Names(record.device, record.prefix), record.chapters, root)
+        texts = tree.files(record.names, record.chapters, root)
+        shaped = shape.formatted(texts)
+        # Before the sources were laid out anew they were written as they are; or another version lays out differently.
+        return {path: text if digest(text) == record.files.get(path) else shaped[path] for path, text in texts.items()}
