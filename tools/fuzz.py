@@ -1,7 +1,7 @@
 """``make fuzz``: random programs on the CPU and on the device, in every launch mode, until they differ.
 
 What is found is printed as the shortest program that still shows it. ``--seed S --program N --mode M`` runs one program
-again. A run of an hour writes docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale;
+again, ``--seed S --programs N`` the first N of a seed: the same ones each time. A run of an hour writes docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale;
 it says what was tried and when, and another hour tries something else.
 """
 
@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from driver import result
 from environment import Fault
 from prerequisites import installed_torch
 
@@ -33,12 +34,12 @@ def main(arguments: list[str]) -> None:
     session = _session(options)
     begun = time.monotonic()
     if options.program is None:
-        session.run(options.seconds)
+        session.run(options.seconds, options.programs)
     else:
         for mode in session.modes:
             session.batch(mode, options.program, options.program + 1)
     seconds = time.monotonic() - begun
-    written = KEPT if options.seconds >= HOUR and options.program is None else LATEST
+    written = result(KEPT) if options.seconds >= HOUR else LATEST
     _write(written, session, seconds)
     summary = (
         f"{session.programs} programs, {session.statements} statements, {seconds:.0f} s, seed {session.seed}, "
@@ -53,9 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=180, help="how long to try (180)")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--seconds", type=float, default=180, help="how long to try (180)")
+    length.add_argument("--programs", type=int, metavar="N", help="how many to try, however long it takes")
     parser.add_argument("--seed", type=int, help="where to begin: the same seed gives the same programs (the time)")
-    parser.add_argument("--program", type=int, metavar="N", help="this program alone")
+    length.add_argument("--program", type=int, metavar="N", help="this program alone")
     parser.add_argument("--mode", choices=("auto", "async", "inline"), help="this launch mode alone")
     return parser
 
@@ -80,7 +83,7 @@ def _session(options: argparse.Namespace) -> Session:
 
 
 def _write(file: Path, session: Session, seconds: float) -> None:
-    result = {
+    found = {
         "date": str(date.today()),
         "PyTorch": str(installed_torch()),
         "seed": session.seed,
@@ -91,4 +94,4 @@ def _write(file: Path, session: Session, seconds: float) -> None:
         "ended on the CPU": session.deaths_on_the_cpu,
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -61,14 +62,15 @@ class Session:
     """Lines that ended the process before the device saw them."""
     _next: int = 0
 
-    def run(self, seconds: float) -> None:
-        """Runs batches until the time is over, or so much is found."""
-        begun = time.monotonic()
-        told = begun
-        while time.monotonic() < begun + seconds and len(self.found) < self.most:
-            for mode in self.modes:
-                self.batch(mode, self._next, self._next + BATCH, begun + seconds)
-                self._next += BATCH
+    def run(self, seconds: float, programs: int | None = None) -> None:
+        """Runs batches until the time is over, or so much is found; with ``programs``, so many in whatever time."""
+        begun = told = time.monotonic()
+        until = begun + seconds if programs is None else float("inf")
+        modes = itertools.cycle(self.modes)
+        while time.monotonic() < until and self._next != programs and len(self.found) < self.most:
+            last = self._next + BATCH if programs is None else min(self._next + BATCH, programs)
+            self.batch(next(modes), self._next, last, until)
+            self._next = last
             if time.monotonic() > told + 10:
                 told = time.monotonic()
                 self.say(f"{self.programs} programs, {self.statements} statements, {told - begun:.0f} s")

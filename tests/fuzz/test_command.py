@@ -52,6 +52,13 @@ def test_programs_of_a_seed_agree_in_all_modes(tmp_path: Path) -> None:
     assert result["seed"] == 1
 
 
+def test_so_many_programs_of_a_seed(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--seed", "1", "--programs", "85")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    result = json.loads((tmp_path / "build" / "fuzz.json").read_text())
+    assert result["programs"] == {"auto": 40, "async": 40, "inline": 5}
+
+
 def test_what_is_found_is_an_error(tmp_path: Path) -> None:
     ran = run(tmp_path, "--seed", "1", "--seconds", "5", "--mode", "auto", before=DEFECT)
     assert ran.returncode == 1, ran.stdout + ran.stderr
