@@ -1,11 +1,19 @@
 # Thin: tools/dev.py prepares the environment (the active one, or else .venv), builds what is out of date and runs.
 # PYTHON names another interpreter; ARGS goes to the program behind a target: make test ARGS="-k stream".
+# DRIVER names the folder of another driver, HOST_KERNELS=OFF leaves out the kernels that run as host code. Both go for
+# one command: the next one without them is back at the defaults of CMakeLists.txt.
 
 PYTHON ?= python3
 ARGS ?=
 NAME ?=
 DEST ?=
 PREFIX ?=
+LIBRARY ?=
+CHAPTERS ?=
+GIT ?=
+# No variable of the environment chooses a driver, which would do so for more than one command.
+DRIVER =
+HOST_KERNELS =
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -31,14 +39,15 @@ help:
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make fuzz      random programs on the CPU and on the device, until they differ: ARGS="--seconds 600 --seed 1"'
 	echo 'make bench     run the benchmarks'
-	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [CHAPTERS="..."]'
+	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
+	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
 html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters: python
-	$(PYTHON) tools/dev.py $@ $(ARGS)
+	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.
 python:
@@ -46,7 +55,7 @@ python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --chapters '$(CHAPTERS)'
+	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --library '$(LIBRARY)' --chapters '$(CHAPTERS)' --git '$(GIT)'
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache

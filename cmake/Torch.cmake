@@ -56,3 +56,16 @@ set_target_properties(torch::c10 PROPERTIES IMPORTED_LOCATION ${torch_lib}/libc1
 set_target_properties(torch::cpu PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_cpu.so)
 set_target_properties(torch::python PROPERTIES IMPORTED_LOCATION ${torch_lib}/libtorch_python.so)
 # LITERALINCLUDE END: build-imported-torch
+
+# LITERALINCLUDE START: build-kineto
+# Kineto, the library behind torch.profiler, is part of libtorch_cpu. Its headers include each other by their bare names
+# and format with fmt, whose functions no library of the wheel exports.
+if(NOT EXISTS ${torch_include}/kineto/libkineto.h)
+  message(FATAL_ERROR "This PyTorch was built without Kineto (USE_KINETO=0), so torch.profiler records nothing of any "
+                      "device. Take out the folder profiler in csrc/CMakeLists.txt to build without csrc/profiler.")
+endif()
+add_library(torch::kineto INTERFACE IMPORTED)
+target_include_directories(torch::kineto SYSTEM INTERFACE ${torch_include}/kineto)
+target_compile_definitions(torch::kineto INTERFACE USE_KINETO FMT_HEADER_ONLY=1)
+target_link_libraries(torch::kineto INTERFACE torch::cpu)
+# LITERALINCLUDE END: build-kineto

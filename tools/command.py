@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from environment import ensure_requirements, ensure_torch
+from driver import announce, is_chosen
+from environment import Fault, ensure_requirements, ensure_torch
 from extension import ensure_extension
 
 
@@ -17,9 +18,15 @@ class Command(NamedTuple):
     """Extras of pyproject.toml: all that the command imports, whatever an earlier one has left there."""
     extension: bool = False
     """Whether the extension is built and installed; without it a command builds its own, or none."""
+    own_build: bool = False
+    """Whether it builds its own with the driver that is chosen."""
 
-    def prepare(self) -> None:
-        """Torch first, then the extras, then the extension."""
+    def prepare(self, name: str) -> None:
+        """Torch first, then the extras, then the extension. Raises: ``Fault``, where it has no use for a driver."""
+        if self.extension or self.own_build:
+            announce()
+        elif is_chosen():
+            raise Fault(f"make {name} takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all")
         ensure_torch()
         ensure_requirements(*self.extras)
         if self.extension:

@@ -230,25 +230,25 @@ _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True),
-    "doctest": Command(doctest, (*_PAGES, "test"), extension=True),
-    "proof": Command(proof, (*_PAGES, "test")),
-    "mutate": Command(mutate, (*_PAGES, "test")),
+    "doctest": Command(doctest, (*_PAGES, "test", "format"), extension=True),
+    "proof": Command(proof, (*_PAGES, "test", "format")),
+    "mutate": Command(mutate, (*_PAGES, "test", "format")),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
     "browser": Command(browser, ("browser",)),
     "lock": Command(lock, ("build", "docs", "cxx")),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names; so there must be all of them.
-    "test": Command(test, (*_PAGES, "live", "browser", "test", "check"), extension=True),
+    "test": Command(test, (*_PAGES, "live", "browser", "test", "format", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
     "stubs": Command(stubs, ("build", "kit"), extension=True),
     "surface": Command(surface, ("build",), extension=True),
-    "check": Command(check, (*_PAGES, "browser", "test", "check"), extension=True),
+    "check": Command(check, (*_PAGES, "browser", "test", "format", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
-    "sanitize": Command(sanitize, _TESTS),
+    "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),
     "bench": Command(bench, _TESTS, extension=True),
-    "vendor": Command(vendor),  # torch judges the name
-    "chapters": Command(chapters),
+    "vendor": Command(vendor, ("format",)),  # torch judges the name
+    "chapters": Command(chapters, ("format",)),
 }

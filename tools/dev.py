@@ -1,10 +1,12 @@
 """The commands of the Makefile: each prepares the environment, builds the extension, does its work and says so.
 
-Usage: python tools/dev.py COMMAND [ARGUMENT ...]; the arguments go to the program behind the command.
+Usage: python tools/dev.py [--driver FOLDER] [--host-kernels ON|OFF] COMMAND [ARGUMENT ...]; the arguments go to the
+program behind the command.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -16,6 +18,17 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from prerequisites import MACHINE_FAULTS, first_fault
 
 
+def _options() -> argparse.Namespace:
+    """What stands before the command, the command, and all that follows it as it is."""
+    parser = argparse.ArgumentParser(prog="tools/dev.py", add_help=False, allow_abbrev=False)
+    # Empty: the default, as from a Makefile whose variable is empty.
+    parser.add_argument("--driver", default="")
+    parser.add_argument("--host-kernels", default="")
+    parser.add_argument("command", nargs="?", default="without a command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser.parse_args()
+
+
 def main() -> None:
     """Runs one command; whatever stops it is one line on stderr and status 1."""
     fault = first_fault(MACHINE_FAULTS)
@@ -23,21 +36,24 @@ def main() -> None:
         sys.exit(f"torch_openreg: {fault}")
     # Not before: these modules need the Python that the checks have just found.
     from commands import COMMANDS
+    from driver import choose
     from environment import ROOT, Fault, chosen_interpreter
 
-    name, *arguments = sys.argv[1:] or ["without a command"]
+    options = _options()
+    name = options.command
     if name not in COMMANDS:
         sys.exit(f"tools/dev.py: {name!r} is none of {', '.join(COMMANDS)}")
-    os.chdir(ROOT)
     try:
+        choose(options.driver, options.host_kernels)
+        os.chdir(ROOT)
         interpreter = chosen_interpreter()
         if interpreter != Path(sys.executable):
             os.environ["VIRTUAL_ENV"] = str(interpreter.parent.parent)
-            os.execv(interpreter, [str(interpreter), __file__, *sys.argv[1:]])
+            os.execv(interpreter, [str(interpreter), __file__, name, *options.arguments])
         # As where the environment is active: its cmake, ninja and clang-format come first.
         os.environ["PATH"] = os.pathsep.join([str(interpreter.parent), os.environ["PATH"]])
-        COMMANDS[name].prepare()
-        COMMANDS[name].run(arguments)
+        COMMANDS[name].prepare(name)
+        COMMANDS[name].run(options.arguments)
     except Fault as error:
         sys.exit(f"torch_openreg: {error}")
     except KeyboardInterrupt:

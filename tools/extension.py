@@ -1,7 +1,7 @@
 """Builds the extension and installs it into this environment as a development install.
 
-pip does it once. After that ninja alone decides what is out of date, so that one changed source costs one batch of
-the unity build, and Python files are read from the source tree without any step.
+pip does it once for each change of driver. After that ninja alone decides what is out of date, so that one changed
+source costs one batch of the unity build, and Python files are read from the source tree without any step.
 """
 
 from __future__ import annotations
@@ -19,23 +19,30 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
+from driver import chosen
 from environment import ROOT, Fault, say, torch_files
 from prerequisites import installed_torch
 
 PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
 
 
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def build_folder() -> Path:
-    """One per environment and torch: an environment that is made anew with the same torch finds its objects."""
-    key = hashlib.sha256("\n".join([sys.prefix, *torch_files()]).encode()).hexdigest()[:8]
+    """One per environment, torch and driver: each finds its objects again when it has been another's turn."""
+    driver = chosen()
+    key = _digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels)[:8]
     return ROOT / "build" / f"{sys.implementation.cache_tag}-{key}"
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Keeps a second command from installing into the same environment at the same time."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as handle:
+def _lock() -> Iterator[None]:
+    """Keeps a second command from installing into the same environment at the same time, with whichever driver."""
+    folder = ROOT / "build"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{sys.implementation.cache_tag}-{_digest(sys.prefix)[:8]}.lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,12 +78,12 @@ def _is_installed_from_here() -> bool:
 
 
 def _install_key() -> str:
-    """Changes when pip has to install anew: another interpreter or torch, other settings, other Python files."""
+    """Changes when pip has to install anew: another interpreter, torch or driver, other settings or Python files."""
     spec = importlib.util.find_spec("torch")
-    parts = [sys.executable, sys.version, str(spec and spec.origin), str(installed_torch())]
+    parts = [sys.executable, sys.version, str(spec and spec.origin), str(installed_torch()), str(chosen())]
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "torch_openreg_autoload.py")]
     parts += sorted(str(path) for path in (ROOT / "torch_openreg").rglob("*.py*") if path.suffix != ".pyc")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return _digest(*parts)
 
 
 def _cmake(folder: Path) -> str:
@@ -109,6 +116,7 @@ def _install_with_pip(folder: Path) -> None:
     say("building and installing torch_openreg (development install)")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--verbose"]
     command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
+    command += [f"--config-settings=cmake.define.{name}={value}" for name, value in chosen().definitions.items()]
     command += [f"--config-settings=build-dir={folder.relative_to(ROOT)}", "--editable", "."]
     _run_with_progress(command)
 
@@ -117,7 +125,7 @@ def ensure_extension() -> None:
     """Brings the installed extension up to date with the sources."""
     folder = build_folder()
     stamp = folder / "installed"
-    with _lock(folder):
+    with _lock():
         key = _install_key()
         if _can_build_incrementally(folder, stamp, key):
             cmake = _cmake(folder)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from driver import about_device, installed, result
 from environment import Fault, say
 from prerequisites import installed_torch
 from results import OPINFO
@@ -74,7 +75,7 @@ class Result:
     def page(self) -> str:
         """The tables."""
         lines = [
-            f"Made by `make opinfo` on {date.today()}, with PyTorch {installed_torch()}.",
+            f"Made by `make opinfo` on {date.today()}, with PyTorch {installed_torch()}; {about_device()}.",
             "",
             f"| | {' | '.join(mode.replace('_', ' ') for mode in MODES)} |",
             f"| --- | {' | '.join('---:' for _ in MODES)} |",
@@ -91,7 +92,8 @@ class Result:
 def main() -> None:
     """Runs all units and writes the tables. Throws: ``Fault`` when a run crashes or the list of exceptions is wrong."""
     started = time.monotonic()
-    folder = RECORDS / OPINFO.digest()
+    about = installed()
+    folder = RECORDS / (about.name if about else "unknown") / OPINFO.digest()
     folder.mkdir(parents=True, exist_ok=True)
     workers = len(os.sched_getaffinity(0))
     to_run = [mode for mode in MODES if not (folder / mode).is_file()]
@@ -103,17 +105,19 @@ def main() -> None:
     missing = [mode for mode in MODES if not (folder / mode).is_file()]
     if missing:
         raise Fault(f"make opinfo: {', '.join(missing)}: pytest ended before all units had run; see above")
-    result = Result(folder / mode for mode in MODES)
-    if result.wrong:
-        raise Fault("\n".join([*result.wrong, f"make opinfo: {exceptions.FILE} is not what was seen; see above"]))
-    columns = list(result.columns.values())
-    OPINFO.path.write_text(result.page(), encoding="utf-8")
+    found = Result(folder / mode for mode in MODES)
+    file = result(OPINFO.path)
+    # The list is of the default driver. Of another one the tables say what fails, and the list what else does.
+    if found.wrong and file == OPINFO.path:
+        raise Fault("\n".join([*found.wrong, f"make opinfo: {exceptions.FILE} is not what was seen; see above"]))
+    columns = list(found.columns.values())
+    file.write_text("\n".join([found.page(), *(f"- {line}" for line in found.wrong)]), encoding="utf-8")
     OPINFO.note()
     short = sum(column.share < GOAL for column in columns)
     passed, failed = sum(column.passed for column in columns), sum(column.failed for column in columns)
     print(
         f"make opinfo: {passed} of {passed + failed} units passed, {short} of {len(columns)} columns under {GOAL:.1%} "
-        f"({time.monotonic() - started:.0f} s); the result is {OPINFO.path}"
+        f"({time.monotonic() - started:.0f} s); the result is {file}"
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver import default, installed
 from prerequisites import installed_torch
 
 # Not installed, and not on the path of every script that notes a result.
@@ -26,24 +27,30 @@ _TORCH = "PyTorch"
 
 @dataclass(frozen=True)
 class Result:
-    """The file ``path``, which ``command`` makes from the sources that ``patterns`` find below the root."""
+    """The file ``path``, which ``command`` makes from the sources that ``patterns`` find below the root.
+
+    It is made from those of ``tested`` too. A change of one does not make it stale: tests ask the same of them at every
+    change, a part of it at least, so that what such a change would make wrong in the result is a test that fails.
+    """
 
     path: Path
     patterns: tuple[str, ...]
     command: str
+    tested: tuple[str, ...] = ()
 
     def inputs(self, root: Path = Path()) -> dict[str, str]:
-        """The hash of each source as it is now, by its path; that of PyTorch is its version."""
-        files = sorted({file for pattern in self.patterns for file in root.glob(pattern) if file.is_file()})
-        torch = str(installed_torch()).partition("+")[0]
-        return {_TORCH: torch} | {file.relative_to(root).as_posix(): code_digest(file) for file in files}
+        """The hash of each source of ``patterns`` as it is now, by its path; that of PyTorch is its version."""
+        return {_TORCH: str(installed_torch()).partition("+")[0]} | _hashes(root, self.patterns)
 
     def digest(self, root: Path = Path()) -> str:
-        """One hash of all of them."""
-        return hashlib.sha256(json.dumps(self.inputs(root)).encode()).hexdigest()
+        """One hash of all that it is made from."""
+        made_from = self.inputs(root) | _hashes(root, self.tested)
+        return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
     def note(self, root: Path = Path()) -> None:
-        """Writes down that the result was made from the sources as they are."""
+        """Writes down that the result was made from the sources as they are, if it is of the default driver."""
+        if installed() not in (None, default()):
+            return
         known = _read(root) | {self.path.as_posix(): self.inputs(root)}
         lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(inputs)}" for name, inputs in sorted(known.items()))
         (root / INPUTS).parent.mkdir(parents=True, exist_ok=True)
@@ -65,44 +72,51 @@ class Result:
             yield f"{self.path}: {changed[0]}{more} changed since it was made: run `{self.command}`"
 
 
+def _hashes(root: Path, patterns: tuple[str, ...]) -> dict[str, str]:
+    files = sorted({file for pattern in patterns for file in root.glob(pattern) if file.is_file()})
+    return {file.relative_to(root).as_posix(): code_digest(file) for file in files}
+
+
 def _read(root: Path) -> dict[str, dict[str, str]]:
     file = root / INPUTS
     known: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return known
 
 
+# tests/models trains each of them on both devices, and asks for equal losses and no fallback.
 MODELS = Result(
     Path("benchmarks", "results", "models.md"),
     (
-        *(f"csrc/**/{name}" for name in ("*.cpp", "*.h", "*.py", "*.toml", "CMakeLists.txt")),
-        "torch_openreg/**/*.py",
         *(f"tests/models/{name}.py" for name in ("networks", "language", "training")),
         *(f"benchmarks/{name}.py" for name in ("models", "_turns")),
     ),
     "make models",
+    tested=(
+        *(f"csrc/**/{name}" for name in ("*.cpp", "*.h", "*.py", "*.toml", "CMakeLists.txt")),
+        "torch_openreg/**/*.py",
+    ),
 )
 
-# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it.
+# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it. The tests
+# run one unit of each entry, and .ci/run another one for each commit.
 OPINFO = Result(
     Path("docs", "proof", "opinfo.md"),
-    (
+    ("tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py"),
+    "make opinfo",
+    tested=(
         *(f"csrc/{folder}/**/*.{kind}" for folder in ("aten", "kernels") for kind in ("cpp", "h")),
         *(f"csrc/kernels/library/*.{kind}" for kind in ("py", "toml")),
-        "tests/opinfo/compare.py",
-        "tests/opinfo/test_opinfo.py",
     ),
-    "make opinfo",
 )
 
-# Not each source: a changed function leaves the times as they are, and nobody renews a table that every change makes
-# stale. What moves them is which sources are compiled together and how, what they include, and what is generated.
+# Not each source: a changed function or header leaves the times as they are, and nobody renews a table that every
+# change makes stale. What moves them is which sources are compiled together and how, and what is generated.
 BUILD_TIME = Result(
     Path("benchmarks", "results", "build_time.md"),
     (
         "CMakeLists.txt",
         "cmake/*",
         "csrc/**/CMakeLists.txt",
-        "csrc/**/*.h",
         "csrc/kernels/library/generate_structured.py",
         "csrc/kernels/library/structured.toml",
         "benchmarks/build_time.py",

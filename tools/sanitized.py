@@ -11,12 +11,14 @@ import os
 import subprocess
 import time
 
+from driver import chosen
 from environment import ROOT, Fault, say
 from weaver.configuration import load
 from weaver.fault import Fault as Wrong
 from weaver.proof.sandbox import Sandbox
 
-TESTS = ("tests/aten", "tests/runtime", "tests/python")  # of the driver alone, `make stress` has the same
+# Those of the driver alone `make stress` runs under the same sanitizers.
+TESTS = ("tests/aten", "tests/kernels", "tests/runtime", "tests/python")
 OPTIONS = {
     "ASAN_OPTIONS": ":".join(
         [
@@ -52,6 +54,7 @@ def main(arguments: list[str]) -> None:
         say("building with the address and undefined-behaviour sanitizers")
         # With more optimisation it would compile three times as long, and with less the tests would take long.
         definitions = ["-DCMAKE_BUILD_TYPE=", "-DCMAKE_CXX_FLAGS=-O1 -g1", "-DOPENREG_SANITIZE=address"]
+        definitions += [f"-D{name}={value}" for name, value in chosen().definitions.items()]
         try:
             sandbox.build(*definitions, compiler=compiler)
         except Wrong as wrong:

@@ -1,4 +1,4 @@
-"""What is asked of the backend on the minimal driver: a training, and tests that were written for the other driver."""
+"""What is asked of the backend on the minimal driver: a training, and tests that know nothing of the driver."""
 
 from __future__ import annotations
 
@@ -33,31 +33,12 @@ ASKED = (
     "tests/runtime/test_serialization.py",
     "tests/aten/test_autograd.py",
     "tests/aten/test_copy.py",
+    "tests/aten/test_fallback.py",
+    "tests/aten/test_host_tensors.py",
+    "tests/aten/test_mistakes.py",
     "tests/aten/test_scalar.py",
 )
-# What the minimal driver does not do, and the tests that ask for it.
-NOT_ON_IT = {
-    "work behind the caller's back": [
-        "tests/runtime/test_device.py::test_synchronize_waits_for_the_device_that_is_named",
-        "tests/runtime/test_event.py::test_an_event_has_passed_when_the_work_before_it_is_done",
-        "tests/runtime/test_event.py::test_an_event_holds_up_a_stream_of_another_device",
-        "tests/runtime/test_event.py::test_an_event_can_be_recorded_again",
-        "tests/runtime/test_event.py::test_waiting_lets_other_python_threads_run[event]",
-        "tests/runtime/test_event.py::test_waiting_lets_other_python_threads_run[stream]",
-        "tests/runtime/test_event.py::test_waiting_lets_other_python_threads_run[accelerator]",
-        "tests/runtime/test_event.py::test_waiting_lets_other_python_threads_run[module]",
-        "tests/runtime/test_event.py::test_an_event_that_has_not_passed_has_no_time",
-        "tests/runtime/test_event.py::test_a_destroyed_event_holds_up_who_waits_for_it",
-        "tests/runtime/test_event.py::test_a_copy_between_devices_is_ordered_on_both_sides",
-    ],
-    "OPENREG_LAUNCH=async": ["tests/aten/test_autograd.py::test_training_in_each_launch_mode[async]"],
-    "a kernel of its own, where the fallback is forbidden": [
-        "tests/runtime/test_serialization.py::test_a_marked_tensor_may_be_copied_and_used_by_kernels",
-    ],
-}
-
-
-# The same, of what the backend's kit asks at the level "usable".
+# What the backend's kit asks at the level "usable", and the minimal driver does not do.
 NOT_USABLE = {
     "memory/pinned_memory_is_copied_behind_the_hosts_back",
     "streams/kernels_do_not_wait",
@@ -80,9 +61,9 @@ def failed_checks(made: ForeignVenv, folder: Path) -> set[str]:
 
 def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:
     """Runs the tests from a folder that has links to them and no sources; returns those that fail."""
-    for linked in ("examples", "tests"):
+    for linked in ("examples", "tests", "tools"):
         (folder / linked).symlink_to(ROOT / linked)
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = .\n")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = . tools\n")
     options = ["-q", "-rfE", "--tb=no", "-W", "error", "-W", "ignore:ComplexHalf support:UserWarning"]
     ran = made.run(str(made.prefix / "bin" / "python"), "-m", "pytest", *options, *ASKED, cwd=folder)
     lines = ran.stdout.splitlines()

@@ -216,19 +216,18 @@ def write(path: Path, text: str) -> None:
     [
         (
             results.MODELS,
-            ["csrc/aten/deep/abs.h", "csrc/CMakeLists.txt", "torch_openreg/memory.py", "benchmarks/models.py"],
-            ["tests/models/test_training.py", "docs/source/index.md"],
+            ["tests/models/networks.py", "benchmarks/models.py"],
+            ["tests/models/test_training.py", "csrc/aten/deep/abs.h", "docs/source/index.md"],
         ),
-        (results.OPINFO, ["csrc/kernels/loops/abs.cpp", "tests/opinfo/compare.py"], ["tests/opinfo/exceptions.toml"]),
+        (results.OPINFO, ["tests/opinfo/compare.py"], ["csrc/kernels/loops/abs.cpp", "tests/opinfo/exceptions.toml"]),
         (
             results.BUILD_TIME,
             [
                 "csrc/CMakeLists.txt",
                 "cmake/Torch.cmake",
-                "csrc/kernels/loops/rows.h",
                 "csrc/kernels/library/structured.toml",
             ],
-            ["csrc/kernels/loops/abs.cpp"],
+            ["csrc/kernels/loops/abs.cpp", "csrc/kernels/loops/rows.h"],
         ),
     ],
     ids=lambda value: value.path.stem if isinstance(value, results.Result) else "",
@@ -255,6 +254,14 @@ def test_a_result_of_other_sources_is_stale(
     assert f"{result.path}: {counts[0]} changed" in "".join(result.stale(tmp_path))
 
 
+def test_the_modes_of_opinfo_run_again_when_an_operator_has_changed(tmp_path: Path) -> None:
+    operator = tmp_path / "csrc/kernels/loops/abs.cpp"
+    write(operator, "int a;")
+    before = results.OPINFO.digest(tmp_path)
+    write(operator, "int b;")
+    assert results.OPINFO.digest(tmp_path) != before
+
+
 def test_another_pytorch_makes_a_result_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / results.MODELS.path, "a table")
     results.MODELS.note(tmp_path)
@@ -264,5 +271,5 @@ def test_another_pytorch_makes_a_result_stale(tmp_path: Path, monkeypatch: pytes
 
 def test_what_the_tables_are_made_from_is_there() -> None:
     root = Path(__file__).parents[2]
-    patterns = [pattern for result in results.ALL for pattern in result.patterns]
+    patterns = [pattern for result in results.ALL for pattern in (*result.patterns, *result.tested)]
     assert [pattern for pattern in patterns if not any(root.glob(pattern))] == []

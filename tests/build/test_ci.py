@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from environment import ROOT
 
 # Says what it was called for, and what it sees of an environment; makes one, as the real one does.
@@ -24,9 +25,10 @@ touch .venv/$1
 PROGRAMS = ("bash", "cat", "dirname", "ls", "mkdir", "rm", "sh", "touch")
 
 
-def run_ci(folder: Path, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_ci(folder: Path, *more: str, commits: int = 7, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs the script where make and git are others, and of all else there is little more than it needs."""
-    scripts = {"bin/make": MAKE, "bin/git": "#!/bin/sh\necho 7\n"} | {f"bin/{name}": "#!/bin/sh\n" for name in more}
+    scripts = {f"bin/{name}": "#!/bin/sh\n" for name in more}
+    scripts |= {"bin/make": MAKE, "bin/git": f"#!/bin/sh\necho {commits}\n"}
     for name, script in scripts.items():
         file = folder / name
         file.parent.mkdir(exist_ok=True)
@@ -51,8 +53,23 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
         ("html", "nothing"),
         ("test", "nothing"),
     ]
-    steps = ["html", "check", "doctest", "browser", "mutate", "chapters", "fuzz", "test", "test"]
+    steps = ["html", "check", "doctest", "browser", "mutate", "fuzz", "test", "test"]
     assert [step for step, *_ in seen] == steps
+
+
+@pytest.mark.parametrize(("commits", "step"), [(9, "proof"), (10, "mutate"), (11, "chapters")])
+def test_what_takes_long_is_tried_by_turns(tmp_path: Path, commits: int, step: str) -> None:
+    ran = run_ci(tmp_path, "clang++", commits=commits)
+    assert ran.returncode == 0, ran.stderr
+    done = re.findall(r"^(proof|mutate|chapters): ", ran.stdout, re.MULTILINE)
+    assert done == [step]
+
+
+def test_without_clang_the_proof_says_what_it_needs(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path, commits=9)
+    assert ran.returncode == 0, ran.stderr
+    assert "proof: " not in ran.stdout
+    assert "-- make proof is left out: it needs clang (apt-get install clang-19" in ran.stdout
 
 
 def test_without_a_browser_its_step_says_what_it_needs(tmp_path: Path) -> None:
@@ -68,7 +85,7 @@ def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path:
     table = ran.stdout.rpartition("-- steps so far, in seconds\n")[2].splitlines()[:-1]
     kept = (tmp_path / "build" / "loop" / "steps.tsv").read_text().splitlines()
     assert table == kept[:-1]
-    steps = ["html", "check", "doctest", "mutate", "chapters", "fuzz"]
+    steps = ["html", "check", "doctest", "mutate", "fuzz"]
     assert [line.partition("\t")[2] for line in kept] == [
         *(f"make {step}" for step in steps),
         "OPENREG_LAUNCH=async make test",

@@ -77,7 +77,7 @@ RUNS: dict[str, list[list[str]]] = {
     "check": [[tool, "--version"] for tool in ("ruff", "mypy", "clang-format")],
     "stress": [[tool, "--version"] for tool in ("cmake", "ninja")],
     "fuzz": [_HELP, _FRAMEWORK],
-    "vendor": [_HELP],
+    "vendor": [_HELP, *([tool, "--version"] for tool in ("ruff", "clang-format"))],
     "chapters": [_HELP],
 }
 _PAGE = "# A page\n\n```{conformance-poster}\n```\n"

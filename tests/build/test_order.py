@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from environment import ROOT
 
 from tests.order import LONGEST
@@ -18,10 +19,14 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+def collected_tests(*options: str) -> list[str]:
+    """The tests that would run, in their order."""
+    return [line for line in collect(*options).stdout.splitlines() if "::" in line]
+
+
 def collected(*options: str) -> list[str]:
     """The files that would run, in their order."""
-    lines = collect(*options).stdout.splitlines()
-    return list(dict.fromkeys(line.partition("::")[0] for line in lines if "::" in line))
+    return list(dict.fromkeys(test.partition("::")[0] for test in collected_tests(*options)))
 
 
 def test_what_takes_longest_comes_first() -> None:
@@ -34,10 +39,22 @@ def test_each_file_is_in_one_share() -> None:
     assert all(shares)
 
 
-def test_a_share_that_is_none_is_refused() -> None:
-    ran = collect("--share", "2/2")
+def test_each_test_of_the_tools_is_in_one_share_and_every_other_test_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENREG_LONGEST", raising=False)
+    everything = collected_tests()
+    always = [test for test in everything if test.startswith("tests/driver/")]
+    shares = [collected_tests("--longest", f"{number}/3") for number in range(3)]
+    assert all(set(always) < set(share) for share in shares)
+    assert sorted(test for share in shares for test in share) == sorted([*everything, *always, *always])
+    monkeypatch.setenv("OPENREG_LONGEST", "1/3")
+    assert collected_tests() == shares[1]
+
+
+@pytest.mark.parametrize("option", ["--share", "--longest"])
+def test_a_share_that_is_none_is_refused(option: str) -> None:
+    ran = collect(option, "2/2")
     assert ran.returncode != 0
-    assert "argument --share: invalid share value: '2/2'" in ran.stderr
+    assert f"argument {option}: invalid share value: '2/2'" in ran.stderr
 
 
 def test_all_that_is_said_to_take_long_is_there() -> None:

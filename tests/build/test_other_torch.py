@@ -36,6 +36,7 @@ class Build:
             self.packages / "torch" / "__init__.py": "",
             self.packages / "torch" / "lib" / "libc10.so": "__cxx11",
             self.packages / "torch" / "include" / "torch" / "csrc" / "api" / "include" / "torch.h": "",
+            self.packages / "torch" / "include" / "kineto" / "libkineto.h": "",
             self.schemas: "",
             self.source / "CMakeLists.txt": PROJECT,
             self.source / "one.cpp": "int one() { return 1; }\n",

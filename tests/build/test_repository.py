@@ -41,7 +41,7 @@ def test_a_workflow_calls_the_commands_that_a_developer_calls(workflow: Path) ->
 
 
 def test_the_tools_of_a_commit_are_those_of_make_check() -> None:
-    wanted = set(PROJECT["optional-dependencies"]["check"])
+    wanted = set(PROJECT["optional-dependencies"]["format"])
     (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
     used = {package for hook in repository["hooks"] for package in hook["additional_dependencies"]}
     assert used

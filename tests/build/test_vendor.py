@@ -14,17 +14,34 @@ from types import SimpleNamespace
 
 import maps
 import pytest
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from environment import ROOT, Fault
-from vendor import chapters, cli, conforms, names, place, record, tree, update
+from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, update
 from weaver.configuration import load
 from weaver.sources.closure import Sources
 
 ACME = names.Names("acme", "am")
+# A device whose SDK has taken its name.
+TAKEN = names.Names("acme", "am", "acme_rt")
 
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
     return tree.files(ACME)
+
+
+@pytest.fixture(scope="module")
+def library_files() -> dict[str, str]:
+    return tree.files(TAKEN)
+
+
+@pytest.fixture(autouse=True)
+def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git knows of the author, whatever the machine has configured."""
+    config = tmp_path_factory.mktemp("home") / "gitconfig"
+    config.write_text("[user]\n\tname = Ann\n\temail = ann@acme.example\n", encoding="utf-8")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 @pytest.mark.parametrize(
@@ -58,11 +75,41 @@ def test_prefixes_that_are_refused(prefix: str, why: str) -> None:
         names.chosen("acme", prefix)
 
 
+@pytest.mark.parametrize(
+    ("library", "why"),
+    [
+        ("Acme", "lower-case letters, digits, and single underscores"),
+        ("acme__rt", "lower-case letters, digits, and single underscores"),
+        ("at", r"it is a word of C\+\+, or a library or namespace"),
+        ("torch_cpu", r"it is a word of C\+\+, or a library or namespace"),
+        ("openreg_rt", "that is the name that is replaced"),
+        ("torch_acme", r"libtorch_acme\.so is the backend itself"),
+        ("libacme", r"the file would be liblibacme\.so"),
+        ("stdc++", "lower-case letters"),
+    ],
+)
+def test_libraries_that_are_refused(library: str, why: str) -> None:
+    with pytest.raises(Fault, match=rf"^a library and namespace cannot be called '{re.escape(library)}': .*{why}"):
+        names.chosen("acme", None, library)
+
+
+def test_a_library_that_the_machine_has_is_refused_unless_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names.ctypes.util, "find_library", {"acme": "libacme.so.2", "acme_rt": "libacme_rt.so"}.get)
+    with pytest.raises(Fault, match=r"'acme': this machine has a libacme\.so\.2 already, .* LIBRARY=acme_torch$"):
+        names.chosen("acme", None)
+    with pytest.raises(Fault, match=r"'acme_rt': this machine has a libacme_rt\.so already"):
+        names.chosen("acme", None, "acme_rt")
+    assert names._library_fault(names.Names("acme", "am", "acme_torch"), is_given=True) is None
+    assert names._library_fault(ACME, is_given=True) is None
+
+
 @pytest.mark.parametrize("name", ["stream", "event", "error"])
 def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -> None:
-    why = f"a backend cannot be called {name!r}: it would have two files csrc/driver/{name}.h"
-    with pytest.raises(Fault, match=why):
+    why = f"cannot be called {name!r}: it would have two files csrc/driver/{name}.h"
+    with pytest.raises(Fault, match=f"a backend {why}"):
         cli.main(["--name", name, "--dest", str(tmp_path / "new")])
+    with pytest.raises(Fault, match=f"a library {why}"):
+        tree.files(names.Names("acme", "am", name))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,11 +149,167 @@ def test_what_is_renamed(ours: str, theirs: str) -> None:
     assert ACME.put_into(ours) == theirs
 
 
-def test_nothing_of_ours_is_left(files: dict[str, str]) -> None:
-    left = [path for path, text in files.items() if re.search("openreg", path + text, re.IGNORECASE)]
-    assert left == ["NOTICE"]
+@pytest.mark.parametrize(
+    ("ours", "path", "theirs"),
+    [
+        (
+            "namespace openreg::driver {\n}  // namespace openreg",
+            "",
+            "namespace acme_rt::driver {\n}  // namespace acme_rt",
+        ),
+        ("&openreg::add_kernel, openreg::LibraryLoop", "", "&acme_rt::add_kernel, acme_rt::LibraryLoop"),
+        ("// schema: openreg::soft_cap_backward(", "", "// schema: acme::soft_cap_backward("),
+        ('#include "driver/openreg_host_kernels.h"', "", '#include "driver/acme_rt_host_kernels.h"'),
+        ("csrc/driver/openreg.h", "", "csrc/driver/acme_rt.h"),
+        (
+            "libopenreg.so libopenreg_stable.so libtorch_openreg.so",
+            "",
+            "libacme_rt.so libacme_rt_stable.so libtorch_acme.so",
+        ),
+        ("OPENREG_LAUNCH OPENREG_EXPORT", "", "ACME_RT_LAUNCH ACME_RT_EXPORT"),
+        ("torch.ones(2, device='openreg'), torch.ops.openreg_stable, on OPENREG device 7", "", None),
+        ("TORCH_LIBRARY(openreg, m) namespace openreg_stable {", "", None),
+        ("import torch_openreg.openreg", "", None),
+        (
+            "add_library(openreg SHARED\n  torch_openreg openreg)",
+            "csrc/CMakeLists.txt",
+            "add_library(acme_rt SHARED\n  torch_acme acme_rt)",
+        ),
+    ],
+)
+def test_what_is_named_after_the_library(ours: str, path: str, theirs: str | None) -> None:
+    assert TAKEN.put_into(ours, path) == (ACME.put_into(ours, path) if theirs is None else theirs)
+
+
+def test_operators_are_named_after_the_device(library_files: dict[str, str]) -> None:
+    schemas = re.findall(r'm\.def\("(\w+)\(', (ROOT / "csrc/aten/custom/schemas.cpp").read_text(encoding="utf-8"))
+    assert tuple(schemas) == names.OPERATORS
+    assert "TORCH_LIBRARY(acme, m)" in library_files["csrc/aten/custom/schemas.cpp"]
+
+
+def test_a_library_of_its_own_leaves_the_name_of_the_device_to_the_sdk(library_files: dict[str, str]) -> None:
+    """No library, header, namespace, target, macro or environment variable is called as the device alone."""
+    taken = re.compile(r"\bnamespace acme\b|\blibacme\b|\bACME_(?!RT_)|\bacme\.h\b|::acme::")
+    assert {path: found for path, text in library_files.items() if (found := taken.findall(text))} == {}
+    for path, text in library_files.items():
+        if path.endswith(("CMakeLists.txt", ".cmake")):
+            assert re.findall(r"\bacme\b", text) == [], path
+    assert "csrc/driver/acme_rt.h" in library_files
+    assert "csrc/driver/acme.h" not in library_files
+    assert "torch_acme/acme/__init__.py" in library_files
+
+
+def test_nothing_of_ours_is_left(files: dict[str, str], library_files: dict[str, str]) -> None:
     ours = re.compile(r"\bor[A-Z[]\w+|LITERALINCLUDE|NOT PROVEN|docs/|examples/")
-    assert {path: found for path, text in files.items() if (found := ours.findall(text)) and path != ".gitignore"} == {}
+    for tree_of in (files, library_files):
+        left = [path for path, text in tree_of.items() if re.search("openreg", path + text, re.IGNORECASE)]
+        assert left == ["NOTICE"]
+        texts = {path: re.sub(r"https://\S+", "", text) for path, text in tree_of.items() if path != ".gitignore"}
+        assert {path: found for path, text in texts.items() if (found := ours.findall(text))} == {}
+        unfilled = re.compile(r"(?<!\$)\{(?:device|package|prefix|library|environment|year|origin|guide)\}")
+        templates = ("README.md", "CONTRIBUTING.md", "NOTICE", "pyproject.toml", "tools/series.py", ".github/")
+        assert [path for path in tree_of if path.startswith(templates) and unfilled.search(tree_of[path])] == []
+
+
+def test_what_is_named_is_there(files: dict[str, str]) -> None:
+    """Links and paths, in texts and in comments, name files and folders that came along, or that a build makes."""
+    folders = {parent.as_posix() for path in files for parent in Path(path).parents}
+    made = {"torch_acme/_build_info.py", "torch_acme/lib", "torch_acme/native"}
+    made |= {"tests/driver/test_", "tests/kernels/test_"}
+    tops = "csrc|tests|tools|cmake|conformance|docs|examples|benchmarks|weaver|torch_acme|\\.github"
+    named = re.compile(rf"(?<![\w/.<$}}-])((?:{tops})/[\w./]*\w)")
+    gone = {
+        (path, name)
+        for path, text in files.items()
+        for name in named.findall(re.sub(r"https://\S+", "", text))
+        if name not in files and name not in folders and name not in made
+    }
+    assert gone == set()
+    for path, text in files.items():
+        if path.endswith(".md"):
+            for link in re.findall(r"\]\(([^)#]+)", text):
+                assert link.startswith("https://") or os.path.normpath(Path(path).parent / link) in files, (path, link)
+
+
+def test_workflows(files: dict[str, str]) -> None:
+    workflows = {path: text for path, text in files.items() if path.startswith(".github/workflows/")}
+    assert {Path(path).stem for path in workflows} == {"test", "next-torch", "pytorch-relay"}
+    for path, text in workflows.items():
+        parsed = yaml.safe_load(text)
+        assert parsed["name"] == Path(path).stem
+        assert f"`{parsed['name']}`" in files["CONTRIBUTING.md"]
+        assert parsed["permissions"] == {"contents": "read"}
+        assert "secrets." not in text
+        for job in parsed["jobs"].values():
+            assert job["timeout-minutes"]
+            for step in job["steps"]:
+                # The relay's action has no version but its main branch; the jobs that use it do nothing else.
+                action = step.get("uses", "actions/none@v1")
+                assert re.fullmatch(r"actions/[\w/-]+@v\d+", action) or len(job["steps"]) == 1, (path, action)
+                for target in re.findall(r"\bmake (\w+)", step.get("run", "")):
+                    assert re.search(rf"^    \"{target}\": Command", files["tools/commands.py"], re.MULTILINE), target
+        for variable in re.findall(r"vars\.(\w+)", text):
+            assert f"| `{variable}` |" in files["CONTRIBUTING.md"], variable
+    test = yaml.safe_load(workflows[".github/workflows/test.yml"])
+    pin = re.search(r'TORCH_PIN = "([^"]+)"', files["tools/prerequisites.py"])
+    assert pin
+    assert test["jobs"]["test"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13"], "torch": [pin[1]]}
+    linters = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]["lint"]
+    (installs,) = (step["run"] for step in test["jobs"]["lint"]["steps"] if "pip install" in step.get("run", ""))
+    assert set(re.findall(r'"([^"]+)"', installs)) < set(linters)
+
+
+def test_only_the_jobs_that_report_to_pytorch_can_speak_for_the_repository(files: dict[str, str]) -> None:
+    jobs = yaml.safe_load(files[".github/workflows/pytorch-relay.yml"])["jobs"]
+    assert {name: job.get("permissions") for name, job in jobs.items()} == {
+        "begin": {"id-token": "write"},
+        "test": None,
+        "end": {"id-token": "write"},
+    }
+    assert {name: len(jobs[name]["steps"]) for name in ("begin", "end")} == {"begin": 1, "end": 1}
+
+
+def test_another_release_of_pytorch_is_written_into_all_places(library_files: dict[str, str], tmp_path: Path) -> None:
+    place.write(library_files, tmp_path / "acme")
+
+    def series(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "tools/series.py", *arguments]
+        return subprocess.run(command, cwd=tmp_path / "acme", capture_output=True, text=True, check=False)
+
+    assert "name a release" in series().stderr
+    assert "name a release" in series("next").stderr
+    ran = series("2.15.0a0+gitabc")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for path, text in {
+        "cmake/Torch.cmake": "set(ACME_RT_TORCH_SERIES 2.15)",
+        "tools/prerequisites.py": 'TORCH_SERIES = "2.15"\nTORCH_PIN = "2.15.0a0+gitabc"\n',
+        "pyproject.toml": 'dependencies = ["torch==2.15.*"]',
+    }.items():
+        assert text in (tmp_path / "acme" / path).read_text(encoding="utf-8")
+    (tmp_path / "acme/cmake/Torch.cmake").write_text("", encoding="utf-8")
+    assert "nothing was changed" in series("2.16.0").stderr
+    assert "2.15.0a0" in (tmp_path / "acme/tools/prerequisites.py").read_text(encoding="utf-8")
+
+
+def test_the_linters_agree_with_what_is_written(tmp_path: Path) -> None:
+    """In a repository whose names are longer than ours and one whose names are shorter."""
+    for chosen in (names.Names("my_neural_unit", "mnu", "neural_unit_runtime"), ACME):
+        shaped = shape.formatted(tree.files(chosen))
+        folder = tmp_path / chosen.device
+        place.write(shaped, folder)
+        sources = [path for path in shaped if path.endswith((".cpp", ".h"))]
+        tools = str(Path(sys.executable).parent)
+        for command in (["ruff", "check"], ["ruff", "format", "--check"], ["clang-format", "-n", "-Werror", *sources]):
+            ran = subprocess.run([f"{tools}/{command[0]}", *command[1:]], cwd=folder, capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_formatter_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shape.formatted({"README.md": "text"}) == {"README.md": "text"}
+    with pytest.raises(Fault, match="ruff is not installed, which lays out the renamed sources: pip install ruff"):
+        shape.formatted({"a.py": "a=1"})
 
 
 def test_every_source_is_there(files: dict[str, str]) -> None:
@@ -139,11 +342,13 @@ def test_its_commands_name_extras_that_it_has(files: dict[str, str], tmp_path: P
     )
     extras = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]
     assert json.loads(ran.stdout) == {
+        "torch": [],
         "build": ["build"],
         "test": ["build", "test"],
         "conformance": ["build", "test"],
+        "lint": ["lint"],
     }
-    assert set(extras) == {"build", "test"}
+    assert set(extras) == {"build", "test", "lint"}
 
 
 def test_the_tests_import_nothing_else(files: dict[str, str]) -> None:
@@ -169,6 +374,13 @@ def test_the_project_asks_for_what_ours_asks_for(files: dict[str, str]) -> None:
     assert asked["build"] == extras["build"]
     # matplotlib is for an example of a page.
     assert set(asked["test"]) == {one for one in extras["kit"] + extras["test"] if not one.startswith("matplotlib")}
+    assert asked["lint"] == extras["format"]
+    used = {package for hook in yaml.safe_load(files[".pre-commit-config.yaml"])["repos"][0]["hooks"]
+            for package in hook["additional_dependencies"]}  # fmt: skip
+    assert used < set(asked["lint"])
+    for key in ("line-length", "target-version"):
+        assert theirs["tool"]["ruff"][key] == ours["tool"]["ruff"][key]
+    assert theirs["tool"]["ruff"]["lint"]["select"] == ours["tool"]["ruff"]["lint"]["select"]
     assert theirs["project"]["entry-points"]["torch.backends"] == {"acme": "torch_acme_autoload:autoload"}
     options = ("filterwarnings", "addopts", "faulthandler_timeout", "norecursedirs")
     assert [theirs["tool"]["pytest"]["ini_options"][name] for name in options] == [
@@ -198,9 +410,9 @@ def test_some_chapters(files: dict[str, str]) -> None:
     assert {
         "csrc/kernels/optim/fused_optimizers.cpp",
         "csrc/kernels/optim/fused_step.h",
-        "tests/aten/test_foreach.py",
+        "tests/kernels/test_foreach.py",
     } <= added
-    assert {"csrc/kernels/nn/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/aten/test_norms.py"} & set(
+    assert {"csrc/kernels/nn/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/kernels/test_norms.py"} & set(
         optimizers
     ) == set()
     assert set(optimizers) < set(files)
@@ -226,16 +438,19 @@ def test_maps_name_what_is_there(files: dict[str, str]) -> None:
         sources = {path: text for path, text in tree_of.items() if path.startswith("csrc/")}
         assert [fault for fault in maps.faults(sources) if "there is no" in fault] == []
     assert "minimal/" not in base["csrc/driver/README.md"]
+    assert "opencl/" not in base["csrc/driver/README.md"]
 
 
 def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     """One that is not named belongs to the base: it must pass where no operator has a kernel."""
     tests = {name for chapter in chapters.TESTS.values() for name in chapter}
-    assert {f"tests/aten/{name}" for name in tests} <= set(files)
-    base = {path.removeprefix("tests/aten/") for path in tree.files(ACME, []) if path.startswith("tests/aten/test_")}
+    of_operators = re.compile(r"tests/(?:aten|kernels)/(test_.*)")
+    assert tests <= {match[1] for path in files if (match := of_operators.fullmatch(path))}
+    base = {match[1] for path in tree.files(ACME, []) if (match := of_operators.fullmatch(path))}
     named = "abs copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
     assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}
-    assert set(chapters.TESTS) | set(chapters.BASE) | {"driver_conformance"} == set(chapters.Choice(ROOT).chapters)
+    others = {"driver_conformance", "native_kernels", "real_runtime"}
+    assert set(chapters.TESTS) | set(chapters.BASE) | others == set(chapters.Choice(ROOT).chapters)
 
 
 def test_an_unknown_chapter(tmp_path: Path) -> None:
@@ -347,7 +562,9 @@ def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypa
 
 def test_every_choice_is_tried() -> None:
     assert list(conforms.choices())[:2] == ["all", "base"]
-    assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {"driver_conformance"}
+    assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {
+        "driver_conformance", "native_kernels", "real_runtime"
+    }  # fmt: skip
 
 
 WRITTEN = {"kept": "1\n2\n3\n4\n5\n6\n7\n", "old": "old\n", "deep/new": "1\n"}
@@ -359,11 +576,12 @@ def vendors(tmp_path: Path) -> tuple[Path, record.Record]:
     destination = tmp_path / "acme"
     place.write(WRITTEN, destination)
     digests = {path: record.digest(text) for path, text in WRITTEN.items()}
-    return destination, record.Record("acme", "am", None, "0" * 40, digests)
+    return destination, record.Record("acme", "am", "acme", None, "0" * 40, digests)
 
 
 def state(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and ".git" not in path.relative_to(folder).parts)
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
 def test_what_the_vendor_left_alone_is_brought_up_to_date(vendors: tuple[Path, record.Record]) -> None:
@@ -423,14 +641,22 @@ def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[
     cli.main([*options, "--chapters", "device"])
     (destination / "README.md").write_text("mine")
     cli.main([*options, "--chapters", "optimizers"])
-    assert "brought up to date, 0 merged with your changes, 0 removed in" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "brought up to date, 0 merged with your changes, 0 removed in" in said
+    assert said.endswith("git diff shows them, to commit\n")
     added = {path: text for path, text in state(destination).items() if path not in ("README.md", record.FILE)}
-    assert added == {path: text for path, text in tree.files(ACME, ["optimizers"]).items() if path != "README.md"}
+    wanted = shape.formatted(tree.files(ACME, ["optimizers"]))
+    assert added == {path: text for path, text in wanted.items() if path != "README.md"}
     assert (destination / "README.md").read_text() == "mine"
     cli.main(options)
     assert "0 files added, 0 brought up to date, 0 merged with your changes, 0 removed" in capsys.readouterr().out
-    for other in (["--name", "other"], ["--name", "acme", "--prefix", "ac"]):
-        with pytest.raises(Fault, match=r"is a backend called acme, with the prefix am; .* needs a folder of its own"):
+    for other, asked in {
+        ("--name", "other"): "other",
+        ("--name", "acme", "--prefix", "ac"): "acme with ac",
+        ("--name", "acme", "--library", "acme_rt"): "acme with acme_rt",
+    }.items():
+        its = f"is a backend called acme, with the prefix am and the library acme; {asked} needs a folder of its own"
+        with pytest.raises(Fault, match=its):
             cli.main([*other, "--dest", str(destination)])
     (destination / record.FILE).write_text("{")
     with pytest.raises(Fault, match=r"\.vendor\.json cannot be read: .*; take it back from the commit"):
@@ -441,12 +667,12 @@ def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> Non
     """The middle of the three states, from this repository's own history, on which git then merges."""
     destination = tmp_path / "torch_acme"
     commit = tree.commit()
-    files = update._earlier(record.Record("acme", "am", ["device"], commit, {}))
+    files = update._earlier(record.Record("acme", "am", "acme", ["device"], commit, {}))
     assert files["csrc/driver/acme.h"].startswith("// ")
     assert "csrc/kernels/nn/convolution.cpp" not in files
     place.write(files, destination)
     digests = {path: record.digest(text) for path, text in files.items()}
-    before = record.Record("acme", "am", ["device"], commit, digests)
+    before = record.Record("acme", "am", "acme", ["device"], commit, digests)
     (destination / "csrc/kernels/README.md").write_text(
         files["csrc/kernels/README.md"].replace("# What", "# Ours: what")
     )
@@ -464,11 +690,98 @@ def test_a_name_and_a_folder_are_needed(missing: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     destination = tmp_path / "torch_acme"
     cli.main(["--name", "acme", "--dest", str(destination)])
-    assert f"files of the backend acme are in {destination}; there, run make test" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"files of the backend acme are in {destination}; begin with README.md" in said
     notice = (destination / "NOTICE").read_text()
     assert "torch_openreg" in notice
     assert re.search(r"^Commit [0-9a-f]{40} of \d{4}-\d\d-\d\d", notice, re.MULTILINE)
     assert (destination / "LICENSE").read_text().startswith("BSD 3-Clause License")
+    assert git(destination, "status", "--porcelain") == ""
+    assert set(git(destination, "ls-files").splitlines()) == set(state(destination))
+    assert git(destination, "log", "--format=%an: %s").splitlines() == ["Ann: torch_acme, as it was copied"]
+    commit = git(destination, "rev-parse", "--short", "HEAD").strip()
+    assert f"make vendor: a git repository, whose first commit {commit} is the copy\n" in said
+
+
+def test_the_library_is_kept_when_a_repository_is_brought_up_to_date(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    destination = tmp_path / "torch_acme"
+    options = ["--name", "acme", "--dest", str(destination), "--chapters", "device", "--git", "no"]
+    cli.main([*options, "--library", "acme_rt"])
+    assert "no git repository, as asked" in capsys.readouterr().out
+    before = record.read(destination)
+    assert before is not None
+    assert before.names == TAKEN
+    cli.main(options)
+    assert "0 files added, 0 brought up to date, 0 merged" in capsys.readouterr().out
+    # As it was before libraries had names of their own.
+    written = json.loads((destination / record.FILE).read_text())
+    del written["library"]
+    (destination / record.FILE).write_text(json.dumps(written))
+    before = record.read(destination)
+    assert before is not None
+    assert before.names == ACME
+
+
+def test_inside_another_repository_there_is_none_of_its_own_unless_asked(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    place.write({"a": "1"}, tmp_path / "one")
+    line = history.begin(tmp_path / "one", "copy")
+    assert line.startswith(f"no git repository of its own, because the folder lies in that of {tmp_path}; GIT=yes")
+    assert not (tmp_path / "one" / ".git").exists()
+    assert "whose first commit" in history.begin(tmp_path / "one", "copy", history.YES)
+    assert git(tmp_path / "one", "ls-files") == "a\n"
+
+
+def test_git_that_does_not_know_the_author_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if re.match(r"GIT_(AUTHOR|COMMITTER)_|EMAIL$", name)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    place.write({"a": "1"}, tmp_path / "new")
+    line = history.begin(tmp_path / "new", "copy")
+    assert line == (
+        "a git repository with all files staged, but not committed, because git does not know you: "
+        "git config --global user.name NAME, and user.email; then git commit"
+    )
+    assert git(tmp_path / "new", "status", "--porcelain") == "A  a\n"
+
+
+def test_a_machine_without_git_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "because git is not installed" in history.begin(tmp_path, "copy")
+    assert not history.is_repository(tmp_path)
+
+
+def test_hooks_and_ignored_files_of_the_machine_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "commit-msg").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "commit-msg").chmod(0o755)
+    (tmp_path / "ignored").write_text("*.md\n")
+    with Path(os.environ["GIT_CONFIG_GLOBAL"]).open("a", encoding="utf-8") as config:
+        config.write(
+            f"[core]\n\thooksPath = {hooks}\n\texcludesFile = {tmp_path / 'ignored'}\n[commit]\n\tgpgSign = true\n"
+        )
+    # As in a hook of another repository, of which these are.
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    place.write({"README.md": "1"}, tmp_path / "new")
+    assert "whose first commit" in history.begin(tmp_path / "new", "copy")
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.delenv("GIT_INDEX_FILE")
+    assert git(tmp_path / "new", "ls-files") == "README.md\n"
+
+
+def test_what_git_cannot_do_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("no repository\n")
+    assert re.match(
+        "git init failed: .*; commit the files before you change any$", history.begin(tmp_path, "copy", "yes")
+    )

@@ -76,8 +76,8 @@ def allow_a_build() -> None:
     faulthandler.dump_traceback_later(20 * 60, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
-def foreign_venv(prefix: Path) -> ForeignVenv:
-    """An environment with every package of this one but ours, and pip as a command."""
+def foreign_venv(prefix: Path, builder: str | None = None) -> ForeignVenv:
+    """An environment with every package of this one but ours, and pip as a command, which runs under `builder`."""
     made = bare_venv(prefix)
     for folder in (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
         for entry in folder.iterdir():
@@ -85,7 +85,8 @@ def foreign_venv(prefix: Path) -> ForeignVenv:
             if not entry.name.startswith(OURS) and entry.suffix != ".pth" and not link.exists():
                 link.symlink_to(entry)
     pip = prefix / "bin" / "pip"
-    pip.write_text(f'#!/bin/sh\nexec "{prefix}/bin/python" -m pip "$@"\n')
+    interpreter = builder or str(prefix / "bin" / "python")
+    pip.write_text(f'#!/bin/sh\nexec "{interpreter}" -m pip "$@"\n')
     pip.chmod(0o755)
     return made
 

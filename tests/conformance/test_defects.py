@@ -123,13 +123,14 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_defect_is_found_and_named(defect: str, tmp_path: Path) -> None:
     options, expected, said = DEFECTS[defect]
-    ran = run_kit(tmp_path / "report", f"--setup=tests.conformance.broken.{defect}", *options)
+    guide = "--guide=https://guide.example/a/"
+    ran = run_kit(tmp_path / "report", f"--setup=tests.conformance.broken.{defect}", guide, *options)
     assert ran.found() == expected, ran.output
     assert ran.status == 1
     for words in said:
         assert words in ran.output
     for _, chapter in expected.values():
-        assert f"cure    chapter '{chapter}' of the guide" in ran.output
+        assert f"cure    chapter '{chapter}' of the guide: https://guide.example/a/{chapter}.html" in ran.output
 
 
 def test_a_backend_that_ends_the_process_at_import_is_told(tmp_path: Path) -> None:

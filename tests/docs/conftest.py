@@ -13,5 +13,9 @@ from tests.weaver.conftest import CONF, Repository
 def repository(tmp_path: Path) -> Repository:
     """A repository that builds without a fault."""
     repository = Repository(tmp_path)
-    repository.write("docs/source/conf.py", CONF + 'extensions.append("docs._ext.conformance_poster")\n')
+    repository.write(
+        "docs/source/conf.py",
+        CONF
+        + 'extensions += ["docs._ext.conformance_poster", "docs._ext.trace_picture", "docs._ext.markdown_twins"]\n',
+    )
     return repository

@@ -18,6 +18,7 @@ def test_training_is_that_of_the_cpu(name: str) -> None:
     checks.training_is_that_of_the_cpu(NETWORKS[name])
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_nothing_falls_back(name: str) -> None:
     checks.nothing_falls_back(NETWORKS[name])

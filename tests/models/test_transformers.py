@@ -22,6 +22,7 @@ def test_training_is_that_of_the_cpu(name: str) -> None:
     checks.training_is_that_of_the_cpu(LANGUAGE_MODELS[name])
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_nothing_falls_back(name: str) -> None:
     checks.nothing_falls_back(LANGUAGE_MODELS[name])
@@ -57,6 +58,7 @@ def written(training: Training, **options: Any) -> Tensor:
     return words
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize(
     ("family", "options"),
@@ -81,6 +83,7 @@ def test_beams_are_those_of_the_cpu() -> None:
     assert written(on_device, num_beams=3).tolist() == written(on_cpu, num_beams=3).tolist()
 
 
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("family", ["GPT-2", "Llama"])
 def test_sampling_obeys_the_seed(family: str) -> None:
     _, training = trained(family)

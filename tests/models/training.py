@@ -1,4 +1,4 @@
-"""A model on the CPU and the same on the device, trained with the same numbers; benchmarks/models.py does it, too."""
+"""A model on the CPU and the same on the device, trained with the same numbers: for tests and measurements."""
 
 from __future__ import annotations
 

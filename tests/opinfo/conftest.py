@@ -1,8 +1,8 @@
 """How much of the database is run.
 
 Without more, one unit of each entry is run, which takes a minute: always the same one, and another one from entry to
-entry, and none that is known to fail: whether it does can depend on the processor. `make opinfo` runs all of them, with
-OPENREG_OPINFO=all.
+entry, and none that is known to fail: whether it does can depend on the processor. Another number in OPENREG_OPINFO
+chooses other units, and `all` runs every one of them, as `make opinfo` does.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ UNIT = re.compile(rf"test_(?P<mode>{'|'.join(exceptions.MODES)})_(?P<entry>\w+)_
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves one unit of each entry, unless all are wanted or some are named."""
-    if os.environ.get("OPENREG_OPINFO") == "all" or config.option.keyword:
+    wanted = os.environ.get("OPENREG_OPINFO", "0")
+    if wanted == "all" or config.option.keyword:
         return
+    if not wanted.isdigit():
+        raise pytest.UsageError(f"OPENREG_OPINFO is {wanted!r}; it must be a number, which chooses units, or all")
     listed = exceptions.read()
     entries: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         unit = _unit(item)
         if unit and not any(_covers(one, unit) for one in listed):
             entries[unit["entry"]].append(item)
-    chosen = {units[zlib.crc32(entry.encode()) % len(units)] for entry, units in entries.items()}
+    chosen = {units[(zlib.crc32(entry.encode()) + int(wanted)) % len(units)] for entry, units in entries.items()}
     left_out = [item for item in items if _unit(item) and item not in chosen]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]

@@ -16,7 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
-from tests.aten.layouts import to_device
+from tests.layouts import to_device
 from tests.opinfo.compare import Comparison
 
 SAMPLES = 3  # of each operator

@@ -1,6 +1,6 @@
 // A host without memory: of all allocations that driver and block pool make, one fails, each in a process of its own.
 // The call that needed it must say so, nothing may be lost, and everything must work afterwards. Built with the address
-// sanitizer by tools/stress.sh, the end of each process also looks for leaks.
+// sanitizer, the end of each process also looks for leaks.
 //
 // Usage: stress_memory. Exits with 1 and one line on the first thing that is wrong.
 #include <sys/mman.h>

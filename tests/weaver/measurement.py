@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weaver.proof.planned import PLAN
 from weaver.proof.proof_files import LINES, MUTANTS
-from weaver.sources.binding import code_digest, region_digest, text_digest
+from weaver.sources.binding import code_digest, region_digest, step_digest, text_digest
 from weaver.sources.installed import bound_to
 from weaver.sources.listing import Listing
 
@@ -55,6 +55,12 @@ def measure(repository: Repository, page: str = "index", fell_back: Sequence[str
     repository.write(f"docs/proof/{LINES}", json.dumps({name: release, "pages": pages}))
 
 
+def examples(pages: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The digests of the examples of some pages."""
+    steps = [step for name in names for block in pages[name]["blocks"] for step in block["steps"]]
+    return [step_digest(step["source"], step["want"]) for step in steps]
+
+
 def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:
     """Write mutants.json: of each listing, as it is now, so many mutants."""
     mutant = {"id": "m", "line": 6, "operator": "call", "before": "  start();", "after": "  stop();"}
@@ -70,7 +76,10 @@ def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: i
             "first": listing.first,
             "last": listing.last,
             "pages": names,
-            "digest": region_digest(listing, [pages[name]["digest"] for name in names], repository.configuration),
+            "digest": "",
+            "text": region_digest(listing, repository.configuration),
+            # One example of a page that shows it has killed all of them.
+            "kills": {str(number): examples(pages, names)[-1] for number in range(killed)},
             "killed": killed,
             "survived": [mutant] * survived,
             "equivalent": [mutant | {"reason": "it is never called"}] * equivalent,

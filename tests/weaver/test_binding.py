@@ -81,10 +81,10 @@ def test_region_digest_changes_with_text_pages_and_torch(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listing = Listing("csrc/hooks.cpp", 5, 8, "hooks-init")
-    digests = {binding.region_digest(listing, pages, repository.configuration) for pages in (["a"], ["a", "b"], ["c"])}
-    assert binding.region_digest(listing, ["b", "a"], repository.configuration) in digests
+    digests = {binding.region_digest(listing, repository.configuration, pages) for pages in (["a"], ["a", "b"], ["c"])}
+    assert binding.region_digest(listing, repository.configuration, ["b", "a"]) in digests
     monkeypatch.setattr(binding, "bound_to", lambda configuration: ("torch", "9.9.9"))
-    digests.add(binding.region_digest(listing, ["a"], repository.configuration))
+    digests.add(binding.region_digest(listing, repository.configuration, ["a"]))
     repository.write("csrc/hooks.cpp", "\n" * 9)
-    digests.add(binding.region_digest(listing, ["a"], repository.configuration))
+    digests.add(binding.region_digest(listing, repository.configuration, ["a"]))
     assert len(digests) == 5

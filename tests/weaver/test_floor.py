@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from weaver.proof import floor
 from weaver.proof.planned import Page
+from weaver.sources.binding import code_digest
 from weaver.sources.listing import Listing
 
 from tests.weaver.conftest import HOOKS, SHOW
@@ -64,6 +65,15 @@ def test_a_complete_proof_has_no_fault(proven: Repository) -> None:
     }
 
 
+def test_the_floor_leaves_out_what_pages_show_excerpts_of(proven: Repository) -> None:
+    proven.write("csrc/other/unshown.cpp", "int unshown;\n" * 9)
+    assert faults(proven) == [
+        "docs/proof/floor.json: all pages: 0.2666 of the package's lines stand in a listing, the floor is 0.6666"
+    ]
+    proven.configure(excerpts=["csrc/other"])
+    assert faults(proven) == []
+
+
 def test_without_a_proof_each_file_is_named(repository: Repository) -> None:
     assert faults(repository) == [
         "docs/proof/lines.json: there is none; run `make proof`",
@@ -78,12 +88,32 @@ def test_a_change_of_prose_makes_nothing_stale(proven: Repository) -> None:
     assert faults(proven) == []
 
 
-def test_a_change_outside_of_the_listings_makes_the_pages_stale_that_execute_the_source(proven: Repository) -> None:
+def test_a_change_outside_of_the_listings_makes_the_pages_stale_that_execute_and_show_the_source(
+    proven: Repository,
+) -> None:
     replace(proven, "csrc/hooks.cpp", "// The hooks.", "static int hooks;")
     assert faults(proven) == [
-        "docs/proof/lines.json: index: csrc/hooks.cpp, which it executes, changed since it was measured; "
+        "docs/proof/lines.json: index: csrc/hooks.cpp, which it shows and executes, changed since it was measured; "
         "run `make proof`"
     ]
+
+
+def test_a_change_of_a_source_that_a_page_executes_and_does_not_show_ages_it(proven: Repository) -> None:
+    proven.write("csrc/loop.h", "int loop;\n")
+    lower_narrated(proven)
+    lines = json.loads((proven.root / LINES).read_text(encoding="utf-8"))
+    lines["pages"]["index"]["sources"]["csrc/loop.h"] = code_digest(proven.root / "csrc/loop.h")
+    proven.write(LINES, json.dumps(lines))
+
+    def aged() -> bool:
+        return floor.read_state(proven.configuration, pages(proven)).measured.aged("index")
+
+    assert not aged()
+    replace(proven, "csrc/loop.h", "int", "long")
+    assert faults(proven) == []
+    assert aged()
+    replace(proven, "docs/source/index.md", "1 + 1", "2 + 0")
+    assert not aged()  # it is stale
 
 
 def test_a_change_of_a_source_that_no_page_executes_makes_nothing_stale(proven: Repository) -> None:
@@ -118,7 +148,16 @@ def test_what_fell_back_and_is_present_now_makes_its_pages_stale(proven: Reposit
 
 def test_a_changed_region_makes_its_mutants_stale(proven: Repository) -> None:
     replace(proven, "csrc/hooks.cpp", "start();", "stop();")
-    why = "it, an example of its pages or torch has changed since its mutants were tried"
+    why = "it or torch has changed since its mutants were tried"
+    assert f"docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): {why}; run `make mutate`" in faults(proven)
+
+
+def test_mutants_hold_while_the_examples_are_there_that_killed_them(proven: Repository) -> None:
+    page = "docs/source/index.md"
+    replace(proven, page, "1 + 1\n2\n", "1 + 1\n2\n>>> 2 + 2\n4\n")
+    assert not any("mutants.json" in fault for fault in faults(proven))
+    replace(proven, page, ">>> 1 + 1\n2\n", "")
+    why = "an example that killed one of its mutants is there no more"
     assert f"docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): {why}; run `make mutate`" in faults(proven)
 
 
@@ -131,6 +170,25 @@ def test_listings_may_wait_for_their_mutants_where_the_floor_says_so(proven: Rep
     figures["all pages"]["untried"] = 0
     proven.write(FLOOR, json.dumps(figures))
     assert any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
+
+
+def test_an_excuse_for_a_line_that_is_gone_is_named(proven: Repository) -> None:
+    excuse = """[[mutant]]
+path = "csrc/hooks.cpp"
+line = "int hooks() {"
+operator = "boundary"
+before = "1"
+after = "2"
+reason = "The line was once there."
+"""
+    proven.write("docs/proof/equivalent.toml", excuse)
+    (fault,) = faults(proven)
+    assert fault == (
+        "docs/proof/equivalent.toml: excuses a mutant of a line that does not exist, or no longer: "
+        "csrc/hooks.cpp: int hooks() {"
+    )
+    proven.write("docs/proof/equivalent.toml", excuse.replace("int hooks() {", HOOKS.splitlines()[-1].strip()))
+    assert faults(proven) == []
 
 
 def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:

@@ -10,12 +10,14 @@ import pytest
 from weaver.configuration import Configuration, Installed
 from weaver.fault import Fault
 from weaver.proof import floor, measure
+from weaver.proof.measurement import Ran
 from weaver.proof.planned import Page
 from weaver.sources.installed import release
+from weaver.sources.listing import Listing
 
 
-def page(name: str, digest: str) -> Page:
-    return Page(name=name, file=f"docs/source/{name}.md", digest=digest, listings=[], whole=[], blocks=[])
+def page(name: str, digest: str, listings: list[Listing] | None = None) -> Page:
+    return Page(name=name, file=f"docs/source/{name}.md", digest=digest, listings=listings or [], whole=[], blocks=[])
 
 
 def test_a_result_of_another_release_is_not_kept(tmp_path: Path) -> None:
@@ -40,11 +42,11 @@ class Run:
     def prepare(self) -> None:
         """Nothing has to be built."""
 
-    def run(self, page: Page) -> measure.Measured:
+    def run(self, page: Page) -> Ran:
         self.ran.append(page.name)
         if page.name in self.failing:
             raise Fault(f"{page.file}:1: not as expected")
-        return measure.Measured(1.0, {1: {"csrc/kernels/loops/add.cpp": {1}}} if page.name == "good" else {})
+        return Ran(1.0, {1: {"csrc/kernels/loops/add.cpp": {1}}} if page.name == "good" else {})
 
 
 def test_only_pages_whose_result_is_not_current_are_measured(
@@ -58,9 +60,9 @@ def test_only_pages_whose_result_is_not_current_are_measured(
     source.parent.mkdir(parents=True)
     source.write_text("int a;\n", encoding="utf-8")
 
-    def run(*failing: str, names: list[str] | None = None, every: bool = False) -> list[str]:
+    def run(*failing: str, names: list[str] | None = None, every: bool = False, aged: bool = False) -> list[str]:
         one = Run(tmp_path, set(failing))
-        measure._measure(one, names, every=every)  # type: ignore[arg-type]
+        measure._measure(one, names, every=every, aged=aged)  # type: ignore[arg-type]
         return one.ran
 
     with pytest.raises(Fault, match="make proof --page bad"):
@@ -72,9 +74,50 @@ def test_only_pages_whose_result_is_not_current_are_measured(
     assert run() == []
     assert "make proof: 0 of 2 pages measured" in capsys.readouterr().out
     source.write_text("int b;\n", encoding="utf-8")
-    assert run() == ["good"]
-    assert (
-        "good: csrc/kernels/loops/add.cpp, which it executes, changed since it was measured" in capsys.readouterr().out
-    )
+    assert run() == []
+    assert run(aged=True) == ["good"]
+    assert "good: is aged" in capsys.readouterr().out
+    assert run(aged=True) == []
     assert run(names=["bad"]) == ["bad"]
     assert set(run(every=True)) == {"bad", "good"}
+
+
+def test_a_sample_measures_aged_pages_first_and_finds_lines_that_are_executed_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add, loop = tmp_path / "csrc/kernels/loops/add.cpp", tmp_path / "csrc/loop.h"
+    add.parent.mkdir(parents=True)
+    add.write_text("int a() {\n  return 1;\n}\n", encoding="utf-8")
+    loop.write_text("int b;\n", encoding="utf-8")
+    listing = Listing("csrc/kernels/loops/add.cpp", 1, 3, "add")
+    pages = [page("shows", "1", [listing]), page("other", "2"), page("third", "3")]
+    monkeypatch.setattr(measure, "read_pages", lambda configuration, folder, strict=True: pages)
+    monkeypatch.setattr(floor, "raise_floor", lambda configuration, pages: None)
+
+    class Sampled(Run):
+        """A run in which ``shows`` executes the header and these lines of what it shows."""
+
+        executed = frozenset({1, 2, 3})
+
+        def __init__(self) -> None:
+            super().__init__(tmp_path, set())
+            self.counted, self.registrations = {listing.path: {1, 2, 3}}, {listing.path: set[int]()}
+
+        def run(self, page: Page) -> Ran:
+            self.ran.append(page.name)
+            found = {listing.path: set(self.executed), "csrc/loop.h": {1}} if page.name == "shows" else {}
+            return Ran(1.0, {1: found})
+
+    measure._measure(Sampled(), None)  # type: ignore[arg-type]
+    result = (tmp_path / "docs/proof/lines.json").read_bytes()
+    loop.write_text("int c;\n", encoding="utf-8")
+    for seed in range(5):
+        one = Sampled()
+        measure.sample(one, 1, seed)  # type: ignore[arg-type]
+        assert one.ran == ["shows"]
+    assert "1 of 3 pages measured (seed 4), no line missed" in capsys.readouterr().out
+    Sampled.executed = frozenset({1, 3})
+    with pytest.raises(Fault, match="make proof: 1 displayed lines are executed no more"):
+        measure.sample(Sampled(), 3, 0)  # type: ignore[arg-type]
+    assert "csrc/kernels/loops/add.cpp:2: shown by shows, executed by no example there" in capsys.readouterr().out
+    assert (tmp_path / "docs/proof/lines.json").read_bytes() == result

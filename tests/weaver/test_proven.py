@@ -64,7 +64,8 @@ def test_figures(repository: Repository) -> None:
     mutate(repository, killed=2, survived=1, equivalent=1)
     found = tables(repository)
     assert found["state"][0].startswith("Lines: measured on 2026-11-21 with torch 2.")
-    assert "1 of 1 pages run the sources and examples" in found["state"][0]
+    assert "1 of 1 pages run the examples that they were measured with" in found["state"][0]
+    assert "0 of these also run sources" in found["state"][0]
     assert found["lines"][1:] == ["Guide | 1 | 4 | 3 | 1 | 1 | 1 | 1", "All | 1 | 4 | 3 | 1 | 1 | 1 | 1"]
     assert found["mutants"][1:] == ["Guide | 4 | 2 | 1 | 66.6 % | 1 | 0", "All | 4 | 2 | 1 | 66.6 % | 1 | 0"]
     assert found["examples"][1:] == ["Guide | 1 | 1.5", "All | 1 | 1.5"]
@@ -81,7 +82,7 @@ def test_stale_figures_are_not_shown(repository: Repository) -> None:
     source = repository.root / "csrc/hooks.cpp"
     repository.write("csrc/hooks.cpp", source.read_text(encoding="utf-8").replace("start();", "stop();"))
     found = tables(repository)
-    assert "0 of 1 pages run the sources and examples" in found["state"][0]
+    assert "0 of 1 pages run the examples that they were measured with" in found["state"][0]
     assert found["lines"][1] == "Guide | 1 | not measured | | | | |"
     (repository.root / LINES).unlink()
     assert tables(repository)["state"][0].startswith("Nothing is measured yet")

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+from driver import result
 from environment import Fault, say
 from prerequisites import installed_torch
 
@@ -50,8 +51,9 @@ def main() -> None:
         raise Fault("make stubs: the table could not be made; see above")
     stubs = json.loads(rows.read_text(encoding="utf-8"))
     document = {"made": str(date.today()), "torch": _release(), "digest": digest(), "stubs": stubs}
-    RESULT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(f"make stubs: {len(stubs)} stubs are in {RESULT} ({time.monotonic() - started:.0f} s)")
+    file = result(RESULT)
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"make stubs: {len(stubs)} stubs are in {file} ({time.monotonic() - started:.0f} s)")
 
 
 def compiled_probe(folder: Path) -> Path:

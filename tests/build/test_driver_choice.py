@@ -1,0 +1,263 @@
+"""make ... DRIVER=folder HOST_KERNELS=OFF: what is refused, which build it is, what is said, where results go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import command
+import driver
+import environment
+import extension
+import pytest
+import results
+import torch
+from vendor import tree
+from vendor.names import Names
+
+from tests.build.test_prerequisites import MAKE, make, own_lines
+from tests.build.venvs import ROOT
+
+DEFAULT = driver.Driver("csrc/driver", "ON")
+MINIMAL = driver.Driver("csrc/driver/minimal", "OFF")
+
+
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a command that is told nothing, whatever driver these tests run on."""
+    for variable in (driver.FOLDER, driver.KERNELS):
+        monkeypatch.setenv(variable, "")  # so that what a test sets is taken back
+        monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A driver outside the repository."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "CMakeLists.txt").touch()
+    return tmp_path / "mine"
+
+
+def test_the_default_is_that_of_cmake() -> None:
+    assert driver.chosen() == driver.default() == DEFAULT
+    assert not driver.is_chosen()
+
+
+def test_a_folder_is_relative_to_where_make_runs(monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> None:
+    monkeypatch.chdir(elsewhere.parent)
+    driver.choose("mine", "OFF")
+    assert driver.chosen() == driver.Driver(str(elsewhere), "OFF")
+    monkeypatch.chdir(ROOT / "csrc")
+    driver.choose("driver/minimal/", "")
+    assert driver.chosen() == MINIMAL
+    driver.choose(str(ROOT / "csrc" / "driver"), "ON")
+    assert driver.chosen() == DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            ["build", "DRIVER=nowhere"],
+            f"DRIVER=nowhere: there is no folder {ROOT}/nowhere; name a folder whose CMakeLists.txt builds a library "
+            "openreg, as csrc/driver/minimal has one",
+        ),
+        (
+            ["test", "DRIVER=docs"],
+            f"DRIVER=docs: {ROOT}/docs has no CMakeLists.txt; name a folder whose CMakeLists.txt builds a library "
+            "openreg, as csrc/driver/minimal has one",
+        ),
+        (["html", "HOST_KERNELS=off"], "HOST_KERNELS=off is neither ON nor OFF"),
+        (
+            ["proof", "DRIVER=csrc/driver/minimal"],
+            "make proof takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all",
+        ),
+    ],
+)
+def test_a_wrong_choice_is_one_line(settings: list[str], said: str) -> None:
+    assert own_lines(make(*settings, f"PYTHON={sys.executable}")) == [f"torch_openreg: {said}"]
+
+
+def test_no_variable_of_the_environment_chooses() -> None:
+    def recipe(*settings: str) -> str:
+        words = [MAKE, "--no-print-directory", "--dry-run", "test", *settings]
+        variables = {**os.environ, "DRIVER": "nowhere", "HOST_KERNELS": "perhaps"}
+        variables.pop("MAKEFLAGS", None)
+        ran = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+        return ran.stdout.splitlines()[-1]
+
+    assert "tools/dev.py --driver '' --host-kernels '' test" in recipe()
+    assert "tools/dev.py --driver 'a b' --host-kernels 'OFF' test" in recipe("DRIVER=a b", "HOST_KERNELS=OFF")
+
+
+def choose(chosen: driver.Driver) -> None:
+    """As a command does, from the root of the repository."""
+    driver.choose(str(ROOT / chosen.folder), chosen.host_kernels)
+
+
+def test_another_choice_is_another_build() -> None:
+    folders, keys = set(), set()
+    for chosen in (DEFAULT, MINIMAL, driver.Driver("csrc/driver", "OFF")):
+        choose(chosen)
+        folders.add(extension.build_folder())
+        keys.add(extension._install_key())
+    assert len(folders) == len(keys) == 3
+
+
+class Installer:
+    """Takes the place of pip and of ninja, and keeps what they were told."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.ran = root, list[list[str]]()
+        (root / "site" / "torch_openreg").mkdir(parents=True)
+
+    def run(self, command: list[str]) -> None:
+        self.ran.append(command)
+        library = self.root / "site" / "torch_openreg" / "library.so"
+        if "pip" in command:
+            folder = next(word.partition("build-dir=")[2] for word in command if "build-dir=" in word)
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+            (self.root / folder / "CMakeCache.txt").write_text(f"CMAKE_COMMAND:INTERNAL={sys.executable}\n")
+            library.write_text(str(len(self.ran)))
+            os.utime(library, (len(self.ran), len(self.ran)))
+
+
+@pytest.fixture
+def installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installer:
+    """A repository and an environment in which nothing is compiled."""
+    for name in ("pyproject.toml", "torch_openreg_autoload.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "torch_openreg").mkdir()
+    made = Installer(tmp_path)
+    monkeypatch.setattr(extension, "ROOT", tmp_path)
+    monkeypatch.setattr(extension, "_run_with_progress", made.run)
+    monkeypatch.setattr(extension, "_is_installed_from_here", lambda: True)
+    monkeypatch.setattr(extension, "_installed_folder", lambda: tmp_path / "site")
+    return made
+
+
+def test_pip_is_told_the_choice_and_the_default_alike(installer: Installer) -> None:
+    for chosen in (DEFAULT, MINIMAL):
+        choose(chosen)
+        extension.ensure_extension()
+        assert {
+            f"--config-settings=cmake.define.DRIVER={chosen.folder}",
+            f"--config-settings=cmake.define.HOST_KERNELS={chosen.host_kernels}",
+        } < set(installer.ran[-1])
+
+
+def test_the_last_install_is_reused_and_that_of_another_driver_never(installer: Installer) -> None:
+    def ran(chosen: driver.Driver) -> str:
+        before = len(installer.ran)
+        choose(chosen)
+        extension.ensure_extension()
+        new = installer.ran[before:]
+        return "pip" if "pip" in new[0] else " ".join(words[1] for words in new)
+
+    assert [ran(chosen) for chosen in (DEFAULT, DEFAULT, MINIMAL, MINIMAL, DEFAULT, DEFAULT)] == [
+        "pip", "--build --install", "pip", "--build --install", "pip", "--build --install",
+    ]  # fmt: skip
+    # Each finds its own objects again, and no two of them install at once.
+    assert len([path for path in (installer.root / "build").iterdir() if path.is_dir()]) == 2
+    assert len(list((installer.root / "build").glob("*.lock"))) == 1
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is installed by a command."""
+    for name in ("ensure_torch", "ensure_requirements", "ensure_extension"):
+        monkeypatch.setattr(command, name, lambda *_: None)
+
+
+@pytest.mark.usefixtures("prepared")
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (DEFAULT, DEFAULT, ""),
+        (None, DEFAULT, ""),
+        (MINIMAL, MINIMAL, "-- driver csrc/driver/minimal, without host kernels\n"),
+        (
+            MINIMAL,
+            DEFAULT,
+            "-- driver csrc/driver, with host kernels; the last install had driver csrc/driver/minimal, without host "
+            "kernels\n",
+        ),
+    ],
+)
+def test_another_driver_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: driver.Driver | None,
+    now: driver.Driver,
+    said: str,
+) -> None:
+    monkeypatch.setattr(driver, "installed", lambda: before)
+    choose(now)
+    command.Command(print, extension=True).prepare("test")
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.usefixtures("prepared")
+def test_a_driver_elsewhere_is_known_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], elsewhere: Path
+) -> None:
+    # No path of the machine that built is in the package.
+    monkeypatch.setattr(driver, "installed", lambda: driver.Driver("mine", "OFF"))
+    driver.choose(str(elsewhere), "OFF")
+    command.Command(print, extension=True).prepare("test")
+    assert capsys.readouterr().out == f"-- driver {elsewhere}, without host kernels\n"
+
+
+def test_a_command_that_builds_nothing_with_it_refuses_it() -> None:
+    choose(MINIMAL)
+    with pytest.raises(environment.Fault, match="make lock takes no DRIVER and no HOST_KERNELS"):
+        command.Command(print).prepare("lock")
+
+
+def test_reports_name_devices_driver_and_host_kernels() -> None:
+    about = driver.about_device()
+    assert about.startswith(f"{torch.accelerator.device_count()} x {torch.openreg.get_device_name()} (")
+    assert about.endswith(f"), {driver.installed()}")
+
+
+@contextmanager
+def built_with(monkeypatch: pytest.MonkeyPatch, about: driver.Driver) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        for module in (driver, results):
+            patched.setattr(module, "installed", lambda: about)
+        yield
+
+
+def test_a_committed_result_is_of_the_default_driver(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(driver, "ROOT", tmp_path)
+    made = results.Result(Path("docs", "proof", "opinfo.md"), ("*.py",), "make opinfo")
+    with built_with(monkeypatch, MINIMAL):
+        monkeypatch.setattr(driver, "default", lambda: DEFAULT)
+        monkeypatch.setattr(results, "default", lambda: DEFAULT)
+        assert driver.result(made.path) == Path("build/results/csrc-driver-minimal-off/opinfo.md")
+        assert driver.result(tmp_path / made.path) == tmp_path / "build/results/csrc-driver-minimal-off/opinfo.md"
+        made.note(tmp_path)
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "-- driver csrc/driver/minimal, without host kernels: the result goes to "
+        "build/results/csrc-driver-minimal-off/opinfo.md, and opinfo.md of the default driver stays"
+    )
+    assert not (tmp_path / results.INPUTS).exists()
+    with built_with(monkeypatch, DEFAULT):
+        assert driver.result(made.path) == made.path
+        made.note(tmp_path)
+    assert (tmp_path / results.INPUTS).exists()
+
+
+def test_a_vendors_repository_takes_the_same_choice() -> None:
+    files = tree.files(Names("acme", "am"), [])
+    assert "--driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@" in files["Makefile"]
+    assert 'FOLDER, KERNELS = "ACME_BUILD_DRIVER", "ACME_BUILD_HOST_KERNELS"' in files["tools/driver.py"]
+    assert "about_device" in files["tests/conftest.py"]
+    assert "about_device" in files["tools/commands.py"]
