@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
 import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+
+from driver import about_device, result
 
 Call = Callable[[], object]
 TURNS = 40
@@ -53,8 +58,8 @@ def low(seconds: Sequence[float]) -> float:
 
 def write(script: str, tables: str) -> Path:
     """Writes the tables of a script to the results, with how and where they were made."""
-    machine = f"{platform.machine()}, {torch.__version__}, one thread, {date.today()}"
-    file = Path(__file__).parent / "results" / f"{Path(script).stem}.md"
+    machine = f"{about_device()}; {platform.machine()}, {torch.__version__}, one thread, {date.today()}"
+    file = result(Path(__file__).parent / "results" / f"{Path(script).stem}.md")
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"Made by `python benchmarks/{Path(script).name}` on {machine}.\n\n{tables}\n", encoding="utf-8")
     return file

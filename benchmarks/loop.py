@@ -1,6 +1,7 @@
 """Where the time of the checks goes: the steps of CI, the slowest pages, tests and static checks.
 
-Nothing is run: each target leaves the seconds of its last run, and this reads them. After `.ci/run` all are there.
+Nothing is run: each target leaves the seconds of its last run, `make test` of its last run of all tests, and this reads
+them.
 """
 
 from __future__ import annotations

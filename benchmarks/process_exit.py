@@ -34,6 +34,9 @@ ENDS = RESULTS.with_name("process_ends.md")
 ROOT = Path(__file__).parents[1]
 EXAMPLE = runpy.run_path(str(ROOT / "examples" / "errors_exit.py"))
 sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT / "tools"))
+
+from driver import installed, result  # noqa: E402  # found by the line above
 
 from tests.runtime import ends  # noqa: E402  # found by the line above
 
@@ -97,15 +100,15 @@ def kept_rows() -> dict[tuple[str, str], str]:
 def write_ends(rows: dict[tuple[str, str], str]) -> None:
     """The table in the order of the ways."""
     lines = [
-        f"Made by `python benchmarks/process_exit.py --ends` on {platform.machine()}, {torch.__version__}, "
-        f"Python {platform.python_version()}. As it should: with the status and the output expected, and nothing on "
-        "stderr that does not belong there.",
+        f"Made by `python benchmarks/process_exit.py --ends` on {installed()}; {platform.machine()}, "
+        f"{torch.__version__}, Python {platform.python_version()}. As it should: with the status and the output "
+        "expected, and nothing on stderr that does not belong there.",
         "",
         "| way to end | expected status | launch mode | processes | as it should | others | measured |",
         "| --- | ---: | --- | ---: | ---: | --- | --- |",
     ]
     lines += [rows[way, mode] for mode in ("auto", "async") for way in ends.WAYS if (way, mode) in rows]
-    ENDS.write_text("\n".join(lines) + "\n")
+    result(ENDS).write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
@@ -125,7 +128,7 @@ def main() -> None:
     if asked.ends:
         sys.exit(tabulate_ends(asked.ways or list(ends.WAYS), asked.runs, asked.jobs, asked.modes))
     lines = [
-        f"Made by `python benchmarks/process_exit.py --runs {asked.runs}` on {platform.machine()}, "
+        f"Made by `python benchmarks/process_exit.py --runs {asked.runs}` on {installed()}; {platform.machine()}, "
         f"{torch.__version__}, Python {platform.python_version()}, {asked.jobs} at a time, {date.today()}.",
         "",
         "| way to end | processes | expected status | had it | others |",
@@ -138,7 +141,7 @@ def main() -> None:
         lines.append(row(way, seen))
         print(lines[-1], flush=True)
     if not asked.ways:
-        RESULTS.write_text("\n".join(lines) + "\n")
+        result(RESULTS).write_text("\n".join(lines) + "\n")
     sys.exit(failed)
 
 

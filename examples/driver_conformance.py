@@ -61,7 +61,9 @@ def main(name: str, *options: str) -> int:
     """Builds the kit and the driver, and runs the one on the other. Returns the kit's exit status."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        return subprocess.run([kit(folder), *options, library(name, folder)], check=False).returncode
+        asked = library(name, folder)
+        # From its own folder, since the report begins with the library as it is named here.
+        return subprocess.run([kit(folder), *options, asked.name], cwd=asked.parent, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -70,10 +70,21 @@ class Properties(ctypes.Structure):
 
     _fields_ = [
         ("name", ctypes.c_char * 64),
+        ("driver", ctypes.c_char * 64),
         ("total_memory", ctypes.c_size_t),
+        ("max_allocation", ctypes.c_size_t),
         ("allocation_alignment", ctypes.c_size_t),
+        ("local_memory", ctypes.c_size_t),
         ("major", ctypes.c_int),
         ("minor", ctypes.c_int),
+        ("compute_units", ctypes.c_int),
+        ("max_group_size", ctypes.c_int),
+        ("simd_width", ctypes.c_int),
+        ("has_unified_memory", ctypes.c_int),
+        ("has_fp16", ctypes.c_int),
+        ("has_bf16", ctypes.c_int),
+        ("has_fp64", ctypes.c_int),
+        ("uuid", ctypes.c_ubyte * 16),
     ]
 
 

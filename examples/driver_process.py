@@ -51,7 +51,7 @@ def fork_after() -> None:
         bytes_at = (ctypes.byref(host), pointer, 5)
         for function, arguments in {
             "orGetDeviceCount": (host,),
-            "orGetDeviceProperties": (ctypes.create_string_buffer(128), 0),
+            "orGetDeviceProperties": (ctypes.create_string_buffer(256), 0),
             "orSetDevice": (0,),
             "orDeviceSynchronize": (),
             "orDeviceReset": (),

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW, Optimizer
@@ -162,6 +160,9 @@ def curves(device: str) -> Curves:
 # LITERALINCLUDE START: train-a-model-plot
 def plot(device: Curves, cpu: Curves) -> str:
     """Draws the losses of both. Returns an SVG, 100 of whose units are a loss of one."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     steps = len(cpu[0])
     ends = [steps * (epoch + 1) // EPOCHS for epoch in range(EPOCHS)]
     with matplotlib.rc_context(SETTINGS):

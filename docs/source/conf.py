@@ -21,6 +21,8 @@ extensions = [
     "weaver",
     "docs._ext.stub_table",
     "docs._ext.conformance_poster",
+    "docs._ext.trace_picture",
+    "docs._ext.markdown_twins",
 ]
 
 nitpicky = True

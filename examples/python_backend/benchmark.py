@@ -28,7 +28,7 @@ WAYS = {
 def seconds(run: Callable[[], object], times: int) -> float:
     """The median of some rounds, for one call. The device has done its work when a round ends."""
     rounds = []
-    for _ in range(7):
+    for _ in range(5):
         begin = time.perf_counter()
         for _ in range(times):
             run()
@@ -55,8 +55,8 @@ def calls() -> None:
         optimizer.step()
 
     runs = {"x + x": lambda: x + x, "x.add_(1)": lambda: x.add_(1), "x.t()": x.t, "x @ x": lambda: x @ x}
-    micro = [f"{1e6 * seconds(run, 500):.0f}" for run in runs.values()]
-    item = f"{1e6 * seconds(lambda: x[0, 0].item(), 500):.0f}"
+    micro = [f"{1e6 * seconds(run, 200):.0f}" for run in runs.values()]
+    item = f"{1e6 * seconds(lambda: x[0, 0].item(), 200):.0f}"
     print(f"| {' | '.join([*micro, item])} | {1e3 * seconds(step, 20):.1f} |")
 
 
@@ -68,7 +68,7 @@ def transports() -> None:
         torch_remote.device.wire.LARGE = large
         host = torch.ones(nbytes, dtype=torch.uint8)
         device = host.to("remote")
-        times = 3 if nbytes > 1 << 20 else 100
+        times = 3 if nbytes > 1 << 20 else 50
         there, back = seconds(lambda: device.copy_(host), times), seconds(device.cpu, times)  # noqa: B023
         name = "socket" if nbytes < large else "shared memory"
         print(f"| {nbytes} | {name} | {nbytes / there / 1e6:.0f} | {nbytes / back / 1e6:.0f} |")
