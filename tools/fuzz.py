@@ -1,8 +1,9 @@
 """``make fuzz``: random programs on the CPU and on the device, in every launch mode, until they differ.
 
 What is found is printed as the shortest program that still shows it. ``--seed S --program N --mode M`` runs one program
-again, ``--seed S --programs N`` the first N of a seed: the same ones each time. A run of an hour writes docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale;
-it says what was tried and when, and another hour tries something else.
+again, ``--seed S --programs N`` the first N of a seed: the same ones each time. A run of an hour writes
+docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale; it says what was tried
+and when, and another hour tries something else.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def test_in_place() -> None:
 
 
 # In place nothing is broadcast and nothing resized, whatever the dtypes are.
-@pytest.mark.parametrize("dtypes", itertools.product([torch.int64, torch.float16, torch.float32], repeat=2), ids=str)
+@pytest.mark.parametrize(
+    "dtypes", list(itertools.product([torch.int64, torch.float16, torch.float32], repeat=2)), ids=str
+)
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 3), (3, 2), (2, 3, 1)], ids=str)
 @pytest.mark.parametrize("lengths", [(1, 1), (2, 3), (0, 3)], ids=str)
 def test_in_place_into_another_dtype(

@@ -17,8 +17,8 @@ namespace {
 // the result's dtype from the iterator. On the CPU, whose iterator computes in a temporary, that is the common dtype of
 // the inputs. On a device it is the dtype of `out`, so another `out` would change which numbers are rejected: then
 // math_addr_out computes in the common dtype, and copies.
-// math_addr_out would also broadcast `self`, which addr_ must not. What does not fit in place is left to addr_out, which
-// says so.
+// math_addr_out would also broadcast `self`, which addr_ must not. What does not fit in place is left to addr_out,
+// which says so.
 at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
                      const at::Scalar& alpha, at::Tensor& out) {
   const std::array<at::Tensor, 3> inputs{self, vec1, vec2};
