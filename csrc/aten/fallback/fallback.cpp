@@ -322,8 +322,8 @@ class Serving {
 // LITERALINCLUDE START: fallback-entry
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Serving serving(op);
-  admit_fallback(op.operator_name());
   check_schema(op);
+  admit_fallback(op.operator_name());
   // The copies are part of this one operator: autograd has recorded it already, and must not record them.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   FallbackCall(op, stack).run();

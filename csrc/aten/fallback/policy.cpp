@@ -64,24 +64,25 @@ void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& 
 // LITERALINCLUDE START: policy-first-fallback
 namespace {
 
-// OPENREG_FALLBACK_WARNING=once warns of the first fallback of the process. Read when that happens.
+// OPENREG_FALLBACK_WARNING=off silences the warning of the first fallback of the process. Read when that happens.
 bool warns_of_first_fallback() {
   const char* const choice = std::getenv("OPENREG_FALLBACK_WARNING");
-  const std::string_view chosen = choice == nullptr ? "off" : choice;
+  const std::string_view chosen = choice == nullptr ? "once" : choice;
   TORCH_CHECK_VALUE(chosen == "once" || chosen == "off", "openreg: OPENREG_FALLBACK_WARNING is 'once' or 'off', got '",
                     chosen, "'");
   return chosen == "once";
 }
 
-// Requires: no lock. A warning may become an exception, which ends the call before anything has been copied.
+// Requires: no lock. A warning may become an exception, which ends the call before anything has been copied. It begins
+// with two words and no colon, so that Python's option -W can select it: -W "ignore:openreg runs".
 void warn_of_first_fallback(const std::string& name) {
   static const bool warns = warns_of_first_fallback();
   static std::atomic_flag warned;
   if (warns && !warned.test_and_set()) {
     TORCH_WARN(
-        "openreg: ", name, " has no kernel for openreg and runs on the CPU, by copies. It is the first operator ",
-        "that does; torch.openreg.fallback_stats() lists all of them, and OPENREG_FALLBACK_WARNING=off silences ",
-        "this warning");
+        "openreg runs ", name, " on the CPU, by copies, because it has no kernel for it. This is the first such ",
+        "operator; torch.openreg.fallback_stats() lists all of them, and OPENREG_FALLBACK_WARNING=off silences this ",
+        "warning");
   }
 }
 
