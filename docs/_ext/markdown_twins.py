@@ -44,14 +44,6 @@ class Translator(MarkdownTranslator):  # type: ignore[misc] # the library has no
         if "mark" in node["classes"]:
             raise nodes.SkipNode
 
-    def visit_details(self, node: nodes.Element) -> None:
-        """Of a source that the page folds there is the link; it has a page of its own."""
-        if not any(isinstance(child, nodes.literal_block) for child in node.children):
-            return
-        name, link = next(node.findall(nodes.literal)), next(node.findall(nodes.reference))
-        self.add(f"- [{name.astext()}]({link['refuri']})", prefix_eol=1, suffix_eol=1)
-        raise nodes.SkipNode
-
     def unknown_visit(self, node: nodes.Node) -> None:
         """Passes over what surrounds text, such as a card or a tab."""
 

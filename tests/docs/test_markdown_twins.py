@@ -87,9 +87,9 @@ def test_a_twin_has_what_the_page_shows(built: Path) -> None:
     assert "[the label](#a-label)" in twin
     assert '<a id="a-label"></a>' in twin
     assert "[there](../index.md)" in twin
-    # What is folded is a link: the source has a page of its own.
+    # A file of the page is a link: it has a page of its own.
     assert twin.count("void Hooks::init() const {") == 1
-    assert "- [csrc/hooks.cpp](../sources/csrc/hooks.cpp.html)" in twin
+    assert "* [csrc/hooks.cpp](../sources/csrc/hooks.cpp.html) 7 lines The hooks.\n" in twin
 
 
 def test_the_page_names_its_twin(built: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_page_offers_it_above_the_sources(repository: Repository) -> None:
     size = (output / "bundles/accelerator/stream.zip").stat().st_size
     assert 'href="../bundles/accelerator/stream.zip">Download these 2 files with the 3 that they need</a>' in page
     assert f"(zip, {round(size / 1000)} kB)" in page
-    assert page.index("Download these") < page.index("<details")
+    assert page.index("Download these") < page.index('<ul class="whole-sources')
     assert "Download" not in (output / "index.html").read_text(encoding="utf-8")
 
 

@@ -50,15 +50,10 @@ def test_a_changed_source_changes_the_copy(repository: Repository) -> None:
 
 
 def test_what_is_copied_as_shown_has_no_other_text(repository: Repository) -> None:
-    repository.page("# Guide\n\n```{literalinclude} /CMakeLists.txt\n```\n\n```{whole-sources}\ncsrc/hooks.cpp\n```\n")
-    repository.write("csrc/hooks.cpp", "int hooks();\n")
+    repository.page("# Guide\n\n```{literalinclude} /csrc/plain.h\n```\n")
+    repository.write("csrc/plain.h", "int plain();\n")
+    (repository.root / "csrc/hooks.cpp").unlink()
     assert texts(repository) == []
-
-
-def test_a_whole_source_is_copied_without_what_is_for_the_guide(repository: Repository) -> None:
-    repository.page("# Guide\n\n```{whole-sources}\ncsrc/hooks.cpp\n```\n")
-    repository.write("csrc/hooks.cpp", "int hooks();  // NOT PROVEN: nobody calls it\n")
-    assert texts(repository) == [("Copy", "int hooks();\n")]
 
 
 @pytest.mark.parametrize(

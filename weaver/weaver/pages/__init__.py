@@ -3,7 +3,8 @@
 ===================  ===================================================================================
 ``repository``       what may be shown, by the configuration; ``records``, what each page shows
 ``literalinclude``   the strict directive of that name, with captions that say where the code stands
-``whole_sources``    whole files, folded; ``bundles``, the same as a download with all that they need
+``whole_sources``    the files of a page, listed; ``bundles``, the same as a download with all that they need
+``folded``           parts of a page that a reader unfolds; ``highlighting``, code without tags that colour nothing
 ``copied``           what the button of a listing copies
 ``interface_table``  tables checked against the interfaces of the installed package
 ``lock``             pins the text that pages show of the installed package
@@ -23,7 +24,7 @@
 from __future__ import annotations
 
 EXTENSIONS = (
-    "records", "repository", "lock", "faults", "links", "literalinclude", "source_pages", "whole_sources",
-    "interface_table", "error_index", "console", "diagram", "gate", "marks", "copied", "transcripts", "bundles",
-    "narrated", "proven", "plan",
+    "records", "repository", "lock", "faults", "links", "folded", "highlighting", "literalinclude", "source_pages",
+    "whole_sources", "interface_table", "error_index", "console", "diagram", "gate", "marks", "copied",
+    "transcripts", "bundles", "narrated", "proven", "plan",
 )  # fmt: skip

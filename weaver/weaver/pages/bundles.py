@@ -21,7 +21,6 @@ from sphinx.util.osutil import relative_uri
 from weaver.pages import current
 from weaver.pages.records import pages
 from weaver.pages.repository import configuration_of
-from weaver.pages.whole_sources import details
 from weaver.sources.closure import Sources
 from weaver.sources.installed import bound_to
 from weaver.sources.installed import title as installed_title
@@ -60,10 +59,10 @@ class Bundle:
         return f"zip, {max(1, round(len(self.archive) / 1000))} kB"
 
 
-def bundle(sources: Sources, project: str, docname: str, title: str, folded: Iterable[str]) -> Bundle:
-    """Return the bundle of a page that folds some files of the repository."""
+def bundle(sources: Sources, project: str, docname: str, title: str, own_files: Iterable[str]) -> Bundle:
+    """Return the bundle of a page to which some files belong of the repository."""
     configuration, name = sources.configuration, PurePosixPath(docname).name
-    own = tuple(sorted(folded))
+    own = tuple(sorted(own_files))
     # Of what is no code of the package, examples and tools, it is the file alone.
     closed = sources.closure(path for path in own if path in sources.texts)
     users: dict[str, set[str]] = {path: set() for path in sorted(closed - set(own))}
@@ -116,7 +115,7 @@ _made: WeakKeyDictionary[Sphinx, dict[str, Bundle]] = WeakKeyDictionary()
 
 
 def _bundles(app: Sphinx) -> dict[str, Bundle]:
-    """Return the bundles of all pages that fold sources. Not before all pages are read."""
+    """Return the bundles of all pages that have sources. Not before all pages are read."""
     if app not in _made:
         sources = Sources(configuration_of(app.config))
         _made[app] = {
@@ -136,7 +135,8 @@ class Offer(SphinxPostTransform):
     def run(self, **_: object) -> None:
         """Add the line."""
         found = _bundles(self.app).get(self.env.docname)
-        first = next((box for box in self.document.findall(details) if "whole-source" in box["classes"]), None)
+        lists = self.document.findall(nodes.bullet_list)
+        first = next((each for each in lists if "whole-sources" in each["classes"]), None)
         if found is None or first is None:
             return
         uri = relative_uri(self.app.builder.get_target_uri(self.env.docname), _uri(self.env.docname))

@@ -13,8 +13,6 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from weaver.pages.repository import configuration_of
-from weaver.pages.whole_sources import details
-from weaver.sources.regions import without_marks
 from weaver.sources.standalone import Standalone, standalone
 
 if TYPE_CHECKING:
@@ -45,15 +43,12 @@ class Copied(SphinxPostTransform):
         configuration = configuration_of(self.config)
         for block in self.document.findall(nodes.literal_block):
             box = block.parent
-            if "weaver_listing" in box:
-                listing = box["weaver_listing"]
-                text = (configuration.root / listing.path).read_text(encoding="utf-8")
-                origin = f"{listing.path} of {configuration.origin}" if configuration.origin else listing.path
-                found = standalone(listing.path, text, listing.first, listing.last, origin)
-            elif isinstance(box, details) and "weaver_source" in block:
-                found = Standalone(without_marks(block["weaver_source"].label, block.astext()))
-            else:
+            if "weaver_listing" not in box:
                 continue
+            listing = box["weaver_listing"]
+            text = (configuration.root / listing.path).read_text(encoding="utf-8")
+            origin = f"{listing.path} of {configuration.origin}" if configuration.origin else listing.path
+            found = standalone(listing.path, text, listing.first, listing.last, origin)
             if _code(found.text) != _code(block.astext()):
                 yield box, found
 
@@ -78,9 +73,13 @@ def _counts(found: Standalone) -> list[tuple[int, str]]:
 
 
 def _visit(translator: HTML5Translator, node: copied) -> None:
-    attributes = f'id="copied-{node["number"]}" title="{escape(node["title"])}"'
-    translator.body.append(f'<pre class="copied" hidden {attributes}>{escape(node["text"])}</pre>\n')
+    translator.body.append(element(node["text"], node["title"], node["number"]))
     raise nodes.SkipNode
+
+
+def element(text: str, says: str, number: int) -> str:
+    """Return the hidden element with a text to copy, for the parent of the element that has the button."""
+    return f'<pre class="copied" hidden id="copied-{number}" title="{escape(says)}">{escape(text)}</pre>\n'
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -13,10 +13,10 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from weaver.pages import current
+from weaver.pages.folded import details, summary
 from weaver.pages.links import link
 from weaver.pages.records import page, pages
 from weaver.pages.repository import configuration_of, repository_source
-from weaver.pages.whole_sources import details, summary
 from weaver.proof.figures import mutants
 from weaver.run import examples
 

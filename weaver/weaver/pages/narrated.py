@@ -1,7 +1,7 @@
 """The narrated share: how much of the package a page shows and explains; and which chapter owns which file.
 
-A file belongs to the first chapter, in the order of the contents, that folds it among its ``{whole-sources}``. A file
-that no chapter folds is a fault: nobody would keep a page in step with it.
+A file belongs to the first chapter, in the order of the contents, that has it among its ``{whole-sources}``. A file
+that no chapter has is a fault: nobody would keep a page in step with it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def reading_order(env: BuildEnvironment) -> list[str]:
 
 
 def owners(env: BuildEnvironment) -> dict[str, str]:
-    """Return the page that owns each folded file."""
+    """Return the page that owns each listed file."""
     found: dict[str, str] = {}
     for docname in reading_order(env):
         for path in pages(env)[docname].whole if docname in pages(env) else ():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 
 from weaver.pages import current, narrated
+from weaver.pages.folded import details, summary
 from weaver.pages.links import link
 from weaver.pages.repository import configuration_of, repository_source
-from weaver.pages.whole_sources import details, summary
 from weaver.proof.figures import all_lines, chapter_lines, mutants
 from weaver.proof.proof_files import LINES, MUTANTS
 from weaver.sources.installed import title
@@ -227,7 +227,7 @@ def _files(site: _Site, name: str, files: list[narrated.Narrated], owners: dict[
         owner: Cell = site.chapter(owners[one.path]) if one.path in owners else "none"
         rows.append([site.line(one.path), one.lines, one.shown, narrated.share([one]), owner])
     inside = table(["File", "Lines", "In a listing", "Share", "Chapter"], rows)
-    return details("", summary("", f"The files of {name}"), inside, classes=["whole-source"])
+    return details("", summary("", f"The files of {name}"), inside, classes=["folded"])
 
 
 TABLES: dict[str, Callable[[Sphinx, str], list[Node]]] = {

@@ -31,7 +31,7 @@ class InstalledRegion:
 
 @dataclass
 class PageRecord:
-    """One page. ``whole`` are the files folded at its end, ``mentions`` pairs of repository path and line of the page.
+    """One page. ``whole`` are the files listed at its end, ``mentions`` pairs of repository path and line of the page.
 
     ``listings`` counts what it shows of the installed package too, ``shown`` are those of our own sources, in order;
     ``digest`` is the hash of all that it runs, ``examples`` are those of each step; ``figures`` names the tables of the

@@ -1,7 +1,8 @@
 """One generated page for each source file, whole, with an anchor at each line (``#L26``).
 
-Captions link to them. A page is written again when its source is newer, or when what surrounds it has changed: the
-contents beside it, the templates, the configuration.
+Captions and lists link to them. The button of a page copies the file without what is for the guide. A page is written
+again when its source is newer, or when what surrounds it has changed: the contents beside it, the templates, the
+configuration.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygments import highlight
-from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from weaver.pages.copied import element
+from weaver.pages.highlighting import formatter
 from weaver.pages.records import pages
 from weaver.pages.repository import Source, all_sources, installed_source
-from weaver.sources.regions import language_of
+from weaver.sources.regions import language_of, without_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pygments.formatter import Formatter
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
@@ -38,10 +41,10 @@ def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         return
     sources = _shown_sources(app)
     _remove_others(app, sources)
-    frame_changed = _has_frame_changed(app)
+    frame_changed, writer = _has_frame_changed(app), formatter(app)(nowrap=True)
     for source in sources:
         if frame_changed or _is_stale(app, source):
-            yield source.page, {"title": source.label, "body": _body(source)}, "source.html"
+            yield source.page, {"title": source.label, "body": _body(source, writer)}, "source.html"
     yield _INDEX, {"title": "Sources", "body": _index(sources)}, "source.html"
 
 
@@ -76,17 +79,19 @@ def _file(app: Sphinx, page: str) -> Path:
     return Path(app.outdir, f"{page}.html")
 
 
-def _body(source: Source) -> str:
+def _body(source: Source, writer: Formatter[str]) -> str:
     text = source.file.read_text(encoding="utf-8")
     lexer = get_lexer_by_name(language_of(source.file) or "text", stripnl=False)
-    lines = highlight(text, lexer, HtmlFormatter(nowrap=True)).splitlines()
+    lines = highlight(text, lexer, writer).splitlines()
     width = len(str(len(lines)))
     code = "\n".join(
         f'<span class="line" id="L{number}"><a class="linenos" href="#L{number}">{number:>{width}}</a>{line}</span>'
         for number, line in enumerate(lines, start=1)
     )
     title = f"<h1><code>{html.escape(source.label)}</code></h1>"
-    return f'{title}\n<div class="highlight source-page"><pre>{code}</pre></div>'
+    own = "" if source.installed else without_marks(source.label, text)
+    copied = element(own, "Copy the file", 1) if own and own != text else ""
+    return f'{title}\n<div><div class="highlight source-page"><pre>{code}</pre></div>{copied}</div>'
 
 
 def _index(sources: list[Source]) -> str:

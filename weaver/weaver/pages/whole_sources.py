@@ -1,4 +1,4 @@
-"""``{whole-sources}``: whole files, folded, for the end of a page.
+"""``{whole-sources}``: the files that belong to a page, listed at its end.
 
 ::
 
@@ -7,11 +7,15 @@
     csrc/runtime/hooks.cpp
     ```
 
-They are there to be copied. A region counts as shown only where a listing shows it, not here.
+Each is a link to its own page, with its length and the first sentence of the comment at its top. A region counts as
+shown only where a listing shows it, not here.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -26,64 +30,53 @@ from weaver.sources import regions
 if TYPE_CHECKING:
     from docutils.nodes import Node
     from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
-
-class details(nodes.General, nodes.Element):  # noqa: N801 (docutils names its nodes so)
-    """A folded part of a page."""
-
-
-class summary(nodes.General, nodes.TextElement):  # noqa: N801 (docutils names its nodes so)
-    """The line of a folded part that stays visible."""
+_COMMENT = re.compile(r"(?://[/!]?|#)(?: |$)")  # not #include
+_SENTENCE_END = re.compile(r"(?<=\.)\s")
 
 
 class WholeSources(SphinxDirective):
-    """Shows each file that its body names, relative to the root of the repository."""
+    """Lists each file that its body names, relative to the root of the repository."""
 
     has_content = True
 
     def run(self) -> list[Node]:
-        """Return one folded listing per file."""
-        shown: list[Node] = []
+        """Return the list."""
+        items = []
         for path in (line.strip() for line in self.content):
             if path:
                 try:
-                    shown.append(self._folded(repository_source(self.config, path)))
+                    items.append(self._item(repository_source(self.config, path)))
                 except LookupError as error:
                     line = line_of(self.env, self.env.docname, [path], self.lineno)
                     report(self.env.docname, line, f"whole-sources: {error}", "whole-sources")
-        if not shown:
+        if not items:
             report(self.env.docname, self.lineno, "whole-sources: name one file to a line", "whole-sources")
-        return shown
+            return []
+        return [nodes.bullet_list("", *items, classes=["whole-sources"])]
 
-    def _folded(self, source: Source) -> Node:
+    def _item(self, source: Source) -> nodes.list_item:
         self.env.note_dependency(str(source.file))
         page(self.env, self.env.docname).whole.add(source.label)
-        lines = [line for line in regions.read_lines(source.file) if not regions.is_marker(line)]
-        text = "\n".join(lines)
-        block = nodes.literal_block(text, text, source=str(source.file))
-        block["language"] = regions.language_of(source.file) or "text"
-        block["weaver_source"] = source
-        # A compiler has accepted it: where the highlighter does not know a form, that is no fault of the page.
-        block["force"] = True
-        self.set_source_info(block)
-        count = nodes.inline("", f"{len(lines)} lines", classes=["line-count"])
-        head = summary("", "", nodes.literal("", source.label), nodes.Text(" "), count)
-        numbered = nodes.paragraph("", "", link(source, "with line numbers", None, "provenance"))
-        return details("", head, numbered, block, classes=["whole-source"])
+        lines = regions.without_marks(source.label, source.file.read_text(encoding="utf-8")).splitlines()
+        said = purpose(source.label, lines)
+        length = nodes.inline("", f" {len(lines)} lines", classes=["line-count"])
+        about = [nodes.Text(f" {said}")] if said else []
+        name = link(source, source.label, None, "source-link")
+        return nodes.list_item("", nodes.paragraph("", "", name, length, *about))
 
 
-def _visit(translator: HTML5Translator, node: nodes.Element) -> None:
-    translator.body.append(translator.starttag(node, node.tagname, ""))
-
-
-def _depart(translator: HTML5Translator, node: nodes.Element) -> None:
-    translator.body.append(f"</{node.tagname}>\n")
+def purpose(path: str, lines: list[str]) -> str:
+    """Return the first sentence of the comment at the top of a file, or of its docstring; "" if there is none."""
+    if path.endswith((".py", ".pyi")):
+        text = ast.get_docstring(ast.parse("\n".join(lines))) or ""
+    else:
+        below = iter(lines[1:] if lines and lines[0].startswith("#!") else lines)
+        text = "\n".join(_COMMENT.sub("", line, count=1) for line in takewhile(_COMMENT.match, below))
+    return " ".join(_SENTENCE_END.split(text, maxsplit=1)[0].split())
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive and its nodes."""
-    for node in (details, summary):
-        app.add_node(node, html=(_visit, _depart))
+    """Register the directive."""
     app.add_directive("whole-sources", WholeSources)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,7 @@ from pathlib import Path
 from weaver.configuration import Configuration
 from weaver.sources.binding import code_files
 
-_FOLDED = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_OWN = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'#include "([^"]+)"')
 # In a column of its own: nothing is indented in a namespace. Of a class, only that it is there.
 _DECLARED = re.compile(
@@ -43,12 +43,12 @@ class Sources:
 
     @cached_property
     def chapters(self) -> dict[str, list[str]]:
-        """By the name of its page, the sources that a chapter folds."""
+        """By the name of its page, the sources that a chapter lists as its own."""
         result = {}
         folder = self.configuration.root / (self.configuration.chapters or self.configuration.pages)
         for page in sorted(folder.glob("*.md")):
-            folded = [path for block in _FOLDED.findall(page.read_text(encoding="utf-8")) for path in block.split()]
-            if owned := [path for path in folded if path in self.texts]:
+            listed = [path for block in _OWN.findall(page.read_text(encoding="utf-8")) for path in block.split()]
+            if owned := [path for path in listed if path in self.texts]:
                 result[page.stem] = owned
         return result
 
