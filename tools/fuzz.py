@@ -32,6 +32,8 @@ HOUR = 3600
 def main(arguments: list[str]) -> None:
     """Runs programs. Throws: ``Fault`` when the device differs from the CPU."""
     options = _parser().parse_args(arguments)
+    if options.programs is not None and options.programs < 1:
+        raise Fault(f"make fuzz: --programs is how many to try, at least 1; got {options.programs}")
     session = _session(options)
     begun = time.monotonic()
     if options.program is None:

@@ -59,6 +59,12 @@ def test_so_many_programs_of_a_seed(tmp_path: Path) -> None:
     assert result["programs"] == {"auto": 40, "async": 40, "inline": 5}
 
 
+def test_no_programs_at_all_are_refused(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--programs", "0")
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("make fuzz: --programs is how many to try, at least 1; got 0\n")
+
+
 def test_what_is_found_is_an_error(tmp_path: Path) -> None:
     ran = run(tmp_path, "--seed", "1", "--seconds", "5", "--mode", "auto", before=DEFECT)
     assert ran.returncode == 1, ran.stdout + ran.stderr

@@ -17,7 +17,7 @@ FOLDS = "# Streams\n\n```{whole-sources}\ncsrc/stream.cpp\nexamples/use.py\n```\
 
 
 def two_pages(repository: Repository) -> Repository:
-    """``accelerator/stream`` folds a source that needs others, and an example; the index folds nothing."""
+    """``accelerator/stream`` has a source that needs others, and an example; the index has none."""
     repository.page("# Guide\n\n```{literalinclude} /csrc/stream.h\n```\n\n```{toctree}\naccelerator/stream\n```\n")
     repository.page(FOLDS, "accelerator/stream.md")
     (repository.root / "csrc/hooks.cpp").unlink()

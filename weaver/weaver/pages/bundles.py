@@ -60,7 +60,7 @@ class Bundle:
 
 
 def bundle(sources: Sources, project: str, docname: str, title: str, own_files: Iterable[str]) -> Bundle:
-    """Return the bundle of a page to which some files belong of the repository."""
+    """Return the bundle of a page to which some files of the repository belong."""
     configuration, name = sources.configuration, PurePosixPath(docname).name
     own = tuple(sorted(own_files))
     # Of what is no code of the package, examples and tools, it is the file alone.

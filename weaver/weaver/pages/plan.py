@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PlanBuilder(Builder):
-    """Writes the listings, the listed files and the executed blocks of each page that has any."""
+    """Writes the listings, the whole sources and the executed blocks of each page that has any."""
 
     name = "plan"
     epilog = "The plan is %(outdir)s/plan.json."
