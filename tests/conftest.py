@@ -64,7 +64,7 @@ def run_process() -> RunProcess:
 
     def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+            [sys.executable, "-W", "error", "-W", "ignore:openreg runs", "-c", textwrap.dedent(code)],
             env=os.environ | environment,
             capture_output=True,
             text=True,
