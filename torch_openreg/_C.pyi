@@ -1,4 +1,4 @@
-"""The bindings (csrc/python/module.cpp). Users call torch.openreg instead."""
+"""The bindings (csrc/python). Users call torch.openreg instead."""
 
 from typing import Any, TypedDict
 

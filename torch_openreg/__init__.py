@@ -29,10 +29,12 @@ torch._register_device_module("openreg", openreg)  # type: ignore[no-untyped-cal
 generate_methods_for_privateuse1_backend(for_storage=True)
 # LITERALINCLUDE END: package-registration
 
-# The device's generators can share a state, which PyTorch's compiler asks for when it repeats random operators.
+# LITERALINCLUDE START: package-shared-generators
+# The device's generators can share a state, which PyTorch's compiler needs when it repeats random operators.
 from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
 
 register_graphsafe_rng_device_type("openreg")
+# LITERALINCLUDE END: package-shared-generators
 
 # No registrations, but what a backend needs so that the process does not end in a crash, or hang.
 from torch_openreg._exit import settle_autograd_at_exit

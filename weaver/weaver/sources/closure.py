@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -33,13 +33,16 @@ class Sources:
     """The sources of a project's package."""
 
     configuration: Configuration
+    edited: Mapping[str, str] = field(default_factory=dict)
+    """By path, the text of sources that are to count in another form than they have on the disk."""
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """By path, the text of each source."""
         root = self.configuration.root
         found = code_files(root, self.configuration.package)
-        return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in found}
+        texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in found}
+        return texts | dict(self.edited)
 
     @cached_property
     def chapters(self) -> dict[str, list[str]]:

@@ -1,8 +1,7 @@
-// The memory history in Python: which stacks are gathered, and a snapshot in the form that PyTorch's viewer reads.
+// Bindings of device memory: torch_openreg/openreg/memory.py and the race detector call them. Blocks, the memory
+// history with its stacks, and a snapshot in the form that PyTorch's viewer reads.
 //
 // Symbolizing a stack, which reads files and line numbers, happens here and not when it is gathered.
-#include "python/memory_history.h"
-
 #include <c10/util/ApproximateClock.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/bindings.h"
 #include "runtime/allocator.h"
 
 namespace py = pybind11;
@@ -152,15 +152,15 @@ std::optional<std::pair<size_t, std::vector<uintptr_t>>> recorded_streams(uint64
 }
 // LITERALINCLUDE END: bridge-block
 
-}  // namespace
-
-void bind_memory_history(py::module_& m) {
+const Bindings memory_bindings([](py::module_& m) {
+  m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
   m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
   m.def("_record_memory_history", &record_history, py::arg("stacks"), py::arg("with_cpp"), py::arg("max_entries"),
         py::arg("clear"));
   m.def("_stop_memory_history", &stop_memory_history);
   m.def("_memory_state", &memory_state, py::arg("device"));
   m.def("_recorded_streams", &recorded_streams, py::arg("address"));
-}
+});
 
+}  // namespace
 }  // namespace openreg

@@ -1,0 +1,19 @@
+// Bindings of named ranges: torch_openreg/openreg/profiler.py calls them.
+#include <pybind11/pybind11.h>
+
+#include "profiler/ranges.h"
+#include "python/bindings.h"
+
+namespace py = pybind11;
+
+namespace openreg {
+namespace {
+
+const Bindings profiler_bindings([](py::module_& m) {
+  m.def("_range_push", &push_range, py::arg("name"));
+  m.def("_range_pop", &pop_range);
+  m.def("_mark", &mark, py::arg("name"));
+});
+
+}  // namespace
+}  // namespace openreg
