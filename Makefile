@@ -10,6 +10,7 @@ DEST ?=
 PREFIX ?=
 LIBRARY ?=
 CHAPTERS ?=
+STATE ?=
 GIT ?=
 # No variable of the environment chooses a driver, which would do so for more than one command.
 DRIVER =
@@ -39,7 +40,7 @@ help:
 	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
 	echo 'make fuzz      random programs on the CPU and on the device, until they differ: ARGS="--seconds 600 --seed 1"'
 	echo 'make bench     run the benchmarks'
-	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [CHAPTERS="..."]'
+	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
@@ -55,7 +56,7 @@ python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --library '$(LIBRARY)' --chapters '$(CHAPTERS)' --git '$(GIT)'
+	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --library '$(LIBRARY)' --chapters '$(CHAPTERS)' --state '$(STATE)' --git '$(GIT)'
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache

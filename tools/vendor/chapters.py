@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from pathlib import Path
 
 import maps
 from environment import Fault
+from vendor.states import Early, States
 from weaver.configuration import load
 from weaver.sources.closure import Sources
+from weaver.sources.regions import without_region
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
@@ -43,27 +44,38 @@ _LIBRARIES = {"csrc/stable/rms_norm.cpp": "build-stable", "csrc/native/module_ca
 
 
 class Choice:
-    """The files that some chapters need, and those that they can do without."""
+    """The files that some chapters need, or a state, and those that they can do without."""
 
-    def __init__(self, root: Path, wanted: Collection[str] | None = None) -> None:
-        """``wanted`` names chapters, beside those of the base; nothing means all.
+    def __init__(self, root: Path, wanted: Collection[str] | None = None, state: int | None = None) -> None:
+        """``wanted`` names chapters, beside those of the base; nothing means all. ``state`` decides without them.
 
         Raises:
-            Fault: names the chapters that there are, if one is asked for that is none of them.
+            Fault: names the chapters that there are, if one is asked for that is none of them; or the states.
         """
         sources = Sources(load(root))
         every = sorted(sources.chapters)
+        # A state without kernels, which has less than the base.
+        self._early: Early | None = None
+        if state is not None:
+            states = States(root)
+            wanted = states.chapters(state)
+            self._early = None if states[state].kernels else states.early(state)
         unknown = sorted(set(wanted or ()) - set(every))
         if unknown:
             raise Fault(f"there is no chapter {', '.join(unknown)}; those with sources are {', '.join(every)}")
-        self.chapters = sorted({*BASE, *wanted} if wanted is not None else every)
+        if self._early is not None:
+            self.chapters, self.taken = sorted(wanted or ()), self._early.taken
+        else:
+            self.chapters = sorted({*BASE, *wanted} if wanted is not None else every)
+            self.taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
         self._whole = self.chapters == every
-        self.taken = sources.closure(path for chapter in self.chapters for path in sources.chapters[chapter])
         self._owned = {path for chapter in every for path in sources.chapters[chapter]}
         self.left_out = self._owned - self.taken
 
     def has(self, path: str) -> bool:
         """Whether a file of the repository comes along."""
+        if self._early is not None and path.startswith("tests/"):
+            return self._early.has_test(path)
         if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
             return False
         if path.startswith("csrc/") and (path.endswith("/") or Path(path).name == maps.MAP):
@@ -79,6 +91,5 @@ class Choice:
         if Path(path).name == maps.MAP and path.startswith("csrc/"):
             return maps.without(text, str(Path(path).parent), self.has)
         for region in [region for source, region in _LIBRARIES.items() if path == _CMAKE and source in self.left_out]:
-            mark = r"[^\n]*LITERAL" r"INCLUDE %s: " + region + r"\n"
-            text = re.sub(mark % "START" + r".*?" + mark % "END", "", text, flags=re.DOTALL)
-        return text
+            text = without_region(text, region)
+        return text if self._early is None else self._early.cut(path, text, self.has)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from environment import Fault
+from environment import ROOT, Fault
 from vendor import history, names, place, record, shape, tree, update
+from vendor.states import States
 
 
 def main(arguments: list[str]) -> None:
@@ -23,6 +24,7 @@ def main(arguments: list[str]) -> None:
         "name of the device, which an SDK may have taken",
     )
     parser.add_argument("--chapters", help="the pages whose sources are wanted, by name; all, unless some are named")
+    parser.add_argument("--state", help="how far the backend is to be: 1, which has a name, to the last; all, unless named")
     parser.add_argument(
         "--git",
         choices=("", history.AUTO, history.YES, history.NO),
@@ -34,31 +36,53 @@ def main(arguments: list[str]) -> None:
     destination = Path(options.dest).resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
+    state = _state(options.state)
+    if wanted and state:
+        raise Fault(f"STATE={state} decides which chapters there are; leave out CHAPTERS, or STATE")
     prefix, library = options.prefix or None, options.library or None
     if before is None:
         chosen = names.chosen(options.name, prefix, library)
-        files = _written(chosen, wanted)
+        files = _written(chosen, wanted, state)
         place.write(files, destination)
         message = f"{chosen.package}, as it was copied\n\nThe guide's commit: {tree.commit('%H of %cs')}"
         print(f"make vendor: {history.begin(destination, message, options.git or history.AUTO)}")
-        done = f"{len(files)} files of the backend {chosen.device} are in {destination}; begin with README.md"
+        stage = f", at state {state}," if state else ""
+        done = f"{len(files)} files of the backend {chosen.device}{stage} are in {destination}; begin with README.md"
     else:
-        done = f"{_update(destination, before, (options.name, prefix, library), wanted)} in {destination}"
+        done = f"{_update(destination, before, (options.name, prefix, library), wanted, state)} in {destination}"
         if history.is_repository(destination):
             done += "; git diff shows them, to commit"
     print(f"make vendor: {done}")
 
 
+def _state(given: str | None) -> int | None:
+    if not given:
+        return None
+    states = States(ROOT)
+    if not given.isdecimal():
+        raise Fault(f"STATE={given} is no number; the states are 1 to {len(states.all)}")
+    return states[int(given)].number
+
+
 def _update(
-    destination: Path, before: record.Record, given: tuple[str, str | None, str | None], more: list[str] | None
+    destination: Path,
+    before: record.Record,
+    given: tuple[str, str | None, str | None],
+    more: list[str] | None,
+    state: int | None,
 ) -> str:
     device, prefix, library = given
     if (device, prefix or before.prefix, library or before.library) != (before.device, before.prefix, before.library):
         asked = " ".join([device, *(f"with {each}" for each in (prefix, library) if each)])
         its = f"with the prefix {before.prefix} and the library {before.library}"
         raise Fault(f"{destination} is a backend called {before.device}, {its}; {asked} needs a folder of its own")
+    if state is not None and (before.state is None or state < before.state):
+        at = "not at one of the states" if before.state is None else f"at state {before.state}"
+        raise Fault(f"{destination} is {at}, and STATE={state} has less; write it to a folder of its own")
+    if more and before.state is not None:
+        raise Fault(f"{destination} is at state {before.state}; a later STATE adds to it, and CHAPTERS does not")
     wanted = None if before.chapters is None else sorted({*before.chapters, *(more or ())})
-    files = _written(before.names, wanted)
+    files = _written(before.names, wanted, before.state if state is None else state)
     recorded = files.pop(record.FILE)
     planned = update.changes(destination, before, files)
     update.apply(destination, planned)
@@ -67,6 +91,6 @@ def _update(
     return str(planned)
 
 
-def _written(chosen: names.Names, chapters: list[str] | None) -> dict[str, str]:
-    files = shape.formatted(tree.files(chosen, chapters))
-    return files | {record.FILE: record.of(chosen, chapters, tree.commit(), files).text}
+def _written(chosen: names.Names, chapters: list[str] | None, state: int | None) -> dict[str, str]:
+    files = shape.formatted(tree.files(chosen, chapters, state))
+    return files | {record.FILE: record.of(chosen, chapters, tree.commit(), files, state).text}

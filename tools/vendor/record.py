@@ -15,7 +15,10 @@ FILE = ".vendor.json"
 
 @dataclass(frozen=True)
 class Record:
-    """``chapters`` is nothing where all were taken. ``files`` has the digest of each text, as it was written."""
+    """``chapters`` is nothing where all were taken, ``state`` where the repository is at none of the states on the way.
+
+    ``files`` has the digest of each text, as it was written.
+    """
 
     device: str
     prefix: str
@@ -23,6 +26,7 @@ class Record:
     chapters: list[str] | None
     commit: str
     files: dict[str, str]
+    state: int | None = None
 
     @property
     def names(self) -> Names:
@@ -35,10 +39,12 @@ class Record:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def of(names: Names, chapters: list[str] | None, commit: str, files: dict[str, str]) -> Record:
+def of(
+    names: Names, chapters: list[str] | None, commit: str, files: dict[str, str], state: int | None = None
+) -> Record:
     """The record of files that are about to be written."""
     digests = {path: digest(text) for path, text in files.items()}
-    return Record(names.device, names.prefix, names.library, chapters, commit, digests)
+    return Record(names.device, names.prefix, names.library, chapters, commit, digests, state)
 
 
 def digest(text: str) -> str:

@@ -30,13 +30,16 @@ _REMAINS = re.compile(r"__pycache__|\.so$|~$|/\.")
 _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
 
 
-def files(names: Names, chapters: Collection[str] | None = None, root: Path = ROOT) -> dict[str, str]:
-    """Text by path: the whole repository, or what the chapters need. ``root`` is this one, or another state of it.
+def files(
+    names: Names, chapters: Collection[str] | None = None, state: int | None = None, root: Path = ROOT
+) -> dict[str, str]:
+    """Text by path: the whole repository, or what the chapters need, or a state on the way. ``root`` is this
+    repository, or an earlier commit of it.
 
     Raises:
-        Fault: names a chapter that there is not, or a file whose new name is that of another.
+        Fault: names a chapter or state that there is not, or a file whose new name is that of another.
     """
-    choice = Choice(root, chapters)
+    choice = Choice(root, chapters, state)
     result: dict[str, str] = {}
     for path, text in _sources(root):
         if choice.has(path):

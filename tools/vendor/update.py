@@ -116,7 +116,7 @@ def _earlier(record: Record) -> _Texts:
             return {}
         root = Path(temporary, "guide")
         shutil.unpack_archive(archive, root, filter="data")
-        texts = tree.files(record.names, record.chapters, root)
+        texts = tree.files(record.names, record.chapters, record.state, root)
         shaped = shape.formatted(texts)
         # Before the sources were laid out anew they were written as they are; or another version lays out differently.
         return {path: text if digest(text) == record.files.get(path) else shaped[path] for path, text in texts.items()}

@@ -85,6 +85,12 @@ def without_marks(path: str, text: str) -> str:
     return text.lstrip("\n").rstrip("\n") + "\n" if text.strip() else ""
 
 
+def without_region(text: str, name: str) -> str:
+    """Return the text without one region, its markers, and a blank line behind it."""
+    mark = r"[^\n]*LITERAL" rf"INCLUDE %s: {re.escape(name)}\n"
+    return re.sub(mark % "START" + r".*?" + mark % "END" + r"\n?", "", text, flags=re.DOTALL)
+
+
 def parse(path: str, lines: list[str]) -> tuple[list[Region], list[Fault]]:
     """Return the sound regions of one file, in order, and every fault of its markers."""
     regions: list[Region] = []
