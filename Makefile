@@ -19,7 +19,7 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters clean python
+.PHONY: help html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -42,12 +42,13 @@ help:
 	echo 'make bench     run the benchmarks'
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
+	echo 'make states    try the states of make vendor STATE=n: what they build, and what works by then'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters: python
+html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

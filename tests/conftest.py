@@ -18,18 +18,21 @@ from tests import offers
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 
 
-# They are of the guide and of the simulated device: its texts, results that are committed, and the pages. Another
-# driver has the kit of conformance/driver in the place of tests/driver.
-SIMULATED = Driver("csrc/driver", "ON")
-OF_THE_SIMULATED_DEVICE = (
-    "build", "conformance", "docs", "driver", "driver_conformance", "examples", "fuzz", "opinfo", "python_backend",
-    "weaver",
+# They are of the guide, built as it is: its texts, results that are committed, and the pages.
+GUIDE = Driver("csrc/driver", "ON")
+OF_THE_GUIDE = (
+    "build", "conformance", "docs", "driver_conformance", "examples", "fuzz", "opinfo", "python_backend", "weaver",
 )  # fmt: skip
+# Of the simulated device. Another driver has the kit of conformance/driver in their place.
+OF_THE_SIMULATOR = ("driver",)
 _TESTS = Path(__file__).parent
 
 
-def _is_simulated() -> bool:
-    return installed() in (None, SIMULATED)
+def _left_out() -> tuple[str, ...]:
+    built = installed()
+    if built in (None, GUIDE):
+        return ()
+    return OF_THE_GUIDE if built.folder == GUIDE.folder else OF_THE_GUIDE + OF_THE_SIMULATOR
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,16 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     """The driver that the tests run on, and what is left out for it."""
-    left = [name for name in OF_THE_SIMULATED_DEVICE if (_TESTS / name).is_dir()]
-    if _is_simulated():
-        return [about_device()]
-    return [about_device(), f"left out, as they are of the simulated device: tests/{', tests/'.join(left)}"]
+    left = [f"tests/{name}" for name in _left_out() if (_TESTS / name).is_dir()]
+    return [
+        about_device(),
+        *([f"left out, for the simulated device or the guide alone: {', '.join(left)}"] if left else []),
+    ]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out the folders of the simulated device on another one."""
+    """Leaves out the folders that are not for this driver."""
     inside = collection_path.relative_to(_TESTS).parts if collection_path.is_relative_to(_TESTS) else ()
-    return True if inside and inside[0] in OF_THE_SIMULATED_DEVICE and not _is_simulated() else None
+    return True if inside and inside[0] in _left_out() else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures of the test

@@ -58,6 +58,13 @@ def _queues() -> bool:
     return is_pending
 
 
+def _has_kernels() -> bool:
+    import torch
+
+    source = getattr(torch.get_device_module("openreg"), "kernel_source", None)
+    return source is not None and source("aten::add.out") in ("native", "host")
+
+
 def _has_priorities() -> bool:
     least, greatest = ctypes.c_int(), ctypes.c_int()
     assert library().orDeviceGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest)) == 0
@@ -70,6 +77,7 @@ OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
     "host functions": (cache(_has_host_functions), "the driver calls no function of the host in a stream's order"),
     "faults": (cache(_has_faults), "the driver injects no faults"),
     "activity": (cache(has_activity), "the driver does not record what runs"),
+    "kernels": (cache(_has_kernels), "every operator takes the fallback, which waits for it"),
     "queue": (cache(_queues), "the driver queues nothing: a call returns when its work is done"),
     "priorities": (cache(_has_priorities), "the streams of the driver have one priority"),
     "simulator": (cache(is_simulated), "a text or a setting of the simulated device"),

@@ -21,7 +21,7 @@ import surface
 from environment import ROOT, Fault, say
 from extension import build_folder
 from share import ALL, Share
-from vendor import conforms
+from vendor import conforms, state_trials
 
 Check = Callable[[], Iterator[str]]
 
@@ -153,6 +153,11 @@ def chapters_current() -> Iterator[str]:
     return conforms.stale()
 
 
+def states_current() -> Iterator[str]:
+    """Compares what each state needs with what it needed when it was tried, and each state with the one before it."""
+    return state_trials.stale()
+
+
 def no_registry_host() -> Iterator[str]:
     """Looks for the name of a package registry's host in any file."""
     pattern = re.compile("|".join(map(re.escape, REGISTRY_HOSTS)))
@@ -173,6 +178,7 @@ def checks(part: Share = ALL) -> dict[str, Check]:
         pages,
         tests_collected,
         chapters_current,
+        states_current,
         surface_current,
         cxx_format,
         no_registry_host,

@@ -226,6 +226,13 @@ def chapters(arguments: list[str]) -> None:
     conforms.main(arguments)
 
 
+def states(arguments: list[str]) -> None:
+    """Tries the states of `make vendor STATE=n`: what they build, what the kit says, and what works by then."""
+    from vendor import state_trials
+
+    state_trials.main(arguments)
+
+
 _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
@@ -251,4 +258,5 @@ COMMANDS: dict[str, Command] = {
     "bench": Command(bench, _TESTS, extension=True),
     "vendor": Command(vendor, ("format",)),  # torch judges the name
     "chapters": Command(chapters, ("format",)),
+    "states": Command(states, ("format",)),
 }

@@ -230,7 +230,7 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
       .has_fp16 = 1,
       .has_bf16 = 0,
       .has_fp64 = 1,
-      .uuid = {'o', 'p', 'e', 'n', 'r', 'e', 'g', ' ', 's', 'i', 'm', 'u', 'l', '.', ' ',
+      .uuid = {'s', 'i', 'm', 'u', 'l', 'a', 't', 'e', 'd', ' ', 'd', 'e', 'v', '.', ' ',
                static_cast<unsigned char>(found->index)},
   };
   return orSuccess;

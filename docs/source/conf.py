@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "weaver")]
+sys.path.append(str(ROOT / "tools"))  # what make vendor writes
 
 project = "The executable guide to PyTorch accelerators"
 author = "The torch_openreg authors"
@@ -20,6 +21,7 @@ extensions = [
     "notfound.extension",
     "weaver",
     "docs._ext.stub_table",
+    "docs._ext.state_table",
     "docs._ext.conformance_poster",
     "docs._ext.trace_picture",
     "docs._ext.markdown_twins",

@@ -139,7 +139,7 @@ WAITS = {
 }
 
 
-@pytest.mark.needs("simulator")
+@pytest.mark.needs("simulator", "kernels")
 @pytest.mark.parametrize("wait", WAITS)
 def test_who_waits_gets_what_a_queued_kernel_raised_and_only_once(wait: str, run_process: RunProcess) -> None:
     code = (
@@ -159,7 +159,7 @@ def test_who_waits_gets_what_a_queued_kernel_raised_and_only_once(wait: str, run
     ]
 
 
-@pytest.mark.needs("simulator")
+@pytest.mark.needs("simulator", "kernels")
 def test_the_first_of_several_is_kept_and_another_device_knows_nothing(run_process: RunProcess) -> None:
     code = (
         LATE

@@ -64,7 +64,17 @@ def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:
     for linked in ("examples", "tests", "tools"):
         (folder / linked).symlink_to(ROOT / linked)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = . tools\n")
-    options = ["-q", "-rfE", "--tb=no", "-W", "error", "-W", "ignore:ComplexHalf support:UserWarning", "-W", "ignore:openreg runs"]
+    options = [
+        "-q",
+        "-rfE",
+        "--tb=no",
+        "-W",
+        "error",
+        "-W",
+        "ignore:ComplexHalf support:UserWarning",
+        "-W",
+        "ignore:openreg runs",
+    ]
     ran = made.run(str(made.prefix / "bin" / "python"), "-m", "pytest", *options, *ASKED, cwd=folder)
     lines = ran.stdout.splitlines()
     assert "passed" in lines[-1], ran.stdout + ran.stderr

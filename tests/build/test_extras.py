@@ -57,6 +57,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "bench": (*_BUILD, "benchmarks/*.py", "tests/models/*.py"),
     "vendor": ("tools/vendor/*.py", *_SOURCES),
     "chapters": ("tools/vendor/*.py", *_SOURCES),
+    "states": ("tools/vendor/*.py", *_SOURCES),
 }
 _FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
 # The kit as it is when it writes its sheet, but for the list of its checks, which takes ten seconds to make.
@@ -79,6 +80,7 @@ RUNS: dict[str, list[list[str]]] = {
     "fuzz": [_HELP, _FRAMEWORK],
     "vendor": [_HELP, *([tool, "--version"] for tool in ("ruff", "clang-format"))],
     "chapters": [_HELP],
+    "states": [_HELP],
 }
 _PAGE = "# A page\n\n```{conformance-poster}\n```\n"
 

@@ -58,7 +58,7 @@ def test_properties() -> None:
     assert (properties.compute_units, properties.max_group_size, properties.simd_width) == (1, 1024, 1)
     assert (properties.local_memory, properties.has_unified_memory) == (64 << 10, 0)
     assert (properties.has_fp16, properties.has_bf16, properties.has_fp64) == (1, 0, 1)
-    assert bytes(properties.uuid) == b"openreg simul. \1"
+    assert bytes(properties.uuid) == b"simulated dev. \1"
 
 
 def test_reset_is_for_one_device() -> None:

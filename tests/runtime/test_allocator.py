@@ -151,6 +151,7 @@ def read_late_on(stream: torch.Stream) -> tuple[torch.Tensor, torch.Tensor]:
         return x, x.abs()
 
 
+@pytest.mark.needs("kernels")
 def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
     side = torch.Stream("openreg:0")
     x, y = read_late_on(side)
@@ -180,6 +181,7 @@ def test_record_stream_of_a_lazy_view_is_that_of_its_memory(view: Callable[[torc
     assert [b["state"] for s in segments() for b in s["blocks"] if b["address"] == address] == ["active_awaiting_free"]
 
 
+@pytest.mark.needs("kernels")
 def test_without_record_stream_the_block_is_handed_out_at_once() -> None:
     side = torch.Stream("openreg:0")
     x, y = read_late_on(side)

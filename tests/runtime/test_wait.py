@@ -79,7 +79,7 @@ def test_ctrl_c_ends_a_wait(outcomes: dict[str, str], wait: str) -> None:
     assert outcomes[wait] == "interrupted"
 
 
-@pytest.mark.needs("queue")
+@pytest.mark.needs("queue", "kernels")
 def test_the_work_goes_on_after_an_interrupted_wait() -> None:
     code = """
 x = torch.ones(8, device="openreg")

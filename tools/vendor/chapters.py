@@ -22,8 +22,9 @@ BASE = (
 TESTS = {
     "amp": ("test_autocast.py", "test_grad_scaler.py"),
     "autograd": ("test_autograd.py",),
-    "custom_operators": ("test_custom_operators.py", "test_stable_abi.py"),
-    "nn_contracts": ("test_attention.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
+    "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
+    "nn_contracts": (
+        "test_autograd.py", "test_attention.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
     "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
     "unsplit": (

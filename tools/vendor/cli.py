@@ -24,7 +24,9 @@ def main(arguments: list[str]) -> None:
         "name of the device, which an SDK may have taken",
     )
     parser.add_argument("--chapters", help="the pages whose sources are wanted, by name; all, unless some are named")
-    parser.add_argument("--state", help="how far the backend is to be: 1, which has a name, to the last; all, unless named")
+    parser.add_argument(
+        "--state", help="how far the backend is to be: 1, which has a name, to the last; all, unless named"
+    )
     parser.add_argument(
         "--git",
         choices=("", history.AUTO, history.YES, history.NO),

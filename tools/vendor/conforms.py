@@ -11,27 +11,23 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from environment import ROOT, Fault
-from vendor import place, record, shape, tree, update
+from vendor import shape, tree
 from vendor.chapters import BASE, Choice
-from vendor.names import Names
+from vendor.trial import ACME, Trial
 from weaver.configuration import load
 from weaver.sources.binding import code_digest, code_files
 from weaver.sources.closure import Sources
 
 RESULT = Path("docs", "proof", "chapters.json")
 LEVEL = "usable"
+FAILED = ("failed", "crashed", "hung")
 ALL, NONE = "all", "base"
-_ACME = Names("acme", "am")
 
 
 def choices() -> dict[str, list[str] | None]:
@@ -70,37 +66,11 @@ def main(arguments: list[str]) -> None:
 def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     """Brings the repository to the choice, builds it and asks it."""
     print(f"-- chapters: {name}", flush=True)
-    work = ROOT / "build" / "chapters" / ("whole" if name == ALL else "alone")
-    destination = work / "torch_acme"
-    wanted = shape.formatted(tree.files(_ACME, chosen))
-    before = record.read(destination)
-    if before is None:
-        work.mkdir(parents=True, exist_ok=True)
-        place.write(wanted, destination)
-    else:
-        update.apply(destination, update.changes(destination, before, wanted))
-    made = record.of(_ACME, chosen, tree.commit(), wanted)
-    (destination / record.FILE).write_text(made.text, encoding="utf-8")
-    # As its new owner would: in an environment of its own, which it makes.
-    inherited = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
-    environment = {key: value for key, value in os.environ.items() if key not in inherited}
-    # And not in ours, whose programs dev.py puts first on PATH.
-    ours = str(Path(sys.executable).parent)
-    environment["PATH"] = os.pathsep.join(path for path in os.get_exec_path() if path != ours)
-    if name != ALL:
-        environment["SKBUILD_CMAKE_DEFINE"] = "CMAKE_CXX_FLAGS_RELEASE=-O0"
-
-    def make(*words: str) -> int:
-        return subprocess.run(["make", "-C", str(destination), *words], env=environment, check=False).returncode
-
-    if make("build") != 0:
-        raise Fault(f"make chapters: {name} does not build in {destination}; see above")
-    with tempfile.TemporaryDirectory() as folder:
-        make("conformance", f"ARGS=--level {LEVEL} --report {folder} --quiet")
-        report = Path(folder, "report.json")
-        if not report.is_file():
-            raise Fault(f"make chapters: {name}: the kit came to no end in {destination}; see above")
-        asked = json.loads(report.read_text(encoding="utf-8"))
+    trial = Trial("make chapters", name, "whole" if name == ALL else "alone", optimized=name == ALL)
+    trial.write(shape.formatted(tree.files(ACME, chosen)), chosen)
+    trial.build()
+    asked = trial.ask(LEVEL)
+    destination = trial.folder
     left_out = set(choices()) - {ALL, NONE} - set(chosen if chosen is not None else choices())
     if faults := list(unexplained(asked, left_out)):
         raise Fault("\n  ".join([f"make chapters: {name} in {destination}:", *faults]))
@@ -128,7 +98,7 @@ def unexplained(report: dict[str, Any], left_out: Collection[str]) -> Iterator[s
 
 
 def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
-    yield from (check for check in report["checks"] if check["outcome"] not in ("passed", "not offered"))
+    yield from (check for check in report["checks"] if check["outcome"] in FAILED)
 
 
 def _is_known(name: str, result: dict[str, Any]) -> bool:

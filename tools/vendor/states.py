@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from environment import Fault
 from weaver.configuration import load
@@ -33,7 +34,10 @@ Has = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class State:
-    """What one state adds to the state before it. ``chapters`` stand for their sources."""
+    """What one state adds to the state before it. ``chapters`` stand for their sources.
+
+    ``areas`` are those that the conformance kit is asked from this state on.
+    """
 
     number: int
     title: str
@@ -45,6 +49,11 @@ class State:
     kernels: bool = False
 
 
+def _state(number: int, row: dict[str, Any]) -> State:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return State(number, **values)
+
+
 class States:
     """All states of one tree of sources."""
 
@@ -52,10 +61,8 @@ class States:
         self._root = root
         table = tomllib.loads((root / _FILE).read_text(encoding="utf-8"))
         self._assembled: dict[str, dict[str, str]] = table["assembled"]
-        self.all = [
-            State(number, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
-            for number, row in enumerate(table["state"], start=1)
-        ]
+        self.programs: dict[str, str] = table["programs"]
+        self.all = [_state(number, row) for number, row in enumerate(table["state"], start=1)]
 
     def __getitem__(self, number: int) -> State:
         """Raises: ``Fault``, which names the states that there are."""
@@ -90,9 +97,7 @@ class Early:
         configuration = load(self._root)
         kernels = [path for path in Sources(configuration).texts if path.startswith(_KERNELS)]
         sources = Sources(configuration, dict.fromkeys((*self._assembled, _STUB, *kernels), ""))
-        wanted = {
-            path for path in sources.texts if path.startswith(_DRIVER) and not path.startswith(_OTHER_DRIVERS)
-        }
+        wanted = {path for path in sources.texts if path.startswith(_DRIVER) and not path.startswith(_OTHER_DRIVERS)}
         for state in self._states:
             wanted.update(state.sources, *(sources.chapters[chapter] for chapter in state.chapters))
         return {path for path in sources.closure(wanted) if not path.startswith(_KERNELS)} | {_STUB}
@@ -111,7 +116,7 @@ class Early:
             return text
         for region, needed in self._assembled[path].items():
             if not has(needed):
-                text = without_region(text, region)
+                text = _without(path, text, region)
         if path.endswith(".py"):
             return _without_lines(text, _unimported(text, lambda module: self._has_module(module, has)))
         return _INCLUDE.sub(lambda line: line[0] if has(f"csrc/{line[1]}") else "", text)
@@ -126,6 +131,14 @@ class Early:
         file = module.replace(".", "/")
         ours = [path for path in (f"{file}.py", f"{file}/__init__.py") if (self._root / path).is_file()]
         return not ours or any(has(path) for path in ours)
+
+
+def _without(path: str, text: str, region: str) -> str:
+    """Raises: ``Fault``, if the file has no such region: it would name what is not there."""
+    shorter = without_region(text, region)
+    if shorter == text:
+        raise Fault(f"{_FILE}: {path} has no region {region}")
+    return shorter
 
 
 def _unimported(text: str, has: Callable[[str], bool]) -> Iterator[ast.AST]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from environment import ROOT, Fault
 from vendor.chapters import Choice
 from vendor.names import Names
+from vendor.states import States
 from weaver.sources.regions import without_marks
 
 _TEMPLATES = Path("tools", "vendor", "templates")
@@ -33,13 +34,15 @@ _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n
 def files(
     names: Names, chapters: Collection[str] | None = None, state: int | None = None, root: Path = ROOT
 ) -> dict[str, str]:
-    """Text by path: the whole repository, or what the chapters need, or a state on the way. ``root`` is this
-    repository, or an earlier commit of it.
+    """Text by path: the whole repository, or what the chapters need, or a state on the way.
+
+    ``root`` is this repository, or an earlier commit of it.
 
     Raises:
         Fault: names a chapter or state that there is not, or a file whose new name is that of another.
     """
     choice = Choice(root, chapters, state)
+    stands = "" if state is None else _stands(States(root), state)
     result: dict[str, str] = {}
     for path, text in _sources(root):
         if choice.has(path):
@@ -52,8 +55,21 @@ def files(
     for template in sorted(templates.rglob("*")):
         if template.is_file():
             path = str(template.relative_to(templates)).removesuffix(".in")
-            result[names.put_into(path)] = _filled(names, template.read_text(encoding="utf-8"))
+            text = template.read_text(encoding="utf-8").replace("{stands}", stands)
+            result[names.put_into(path)] = _filled(names, text)
     return result
+
+
+def _stands(states: States, number: int) -> str:
+    """What the README says of a state."""
+    state = states[number]
+    text = f"\n## State {number} of {len(states.all)}: {state.title}\n\n"
+    text += f"What this state adds: {state.adds}.\nThe chapter `states` of the guide says what works by now, and what "
+    text += "comes next.\n"
+    if number < len(states.all):
+        text += f"\n    make vendor NAME={{device}} DEST=... STATE={number + 1}\n\n"
+        text += "in a clone of the guide adds the next one to this folder, and keeps what you have changed.\n"
+    return text
 
 
 def _sources(root: Path) -> Iterator[tuple[str, str]]:
