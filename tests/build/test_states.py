@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from environment import ROOT, Fault
-from vendor import cli, names, record, state_trials, tree
+from vendor import cli, names, record, state_trials, tree, trial
 from vendor.states import States
 
 ACME = names.Names("acme", "am")
@@ -56,7 +57,7 @@ def test_what_is_imported_is_there(number: int, written: dict[int, dict[str, str
         if path.startswith("torch_acme") and path.endswith(".py"):
             for module in re.findall(r"^ *(?:from|import) (torch_acme[\w.]*)", text, re.MULTILINE):
                 assert module in modules, f"{path} imports {module}"
-            bound = set(re.findall(r"\b_C\.(_\w+)\(", text))
+            bound = set(re.findall(r"(?<!torch\.)\b_C\.(_\w+)\(", text))
             assert bound <= set(re.findall(r"^def (_\w+)", files["torch_acme/_C.pyi"], re.MULTILINE)), path
 
 
@@ -120,10 +121,10 @@ def test_the_next_state_is_merged_into_what_was_changed(tmp_path: Path, capsys: 
     vendor("--state=1")
     assert "files of the backend acme, at state 1, are in" in capsys.readouterr().out
     hooks = tmp_path / "acme" / "csrc" / "runtime" / "hooks.cpp"
-    hooks.write_text(hooks.read_text().replace("// Must not throw, and must not start the driver.", "// Mine."))
+    hooks.write_text(hooks.read_text().replace("// Called once per process:", "// Mine. Called once:"))
     vendor("--state=4")
     assert " 1 merged with your changes, 0 removed" in capsys.readouterr().out
-    assert "// Mine." in hooks.read_text()
+    assert "// Mine. Called once:" in hooks.read_text()
     assert "getDefaultGenerator" in hooks.read_text()
     assert (made := record.read(tmp_path / "acme")) is not None
     assert made.state == 4
@@ -142,6 +143,33 @@ def test_chapters_are_not_at_a_state(tmp_path: Path) -> None:
     vendor("--chapters=amp")
     with pytest.raises(Fault, match="is not at one of the states, and STATE=8 has less"):
         vendor("--state=8")
+
+
+def test_a_program_is_answered_by_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "ROOT", tmp_path)
+    tried = trial.Trial("make states", "state 1", "state", optimized=False)
+    tried.folder.mkdir(parents=True)
+    (tried.folder / ".venv").symlink_to(sys.prefix)
+    assert tried.run("assert torch.ones(2).sum() == 2") == "works"
+    assert (
+        tried.run("torch.ones(2, 3) @ torch.ones(2)")
+        == "RuntimeError: size mismatch, got input (2), mat (2x3), vec (2)"
+    )
+    assert tried.run("raise ValueError('one sentence. And another\\nline')") == "ValueError: one sentence"
+    with pytest.raises(Fault, match="state 1: a program ended with status 3"):
+        tried.run("import os; os._exit(3)")
+
+
+def test_a_cleared_trial_has_nothing_but_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "ROOT", tmp_path)
+    tried = trial.Trial("make states", "state 1", "state", optimized=False)
+    tried.write({"one": "1", "folder/two": "2"}, None, 1)
+    (tried.folder / ".venv").mkdir()
+    (tried.folder / ".venv" / "kept").touch()
+    tried.clear()
+    tried.write({"three": "3"}, None, 1)
+    left = {str(path.relative_to(tried.folder)) for path in tried.folder.rglob("*") if path.is_file()}
+    assert left == {".venv/kept", "three", record.FILE}
 
 
 def test_what_is_lost_from_one_state_to_the_next_is_a_fault() -> None:

@@ -16,7 +16,7 @@ import maps
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from environment import ROOT, Fault
-from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, update
+from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, trial, update
 from weaver.configuration import load
 from weaver.sources.closure import Sources
 
@@ -523,10 +523,10 @@ def test_a_choice_is_built_in_an_environment_of_its_own(tmp_path: Path, monkeypa
         seen.update(env)
         return SimpleNamespace(returncode=1)
 
-    monkeypatch.setattr(conforms, "ROOT", tmp_path)
+    monkeypatch.setattr(trial, "ROOT", tmp_path)
     monkeypatch.setattr(conforms.tree, "files", lambda names, chosen: {"Makefile": "build:\n"})
-    monkeypatch.setattr(conforms.tree, "commit", lambda: "")
-    monkeypatch.setattr(conforms, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(trial.tree, "commit", lambda: "")
+    monkeypatch.setattr(trial, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     monkeypatch.setenv("PATH", f"{ours}{os.pathsep}/usr/bin")
     with pytest.raises(Fault, match="make chapters: base does not build"):
