@@ -23,9 +23,12 @@ extensions = [
     "docs._ext.conformance_poster",
     "docs._ext.trace_picture",
     "docs._ext.markdown_twins",
+    "docs._ext.inventories",
 ]
 
 nitpicky = True
+# A function is called as the page writes it, with parentheses or without.
+add_function_parentheses = False
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]

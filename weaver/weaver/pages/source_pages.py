@@ -89,6 +89,10 @@ def _body(source: Source, writer: Formatter[str]) -> str:
         for number, line in enumerate(lines, start=1)
     )
     title = f"<h1><code>{html.escape(source.label)}</code></h1>"
+    if source.home:
+        title += (
+            f'\n<p><a class="reference external" href="{html.escape(source.home)}">{html.escape(source.home)}</a></p>'
+        )
     own = "" if source.installed else without_marks(source.label, text)
     copied = element(own, "Copy the file", 1) if own and own != text else ""
     return f'{title}\n<div><div class="highlight source-page"><pre>{code}</pre></div>{copied}</div>'
