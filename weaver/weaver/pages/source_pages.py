@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pygments import highlight
 from pygments.lexers import get_lexer_by_name
 
+from weaver.pages.book import is_site
 from weaver.pages.copied import element
 from weaver.pages.highlighting import formatter
 from weaver.pages.records import pages
@@ -37,7 +38,7 @@ def _shown_sources(app: Sphinx) -> list[Source]:
 
 
 def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    if app.builder.format != "html":
+    if not is_site(app.builder):
         return
     sources = _shown_sources(app)
     _remove_others(app, sources)
