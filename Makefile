@@ -19,10 +19,12 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
+	echo 'make epub      weave the pages into one EPUB, in docs/build/epub'
+	echo 'make pdf       print all pages into one PDF, in docs/build/pdf (needs chromium)'
 	echo 'make test      run the tests'
 	echo 'make doctest   execute every snippet of the pages'
 	echo 'make proof     measure which displayed lines the examples execute (needs clang)'
@@ -48,7 +50,7 @@ help:
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states: python
+html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Runs under any Python, to give one line instead of the syntax error that an old one would give.

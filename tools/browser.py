@@ -9,11 +9,11 @@ part of the pages, another one for each commit.
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from chromium import find_browser
 from environment import Fault, say
 from share import ALL, Share, share
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 HTML = Path("docs", "build", "html")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = (320, 390, 800, 1024, 1200, 1366, 1920)
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 # Pages that are alike, of which one is opened.
@@ -46,14 +45,6 @@ _WIDER = """() => {
 _AXE = (
     "() => axe.run().then((found) => found.violations.map((one) => [one.id, one.help, one.nodes.map((n) => n.target)]))"
 )
-
-
-def find_browser() -> str:
-    """The browser's program. Throws: ``Fault``, if there is none."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        raise Fault("make browser: Chromium is needed, found none on PATH; install it: apt-get install chromium")
-    return found
 
 
 def find_pages(html: Path) -> list[Path]:
@@ -103,7 +94,9 @@ def judge(html: Path, part: Share = ALL) -> tuple[list[str], int]:
     pages = part.take(find_pages(html))
     with sync_playwright() as playwright:
         # As root, as in containers, Chromium has no sandbox. The pages are our own.
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=find_browser("make browser"), args=["--no-sandbox", "--disable-gpu"]
+        )
         for number, file in enumerate(pages, 1):
             name = file.relative_to(html)
             for scheme in SCHEMES:

@@ -18,6 +18,7 @@ from environment import ROOT, Fault, say
 sys.path.append(str(ROOT / "weaver"))
 
 import check as checks
+from chromium import find_browser
 from command import Command
 from prerequisites import installed_torch
 from share import ALL, share
@@ -54,6 +55,28 @@ def html(_arguments: list[str]) -> None:
         raise Fault("make html: the pages have faults, listed above")
     pages = sum(1 for _ in output.rglob("*.html"))
     print(f"make html: {pages} pages in {_seconds():.0f} s, start at {output / 'index.html'}")
+
+
+def epub(_arguments: list[str]) -> None:
+    """Weaves the pages into one EPUB."""
+    output = OUTPUT / "epub"
+    # All that lies in the folder would be in the file.
+    shutil.rmtree(output, ignore_errors=True)
+    if _sphinx("epub", output, "--doctree-dir", str(OUTPUT / "doctrees")) != 0:
+        raise Fault("make epub: the pages have faults, listed above")
+    (file,) = output.glob("*.epub")
+    print(f"make epub: {file}, {file.stat().st_size / 1e6:.1f} MB, in {_seconds():.0f} s")
+
+
+def pdf(arguments: list[str]) -> None:
+    """Weaves the pages, and lets Chromium print them all into one PDF."""
+    import pdf as book
+
+    options = book.parse(arguments)
+    find_browser("make pdf")
+    html([])
+    made = book.make(OUTPUT / "html", options.output)
+    print(f"make pdf: {made}, in {_seconds():.0f} s")
 
 
 def _weave(command: str, arguments: list[str]) -> None:
@@ -237,6 +260,8 @@ _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True),
+    "epub": Command(epub, ("build", "docs", "cxx"), extension=True),
+    "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True),
     "doctest": Command(doctest, (*_PAGES, "test", "format"), extension=True),
     "proof": Command(proof, (*_PAGES, "test", "format")),
     "mutate": Command(mutate, (*_PAGES, "test", "format")),
@@ -246,12 +271,12 @@ COMMANDS: dict[str, Command] = {
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names; so there must be all of them.
-    "test": Command(test, (*_PAGES, "live", "browser", "test", "format", "check"), extension=True),
+    "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "format", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
     "stubs": Command(stubs, ("build", "kit"), extension=True),
     "surface": Command(surface, ("build",), extension=True),
-    "check": Command(check, (*_PAGES, "browser", "test", "format", "check"), extension=True),
+    "check": Command(check, (*_PAGES, "browser", "pdf", "test", "format", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
     "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),

@@ -1,7 +1,7 @@
 """``{conformance-poster}``: the conformance kit's list of its checks, as a sheet in the page and as a file beside it.
 
-The kit is asked when a page is written as HTML, and by no other builder: its list has PyTorch's database of operators
-in it, which takes seconds to import.
+The kit is asked when a page of a site is written, and by no other builder: its list has PyTorch's database of operators
+in it, which takes seconds to import. A book has no files beside its pages, and says where the sheet is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
+from weaver.pages.book import is_site
 from weaver.pages.repository import report, root_of
 from weaver.pages.where import line_of
 
@@ -45,7 +46,11 @@ class ConformancePoster(SphinxDirective):
 def _show(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for node in list(doctree.findall(conformance_poster)):
         shown: list[Node] = []
-        if app.builder.format == "html":
+        if app.builder.format == "html" and not is_site(app.builder):
+            command = nodes.literal("", "PYTHONPATH=conformance python -m accelerator_conformance --poster sheet.html")
+            where = "The sheet is part of the guide's web pages, and "
+            shown.append(nodes.paragraph("", "", nodes.Text(where), command, nodes.Text(" writes it.")))
+        elif app.builder.format == "html":
             file = Path(app.outdir, f"{docname}_poster.html")
             guide = app.builder.get_relative_uri(docname, f"{CHAPTERS}/index").rpartition("/")[0]
             if fault := _write(root_of(app.config) / KIT, file, guide):

@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.osutil import relative_uri
 from sphinx_markdown_builder.translator import MarkdownTranslator
+from weaver.pages.book import is_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ class Translator(MarkdownTranslator):  # type: ignore[misc] # the library has no
 def _write_twin(
     app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    if doctree is None or app.builder.format != "html":
+    if doctree is None or not is_site(app.builder):
         return
     translator = Translator(doctree, app, page)
     doctree.walkabout(translator)
@@ -72,7 +73,7 @@ def _write_twin(
 
 
 def _write_list(app: Sphinx, error: Exception | None) -> None:
-    if error is None and app.builder.format == "html":
+    if error is None and is_site(app.builder):
         Path(app.outdir, LIST).write_text("\n".join([*_list(app), ""]), encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,6 +14,7 @@ project = "The executable guide to PyTorch accelerators"
 author = "The torch_openreg authors"
 project_copyright = author
 html_title = "The executable guide"
+version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 extensions = [
     "myst_parser",
@@ -25,9 +27,13 @@ extensions = [
     "docs._ext.conformance_poster",
     "docs._ext.trace_picture",
     "docs._ext.markdown_twins",
+    "docs._ext.inventories",
+    "docs._ext.epub",
 ]
 
 nitpicky = True
+# A function is called as the page writes it, with parentheses or without.
+add_function_parentheses = False
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
@@ -59,6 +65,19 @@ html_theme_options = {
         "color-brand-visited": "#f0abcb",
     },
 }
+
+epub_basename = "executable-guide"
+epub_description = (
+    "How an accelerator becomes a device of PyTorch, out of tree: the sources of a backend, explained and executed"
+)
+epub_identifier = epub_uid = "executable-guide"
+epub_css_files = ["guide-epub.css"]
+epub_show_urls = "no"
+# The contents name the index of Sphinx too, and it would be in the file twice.
+epub_use_index = False
+# The contents, which no page shows: the chapters and their sections.
+epub_tocdepth = 2
+epub_tocscope = "includehidden"
 
 copybutton_exclude = ".linenos, .gp, .go"
 # Output is not offered for copying.

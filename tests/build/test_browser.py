@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import browser
+import chromium
 import pytest
 from environment import Fault
 from share import Share
@@ -16,7 +18,7 @@ GOOD = (
     + "</pre></div>{}</main></body></html>"
 )
 pytestmark = pytest.mark.skipif(
-    not any(map(browser.shutil.which, browser.BROWSERS)), reason="Chromium is not installed; `make browser` says how"
+    not any(map(shutil.which, chromium.BROWSERS)), reason="Chromium is not installed; `make browser` says how"
 )
 
 
@@ -64,5 +66,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Fault, match=r"there are no pages in .*run `make html`"):
         browser.judge(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Fault, match="Chromium is needed, found none on PATH; install it: apt-get install chromium"):
-        browser.find_browser()
+    with pytest.raises(
+        Fault, match="make browser: Chromium is needed, found none on PATH; install it: apt-get install chromium"
+    ):
+        chromium.find_browser("make browser")

@@ -32,6 +32,8 @@ _BUILD = ("tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/
 # The Python files that a command runs, or has run. tests/build has no more to do with `make test` than any other.
 SOURCES: dict[str, tuple[str, ...]] = {
     "html": (*_BUILD, *_WEAVER, *_KIT),
+    "epub": (*_BUILD, *_WEAVER),
+    "pdf": (*_BUILD, *_WEAVER, *_KIT, "tools/pdf.py"),
     "doctest": (*_BUILD, *_WEAVER, *_EXAMPLES),
     "proof": (*_BUILD, *_WEAVER, *_EXAMPLES),
     "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES),
@@ -67,6 +69,8 @@ _HELP = ["python", "-c", "from commands import COMMANDS; COMMANDS['{name}'].run(
 # What of a command can be run in seconds. {page} is a folder with one page, {out} an empty one.
 RUNS: dict[str, list[list[str]]] = {
     "html": [_READ, _SHEET, _FRAMEWORK],
+    "epub": [[word if word != "dummy" else "epub" for word in _READ]],
+    "pdf": [_READ, _HELP, ["python", "-c", "import bs4, pikepdf"]],
     "doctest": [["python", "-c", "import weaver.run.prove, weaver.run.runner"]],
     "proof": [_HELP],
     "mutate": [_HELP],

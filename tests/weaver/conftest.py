@@ -78,7 +78,7 @@ def toml(settings: Mapping[str, Any]) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {_value(one)}" for key, one in value.items()) + "}"
     return json.dumps(value)  # which is TOML too
 
 

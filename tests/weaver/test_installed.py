@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,35 @@ def test_locked_region_is_shown_with_release_and_lines(torch: Repository) -> Non
     assert 'href="sources/torch/ATen/A.h.html#L2">torch 2.13.0: ATen/A.h:2-4</a>' in html
     assert "torch 2.13.0: random.py:1-2" in html
     assert (result.output / "sources/torch/ATen/A.h.html").is_file()
+
+
+def test_a_caption_leads_to_the_lines_in_the_repository(torch: Repository) -> None:
+    table = {
+        "package": "torch",
+        "title": "PyTorch",
+        "prefixes": {"torch": "include", "torch-py": ""},
+        "repository": "https://forge.example/torch/blob/v{release}/{path}",
+        "folders": {"torch:ATen/": "aten/src/ATen/", "torch:ATen/ops/": "", "torch-py:": "torch/"},
+        "added": "#if ADDED",
+    }
+    torch.configure(installed=table)
+    torch.write("torch/include/ATen/ops/B.h", HEADER)
+    torch.write("torch/include/c10/C.h", HEADER)
+    torch.write("torch/include/ATen/D.h", "#if ADDED\n" + HEADER + "#endif\n")
+    shown = SHOW + "".join(SHOW.replace("ATen/A.h", name) for name in ("ATen/ops/B.h", "c10/C.h", "ATen/D.h"))
+    torch.add(shown + "```{literalinclude} torch-py:random.py\n:pyobject: seed\n```\n")
+    lock.update(torch.configuration)
+    result = torch.build()
+    assert result.status == 0, result.warnings
+    html = (result.output / "index.html").read_text(encoding="utf-8")
+    at = "https://forge.example/torch/blob/v2.13.0/"
+    assert re.findall(r'<a class="home reference external" href="([^"]*)">in PyTorch.s repository</a>', html) == [
+        f"{at}aten/src/ATen/A.h#L2-L4",
+        f"{at}aten/src/ATen/D.h#L2-L4",  # lines 3 to 5 of the installed file
+        f"{at}torch/random.py#L1-L2",
+    ]
+    whole = (result.output / "sources/torch/ATen/A.h.html").read_text(encoding="utf-8")
+    assert f'<a class="reference external" href="{at}aten/src/ATen/A.h">' in whole
 
 
 def test_region_without_a_lock_fails_and_says_what_to_do(torch: Repository) -> None:

@@ -26,11 +26,17 @@ class Installed:
     """``[installed]``: a package of the environment whose files pages show, and whose release results are bound to.
 
     Readers call it by its ``title``; ``prefixes`` gives the folder of the package in which ``PREFIX:path`` looks.
+    ``repository`` is the address of a file at its home, with ``{release}`` and ``{path}`` in it. The path is made with
+    ``folders``: of what begins ``PREFIX:path``, the folder of the repository; the longest one counts, and one without a
+    folder says that the files are made by a build. ``added`` is a first line that packaging puts before some files.
     """
 
     package: str = ""
     title: str = ""
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    repository: str = ""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    added: str = ""
 
 
 @dataclass(frozen=True)

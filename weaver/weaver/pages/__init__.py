@@ -11,6 +11,7 @@
 ``transcripts``      scripts that pages run, shown as commands of the shell with their output
 ``console``          shell commands that are run and compared; ``console_scripts``, those that CI runs
 ``diagram``          pictures that take the colours of the theme
+``book``             what a book, such as an EPUB, has otherwise than a site
 ``error_index``      every error that some page causes, found by its message
 ``gate``             refuses every code block that is neither included, executed nor compared
 ``source_pages``     one page per source file, and ``links`` to its lines
@@ -25,6 +26,6 @@ from __future__ import annotations
 
 EXTENSIONS = (
     "records", "repository", "lock", "faults", "links", "folded", "highlighting", "literalinclude", "source_pages",
-    "whole_sources", "interface_table", "error_index", "console", "diagram", "gate", "marks", "copied",
+    "whole_sources", "interface_table", "error_index", "console", "diagram", "book", "gate", "marks", "copied",
     "transcripts", "bundles", "narrated", "proven", "plan",
 )  # fmt: skip

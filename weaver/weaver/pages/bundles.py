@@ -19,6 +19,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
 from weaver.pages import current
+from weaver.pages.book import is_site
 from weaver.pages.records import pages
 from weaver.pages.repository import configuration_of
 from weaver.sources.closure import Sources
@@ -134,6 +135,8 @@ class Offer(SphinxPostTransform):
 
     def run(self, **_: object) -> None:
         """Add the line."""
+        if not is_site(self.app.builder):
+            return
         found = _bundles(self.app).get(self.env.docname)
         lists = self.document.findall(nodes.bullet_list)
         first = next((each for each in lists if "whole-sources" in each["classes"]), None)
@@ -156,7 +159,7 @@ def _said(app: Sphinx, docname: str) -> str:
 
 def _write(app: Sphinx) -> list[tuple[str, dict[str, object], str]]:
     """Write each archive that is not there as it should be, and remove those of pages that have none."""
-    if app.builder.format == "html":
+    if is_site(app.builder):
         wanted = {Path(app.outdir, _uri(docname)): found.archive for docname, found in _bundles(app).items()}
         for file in Path(app.outdir, _FOLDER).rglob("*.zip"):
             if file not in wanted:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from weaver.pages.book import is_site
 from weaver.pages.repository import configuration_of
 from weaver.sources.standalone import Standalone, standalone
 
@@ -36,6 +37,8 @@ class Copied(SphinxPostTransform):
 
     def run(self, **_: object) -> None:
         """Add the texts."""
+        if not is_site(self.app.builder):
+            return
         for number, (box, found) in enumerate(list(self._differing()), start=1):
             box += copied("", text=found.text, title=title(found), number=number)
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from sphinx.util import logging
 
+from weaver.pages.book import is_site
 from weaver.pages.records import pages
 from weaver.pages.repository import configuration_of
 from weaver.proof import proof_files
@@ -65,7 +66,7 @@ def measured(app: Sphinx) -> Measured:
 
 
 def _outdated(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    if app.builder.format != "html":
+    if not is_site(app.builder):
         return []
     made = {
         docname: "\n".join(maker(app, docname) for maker in _makers.get(app, [])) for docname in sorted(env.found_docs)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxRole
 
+from weaver.pages.book import is_site
 from weaver.pages.records import page
 from weaver.pages.repository import Source, configuration_of, page_source, report
 from weaver.sources import regions
@@ -25,7 +26,7 @@ _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+|.*@.*)>", re.DOTALL)
 
 
 class source_link(nodes.Inline, nodes.TextElement):  # noqa: N801 (docutils names its nodes so)
-    """A link to a line of a generated source page. It becomes a reference when a page is written as HTML."""
+    """A link to a line of a generated source page. It becomes a reference on a site."""
 
 
 def link(source: Source, text: str, line: int | None, *classes: str) -> source_link:
@@ -75,7 +76,7 @@ class SourceRole(SphinxRole):
 def _resolve_links(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for node in list(doctree.findall(source_link)):
         text = node.astext()
-        if app.builder.format == "html":
+        if is_site(app.builder):
             uri = app.builder.get_relative_uri(docname, node["page"]) + (f"#{node['anchor']}" if node["anchor"] else "")
             node.replace_self(nodes.reference(text, text, refuri=uri, internal=True, classes=node["classes"]))
         else:

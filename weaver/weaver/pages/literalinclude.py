@@ -191,13 +191,23 @@ class LiteralInclude(SphinxDirective):
             record.shown.append(listing)
             wrapper["weaver_listing"] = listing
 
+    def _at_home(self, excerpt: Excerpt) -> nodes.reference:
+        """Return the link to the same lines in the repository of the installed package."""
+        configuration = configuration_of(self.config)
+        uri = installed.home(configuration.installed, self.arguments[0], excerpt.first, excerpt.last)
+        text = f"in {installed.title(configuration)}'s repository"
+        return nodes.reference(text, text, refuri=uri, internal=False, classes=["home"])
+
     def _captioned(self, block: nodes.literal_block, source: Source, excerpt: Excerpt) -> nodes.container:
         caption = nodes.caption()
         if "caption" in self.options:
             title, messages = self.parse_inline(self.options["caption"], lineno=self.lineno)
             caption += [nodes.inline("", "", *title, classes=["listing-title"]), *messages, nodes.Text(" ")]
         lines = f"{excerpt.first}-{excerpt.last}" if excerpt.last > excerpt.first else str(excerpt.first)
-        caption += link(source, f"{source.label}:{lines}", excerpt.first, "provenance")
+        where = nodes.inline("", "", link(source, f"{source.label}:{lines}", excerpt.first, "provenance"))
+        if source.home:
+            where += [nodes.Text(", "), self._at_home(excerpt)]
+        caption += where
         wrapper = nodes.container("", caption, block, literal_block=True, classes=["literal-block-wrapper", "listing"])
         self.set_source_info(caption)
         name = f"region-{excerpt.region}"

@@ -32,6 +32,7 @@ class Source:
 
     ``label`` is how captions name it; ``page`` is the generated page that holds the whole file; ``executed`` says that
     the file is proven only where an example of the page runs it, while other files are compiled or imported by a build.
+    ``home`` is the address of an installed file in the repository of its package; empty when it is not there.
     """
 
     file: Path
@@ -39,6 +40,7 @@ class Source:
     page: str
     installed: bool = False
     executed: bool = False
+    home: str = ""
 
 
 def configuration_of(config: Config) -> Configuration:
@@ -61,7 +63,8 @@ def installed_source(config: Config, argument: str) -> Source:
     shown = configuration_of(config).installed
     file, relative = installed.locate(shown, argument), argument.partition(":")[2]
     label = f"{shown.package} {installed.release(shown.package)}: {relative}"
-    return Source(file, label, f"sources/{shown.package}/{relative}", installed=True)
+    home = installed.home(shown, argument)
+    return Source(file, label, f"sources/{shown.package}/{relative}", installed=True, home=home)
 
 
 def repository_source(config: Config, relative: str) -> Source:

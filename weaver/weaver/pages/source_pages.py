@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pygments import highlight
 from pygments.lexers import get_lexer_by_name
 
+from weaver.pages.book import is_site
 from weaver.pages.copied import element
 from weaver.pages.highlighting import formatter
 from weaver.pages.records import pages
@@ -37,7 +38,7 @@ def _shown_sources(app: Sphinx) -> list[Source]:
 
 
 def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    if app.builder.format != "html":
+    if not is_site(app.builder):
         return
     sources = _shown_sources(app)
     _remove_others(app, sources)
@@ -89,6 +90,10 @@ def _body(source: Source, writer: Formatter[str]) -> str:
         for number, line in enumerate(lines, start=1)
     )
     title = f"<h1><code>{html.escape(source.label)}</code></h1>"
+    if source.home:
+        title += (
+            f'\n<p><a class="reference external" href="{html.escape(source.home)}">{html.escape(source.home)}</a></p>'
+        )
     own = "" if source.installed else without_marks(source.label, text)
     copied = element(own, "Copy the file", 1) if own and own != text else ""
     return f'{title}\n<div><div class="highlight source-page"><pre>{code}</pre></div>{copied}</div>'

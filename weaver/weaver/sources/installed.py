@@ -59,6 +59,23 @@ def locate(installed: Installed, argument: str) -> Path:
     return path
 
 
+def home(installed: Installed, argument: str, first: int = 0, last: int = 0) -> str:
+    """Return the address of a file in the repository of the package; with ``first`` and ``last``, of these lines.
+
+    Empty when the repository does not have the file. Throws: ``LookupError`` when the package does not.
+    """
+    start = max((start for start in installed.folders if argument.startswith(start)), key=len, default="")
+    if not installed.repository or not installed.folders.get(start):
+        return ""
+    path = installed.folders[start] + argument.removeprefix(start)
+    address = installed.repository.format(release=release(installed.package), path=path)
+    if not first:
+        return address
+    with locate(installed, argument).open(encoding="utf-8") as file:
+        before = 1 if installed.added and file.readline().rstrip("\n") == installed.added else 0
+    return f"{address}#L{first - before}" + (f"-L{last - before}" if last > first else "")
+
+
 def find_region(lines: list[str], start: str, end: str | None) -> tuple[int, int]:
     """Return first and last line, counted from 1, of the region that ``start`` opens and ``end`` closes.
 
