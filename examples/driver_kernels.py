@@ -58,7 +58,7 @@ def hold(stream: int | None = None) -> threading.Event:
 
 # LITERALINCLUDE START: driver-kernels-calls
 def calls(stream: int | None, event: int | None) -> dict[str, tuple[Any, ...]]:
-    """All functions of this chapter that need a device, each with its arguments."""
+    """All functions for streams, events and kernels that need a device, each with its arguments."""
     answer, time_asleep = ctypes.byref(ctypes.c_double()), ctypes.byref(ctypes.c_uint64(0))
     return {
         "orStreamGetDevice": (stream, answer),

@@ -19,7 +19,7 @@ def limited(limit: int, value: int) -> Iterator[None]:
     resource.setrlimit(limit, before)
 
 
-# LITERALINCLUDE START: driver-limits-cases
+# LITERALINCLUDE START: driver-limits-addresses
 def addresses() -> None:
     """Too little address space to start. Nothing is left half started: with more of it, the next call succeeds."""
     with limited(resource.RLIMIT_AS, 2 << 30):
@@ -28,6 +28,10 @@ def addresses() -> None:
     print("started:", room())
 
 
+# LITERALINCLUDE END: driver-limits-addresses
+
+
+# LITERALINCLUDE START: driver-limits-pages
 def pages() -> None:
     """Too little memory for another segment."""
     pointer = new("orMalloc", 1000)
@@ -39,6 +43,10 @@ def pages() -> None:
     print("writable:", mapping(alias), "free:", room()[0])
 
 
+# LITERALINCLUDE END: driver-limits-pages
+
+
+# LITERALINCLUDE START: driver-limits-threads
 def threads() -> None:
     """No room for the stack of a stream's thread."""
     pointer, pinned = new("orMalloc", 8), new("orMallocHost", 8)
@@ -48,7 +56,7 @@ def threads() -> None:
     call("orMemset", pointer, 7, 8)
 
 
-# LITERALINCLUDE END: driver-limits-cases
+# LITERALINCLUDE END: driver-limits-threads
 
 
 if __name__ == "__main__":

@@ -26,26 +26,13 @@ def together(*works: Callable[[], None]) -> None:
         thread.join()
 
 
-# LITERALINCLUDE START: driver-threads-cases
-def free_twice() -> None:
+# LITERALINCLUDE START: driver-threads-frees
+def free_twice(allocate: str, free: str) -> None:
     """Two threads free the same memory while the device is busy: both wait, and one comes too late."""
-    for allocate, free in (("orMalloc", "orFree"), ("orMallocHost", "orFreeHost")):
-        pointer = new(allocate, 1000)
-        names[pointer] = "PINNED"
-        sleep(200)
-        together(partial(call, free, pointer), partial(call, free, pointer))
-
-
-def reset() -> None:
-    """One thread waits for the device, another resets it."""
-
-    def reset_soon() -> None:
-        time.sleep(0.1)
-        call("orDeviceReset")
-
-    sleep(100_000)
-    together(lambda: call("orDeviceSynchronize"), reset_soon)
-    call("orDeviceSynchronize")
+    pointer = new(allocate, 1000)
+    names[pointer] = "PINNED"
+    sleep(200)
+    together(partial(call, free, pointer), partial(call, free, pointer))
 
 
 def crowd() -> None:
@@ -64,8 +51,29 @@ def crowd() -> None:
     print("all free:", room()[0] == room()[1])
 
 
-# LITERALINCLUDE END: driver-threads-cases
+# LITERALINCLUDE END: driver-threads-frees
+
+
+# LITERALINCLUDE START: driver-threads-reset
+def reset() -> None:
+    """One thread waits for the device, another resets it."""
+
+    def reset_soon() -> None:
+        time.sleep(0.1)
+        call("orDeviceReset")
+
+    sleep(100_000)
+    together(lambda: call("orDeviceSynchronize"), reset_soon)
+    call("orDeviceSynchronize")
+
+
+# LITERALINCLUDE END: driver-threads-reset
 
 
 if __name__ == "__main__":
-    {"free-twice": free_twice, "reset": reset, "crowd": crowd}[sys.argv[1]]()
+    {
+        "free-twice": partial(free_twice, "orMalloc", "orFree"),
+        "free-pinned-twice": partial(free_twice, "orMallocHost", "orFreeHost"),
+        "reset": reset,
+        "crowd": crowd,
+    }[sys.argv[1]]()

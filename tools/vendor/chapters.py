@@ -14,9 +14,10 @@ from weaver.sources.regions import without_region
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
-    "autoload", "build", "copies", "debugging", "device", "driver", "driver_memory", "driver_modules",
-    "driver_streams", "errors", "event", "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory",
-    "operators", "profiler", "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
+    "autoload", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
+    "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback", "frontend",
+    "guard", "hooks", "host_memory", "layouts", "memory", "operators", "profiler", "random", "registration",
+    "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. The others are of the base.
 TESTS = {
