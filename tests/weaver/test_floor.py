@@ -232,12 +232,31 @@ def test_too_many_excuses_are_a_fault(proven: Repository) -> None:
 
 
 def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
-    replace(proven, MUTANTS, "csrc/hooks.cpp", "csrc/other.cpp")
+    replace(proven, MUTANTS, "hooks-init", "hooks-other")
     assert faults(proven) == [
         "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): its mutants were never tried; run `make mutate`",
-        "docs/proof/mutants.json: csrc/other.cpp:5 (hooks-init): no page shows it any more; run `make mutate`",
+        "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-other): no page shows it any more; run `make mutate`",
         waiting(2),
     ]
+
+
+def test_a_region_takes_its_mutants_along_into_another_file(proven: Repository) -> None:
+    replace(proven, MUTANTS, "csrc/hooks.cpp", "csrc/other.cpp")
+    assert faults(proven) == []
+
+
+def test_a_listing_whose_file_is_gone_is_named(proven: Repository) -> None:
+    text = json.loads((proven.root / MUTANTS).read_text(encoding="utf-8"))
+    (tried,) = text["regions"]
+    text["regions"] = [tried, {**tried, "path": "csrc/gone.cpp", "region": "gone-init"}]
+    proven.write(MUTANTS, json.dumps(text))
+    assert faults(proven) == [
+        "docs/proof/mutants.json: csrc/gone.cpp:5 (gone-init): no page shows it any more; run `make mutate`",
+        waiting(1),
+    ]
+    measured = floor.read_state(proven.configuration, pages(proven)).measured
+    (gone,) = [listing for listing in measured.tried if listing.path == "csrc/gone.cpp"]
+    assert measured.stale_mutants(gone) == "its file is there no more"
 
 
 def test_fallen_figures_are_named(proven: Repository) -> None:

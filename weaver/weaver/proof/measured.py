@@ -164,6 +164,8 @@ class Measured:
         entry = self.tried.get(listing)
         if entry is None:
             return "its mutants were never tried"
+        if not (self.configuration.root / listing.path).is_file():
+            return "its file is there no more"
         if region_digest(listing, self.configuration) != entry.text:
             return f"it or {bound_to(self.configuration)[0]} has changed since its mutants were tried"
         showing = [page for page in self.pages.values() if listing in page.listings]
@@ -175,14 +177,15 @@ class Measured:
     def tried(self) -> dict[Listing, ListingMutants]:
         """The listings whose mutants were tried, where they stand now, be the trial current or not."""
         known = self.proof.mutants
-        same = {(one.path, one.region, entry.text): (one, entry) for one, entry in known.items()}
-        # A marked region that has changed is still the one that was tried.
-        named = {(one.path, one.region): (one, entry) for one, entry in known.items() if one.region}
+        # A marked region has a name of its own in all sources, so that it may move to another file.
+        same = {(one.region or one.path, entry.text): (one, entry) for one, entry in known.items()}
+        # One that has changed is still the one that was tried.
+        named = {one.region: (one, entry) for one, entry in known.items() if one.region}
         found: dict[Listing, ListingMutants] = {}
         moved = set()
         for listing in {listing for page in self.pages.values() for listing in page.listings}:
-            current = same.get((listing.path, listing.region, region_digest(listing, self.configuration)))
-            current = current or named.get((listing.path, listing.region))
+            current = same.get((listing.region or listing.path, region_digest(listing, self.configuration)))
+            current = current or named.get(listing.region)
             if current is not None:
                 moved.add(current[0])
                 found[listing] = current[1].moved(listing.first - current[0].first)
