@@ -53,7 +53,7 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
         ("html", "nothing"),
         ("test", "nothing"),
     ]
-    steps = ["html", "check", "doctest", "browser", "mutate", "fuzz", "test", "test"]
+    steps = ["html", "check", "doctest", "browser", "mutate", "states", "fuzz", "test", "test"]
     assert [step for step, *_ in seen] == steps
 
 
@@ -85,7 +85,7 @@ def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path:
     table = ran.stdout.rpartition("-- steps so far, in seconds\n")[2].splitlines()[:-1]
     kept = (tmp_path / "build" / "loop" / "steps.tsv").read_text().splitlines()
     assert table == kept[:-1]
-    steps = ["html", "check", "doctest", "mutate", "fuzz"]
+    steps = ["html", "check", "doctest", "mutate", "states", "fuzz"]
     assert [line.partition("\t")[2] for line in kept] == [
         *(f"make {step}" for step in steps),
         "OPENREG_LAUNCH=async make test",

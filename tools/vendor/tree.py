@@ -63,12 +63,19 @@ def files(
 def _stands(states: States, number: int) -> str:
     """What the README says of a state."""
     state = states[number]
-    text = f"\n## State {number} of {len(states.all)}: {state.title}\n\n"
-    text += f"What this state adds: {state.adds}.\nThe chapter `states` of the guide says what works by now, and what "
-    text += "comes next.\n"
+    text = f"""
+## State {number} of {len(states.all)}: {state.title}
+
+What this state adds: {state.adds}.
+The chapter `states` of the guide says what works by now, and what comes next.
+"""
     if number < len(states.all):
-        text += f"\n    make vendor NAME={{device}} DEST=... STATE={number + 1}\n\n"
-        text += "in a clone of the guide adds the next one to this folder, and keeps what you have changed.\n"
+        text += f"""
+    make vendor NAME={{device}} DEST=... STATE={number + 1}
+
+in a clone of the guide adds the next one to this folder, and keeps what you have changed. What is said below of
+tensors and kernels, and what the workflows ask, holds for the last state.
+"""
     return text
 
 
