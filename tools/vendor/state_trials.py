@@ -37,6 +37,8 @@ def stale() -> Iterator[str]:
     for state in states.all:
         if known.get(str(state.number), {}).get("parts") != _parts(state, states):
             yield f"{RESULT}: state {state.number}: it has other sources than when it was tried; run `make states`"
+        elif known[str(state.number)]["tried"] != _programs(states):
+            yield f"{RESULT}: state {state.number}: other programs were tried; run `make states`"
     yield from faults(known, states)
 
 
@@ -67,7 +69,7 @@ def main(arguments: list[str]) -> None:
     due = {
         state.number
         for state in states.all
-        if options.every or known.get(str(state.number), {}).get("parts") != _parts(state, states)
+        if options.every or not _is_known(known.get(str(state.number), {}), state, states)
     }
     due |= {states[number].number for number in options.state}
     others = sorted({state.number for state in states.all} - due)
@@ -76,7 +78,8 @@ def main(arguments: list[str]) -> None:
         print(f"make states: nothing has changed; the result is {RESULT}")
         return
     for number in sorted(due):
-        known[str(number)] = _tried(states[number], states)
+        again = options.every or number in options.state
+        known[str(number)] = _tried(states[number], states, {} if again else known.get(str(number), {}))
         kept = {str(state.number): known[str(state.number)] for state in states.all if str(state.number) in known}
         (ROOT / RESULT).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if found := list(faults(known, states)):
@@ -90,36 +93,51 @@ def areas(state: State, states: States) -> list[str]:
     return [area for each in states.until(state.number) for area in each.areas]
 
 
-def _tried(state: State, states: States) -> dict[str, Any]:
+def _is_known(result: Mapping[str, Any], state: State, states: States) -> bool:
+    return bool(result.get("parts") == _parts(state, states) and result["tried"] == _programs(states))
+
+
+def _tried(state: State, states: States, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Tries a state. Where other programs are all that is new, what the kit has said of its sources is kept."""
     print(f"-- state {state.number}: {state.title}", flush=True)
     trial = Trial("make states", f"state {state.number}", "state", optimized=False)
     trial.clear()
     trial.write(shape.formatted(tree.files(ACME, None, state.number)), None, state.number)
     trial.build()
-    report = trial.ask(LEVEL, ",".join(areas(state, states)))
-    if report["fault"]:
-        raise Fault(f"make states: state {state.number}: {report['fault']}")
+    parts, programs = _parts(state, states), _programs(states)
+    only_programs = known.get("parts") == parts and known["tried"] != programs
     return {
         "date": date.today().isoformat(),
-        "parts": _parts(state, states),
-        "kit": {
-            area: {"passed": score["passed"], "asked": sum(score[each] for each in ("passed", *conforms.FAILED))}
-            for area, score in report["scores"].items()
-        },
+        "parts": parts,
+        "tried": programs,
+        "kit": known["kit"] if only_programs else _asked(trial, state, states),
         "programs": {name: trial.run(code) for name, code in states.programs.items()},
     }
 
 
+def _asked(trial: Trial, state: State, states: States) -> dict[str, dict[str, int]]:
+    """By area, what the conformance kit says."""
+    report = trial.ask(LEVEL, ",".join(areas(state, states)))
+    if report["fault"]:
+        raise Fault(f"make states: state {state.number}: {report['fault']}")
+    return {
+        area: {"passed": score["passed"], "asked": sum(score[each] for each in ("passed", *conforms.FAILED))}
+        for area, score in report["scores"].items()
+    }
+
+
 def _parts(state: State, states: States) -> str:
-    """A digest of what decides a state: its sources and what each of them needs, its row, and what is tried there."""
+    """A digest of what decides a state: its sources and what each of them needs, its row, and what the kit is asked."""
     edges = conforms.parts(Sources(load(ROOT)), Choice(ROOT, None, state.number).taken)
-    decided = [
-        edges,
-        repr(state),
-        *areas(state, states),
-        *(f"{name}: {code}" for name, code in states.programs.items()),
-    ]
-    return hashlib.sha256(json.dumps(decided).encode()).hexdigest()[:16]
+    return _digest([edges, repr(state), *areas(state, states)])
+
+
+def _programs(states: States) -> str:
+    return _digest([f"{name}: {code}" for name, code in states.programs.items()])
+
+
+def _digest(words: list[str]) -> str:
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
 
 
 def read() -> Results:
