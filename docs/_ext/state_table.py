@@ -40,11 +40,12 @@ _TABLE = Path("tools", "vendor", "states.toml")
 class _Found:
     """The states, their sources but for those of drivers, and what was found."""
 
+    root: Path
     config: Config
 
     @cached_property
     def states(self) -> States:
-        return States(root_of(self.config))
+        return States(self.root)
 
     @cached_property
     def results(self) -> state_trials.Results:
@@ -52,8 +53,7 @@ class _Found:
 
     @cached_property
     def sources(self) -> list[set[str]]:
-        root = root_of(self.config)
-        taken = (Choice(root, None, state.number).taken for state in self.states.all)
+        taken = (Choice(self.root, None, state.number).taken for state in self.states.all)
         return [{path for path in each if not path.startswith(_DRIVER)} for each in taken]
 
     def arrived(self, number: int) -> set[str]:
@@ -62,10 +62,9 @@ class _Found:
 
     def lines(self, number: int) -> int:
         """How many lines the sources of a state have, as the vendor gets them."""
-        root = root_of(self.config)
-        choice = Choice(root, None, number)
+        choice = Choice(self.root, None, number)
         return sum(
-            without_marks(path, choice.cut(path, (root / path).read_text(encoding="utf-8"))).count("\n")
+            without_marks(path, choice.cut(path, (self.root / path).read_text(encoding="utf-8"))).count("\n")
             for path in self.sources[number - 1]
         )
 
@@ -73,8 +72,9 @@ class _Found:
         return bool(self.results[str(number)]["programs"][program] == state_trials.WORKS)
 
     def first(self, program: str) -> int:
-        """The state from which a program works."""
-        return next(state.number for state in self.states.all if self.works(state.number, program))
+        """The state from which a program works; one more than there are, where it works at none."""
+        numbers = [state.number for state in self.states.all if self.works(state.number, program)]
+        return min(numbers, default=len(self.states.all) + 1)
 
 
 def _states(found: _Found, _number: int) -> Iterator[Node]:
@@ -163,7 +163,7 @@ class StateTable(SphinxDirective):
 
     def run(self) -> list[Node]:
         """Return the part; nothing and a fault, where there is no such part or state."""
-        found = _Found(self.config)
+        found = _Found(root_of(self.config), self.config)
         part, number = self.arguments[0], self.arguments[1] if len(self.arguments) > 1 else ""
         whole = part in ("states", "programs")
         known = [str(state.number) for state in found.states.all]

@@ -1,0 +1,49 @@
+"""The tables of states say what was tried, and link to what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.config import Config
+from vendor import state_trials
+from vendor.states import States
+
+from docs._ext import state_table
+
+ROOT = Path(__file__).parents[2]
+
+
+def found() -> state_table._Found:
+    return state_table._Found(ROOT, Config({}, {}))
+
+
+def rows(part: str, number: int = 0) -> list[list[str]]:
+    """The cells of a part that is a table, as text."""
+    (node,) = state_table.PARTS[part](found(), number)
+    return [[entry.astext() for entry in row.findall(nodes.entry)] for row in node.findall(nodes.row)][1:]
+
+
+def test_each_state_has_a_row() -> None:
+    states = States(ROOT).all
+    assert [row[0] for row in rows("states")] == [f"{state.number} {state.title}" for state in states]
+    programs = len(States(ROOT).programs)
+    assert rows("states")[-1][4] == str(programs)
+
+
+def test_a_program_is_listed_at_the_state_from_which_it_works() -> None:
+    listed = {row[0]: row for row in rows("programs")}
+    assert set(listed) == set(States(ROOT).programs)
+    results = state_trials.read()
+    for name, (_, first, error) in listed.items():
+        assert results[first]["programs"][name] == state_trials.WORKS
+        if first != "1":
+            assert results[str(int(first) - 1)]["programs"][name] == error != state_trials.WORKS
+
+
+def test_errors_that_are_left_are_grouped() -> None:
+    for state in States(ROOT).all[:-1]:
+        words = state_trials.read()[str(state.number)]["programs"]
+        left = {name: word for name, word in words.items() if word != state_trials.WORKS}
+        listed = {name: error for error, names in rows("left", state.number) for name in names.split("; ")}
+        assert listed == left
