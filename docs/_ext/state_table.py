@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weaver.pages.proven_tables import Cell
 
 _DRIVER = "csrc/driver/"
+_ASSERTION = "AssertionError: "
 _TABLE = Path("tools", "vendor", "states.toml")
 
 
@@ -83,15 +84,13 @@ def _states(found: _Found, _number: int) -> Iterator[Node]:
         result = found.results[str(state.number)]
         kit = result["kit"].values()
         name = nodes.reference("", f"{state.number} {state.title}", refid=_anchor(state), internal=True)
-        rows.append(
-            [
-                name, len(found.sources[state.number - 1]), f"{found.lines(state.number):,}",
-                f"{sum(score['passed'] for score in kit)} of {sum(score['asked'] for score in kit)}",
-                sum(found.works(state.number, program) for program in found.states.programs), result["date"],
-            ]
-        )  # fmt: skip
+        checks = f"{sum(score['passed'] for score in kit)} of {sum(score['asked'] for score in kit)}"
+        works = sum(found.works(state.number, program) for program in found.states.programs)
+        day = result["date"].replace("-", "\N{NON-BREAKING HYPHEN}")
+        files = len(found.sources[state.number - 1])
+        rows.append([name, files, f"{found.lines(state.number):,}", checks, works, day])
     columns = ["State", "Files", "Lines", "Checks of the kit", "Programs that work", "Tried on"]
-    yield table(columns, rows)
+    yield _wrapping(table(columns, rows))
 
 
 def _programs(found: _Found, _number: int) -> Iterator[Node]:
@@ -99,8 +98,20 @@ def _programs(found: _Found, _number: int) -> Iterator[Node]:
     for program in sorted(found.states.programs, key=found.first):
         first = found.first(program)
         before = found.results[str(first - 1)]["programs"][program] if first > 1 else ""
-        rows.append([program, first, nodes.literal("", before) if before else "none"])
-    yield table(["Program", "Works from state", "Error at the state before"], rows)
+        rows.append([program, first, _word(before) if before else "none"])
+    yield _wrapping(table(["Program", "Works from state", "Error at the state before"], rows))
+
+
+def _word(word: str) -> Cell:
+    """What became of a program. One that only failed an assertion had no error of its own."""
+    return "a wrong result, without an error" if word == _ASSERTION else nodes.literal("", word)
+
+
+def _wrapping(made: nodes.Node) -> nodes.Node:
+    """A table whose error messages may be broken, since some are longer than a page is wide."""
+    assert isinstance(made, nodes.table)
+    made["classes"].append("wrapping")
+    return made
 
 
 def _sources(found: _Found, number: int) -> Iterator[Node]:
@@ -136,8 +147,8 @@ def _left(found: _Found, number: int) -> Iterator[Node]:
         if word != state_trials.WORKS:
             programs.setdefault(word, []).append(program)
     if programs:
-        rows: list[list[Cell]] = [[nodes.literal("", word), "; ".join(those)] for word, those in programs.items()]
-        yield table(["Error that a user still meets", "Programs"], rows)
+        rows: list[list[Cell]] = [[_word(word), "; ".join(those)] for word, those in programs.items()]
+        yield _wrapping(table(["Error that a user still meets", "Programs"], rows))
     else:
         yield nodes.paragraph("", "Every program works.")
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -127,9 +128,9 @@ def _asked(trial: Trial, state: State, states: States) -> dict[str, dict[str, in
 
 
 def _parts(state: State, states: States) -> str:
-    """A digest of what decides a state: its sources and what each of them needs, its row, and what the kit is asked."""
+    """A digest of what decides a state: its sources, what each of them needs, its tests, and what the kit is asked."""
     edges = conforms.parts(Sources(load(ROOT)), Choice(ROOT, None, state.number).taken)
-    return _digest([edges, repr(state), *areas(state, states)])
+    return _digest([edges, repr(replace(state, title="", adds="")), *areas(state, states)])
 
 
 def _programs(states: States) -> str:
