@@ -90,7 +90,7 @@ def _states(found: _Found, _number: int) -> Iterator[Node]:
         files = len(found.sources[state.number - 1])
         rows.append([name, files, f"{found.lines(state.number):,}", checks, works, day])
     columns = ["State", "Files", "Lines", "Checks of the kit", "Programs that work", "Tried on"]
-    yield _wrapping(table(columns, rows))
+    yield table(columns, rows)
 
 
 def _programs(found: _Found, _number: int) -> Iterator[Node]:
@@ -163,7 +163,8 @@ PARTS: dict[str, Callable[[_Found, int], Iterator[Node]]] = {
 
 
 def _anchor(state: State) -> str:
-    return f"state-{state.number}"
+    """The section of the page that is about a state."""
+    return nodes.make_id(f"State {state.number}: {state.title}")
 
 
 class StateTable(SphinxDirective):

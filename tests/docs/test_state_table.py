@@ -24,6 +24,11 @@ def rows(part: str, number: int = 0) -> list[list[str]]:
     return [[entry.astext() for entry in row.findall(nodes.entry)] for row in node.findall(nodes.row)][1:]
 
 
+def shown(word: str) -> str:
+    """A recorded word as a reader sees it: an assertion of the program itself has no text."""
+    return "a wrong result, without an error" if word == "AssertionError: " else word
+
+
 def test_each_state_has_a_row() -> None:
     states = States(ROOT).all
     assert [row[0] for row in rows("states")] == [f"{state.number} {state.title}" for state in states]
@@ -38,12 +43,23 @@ def test_a_program_is_listed_at_the_state_from_which_it_works() -> None:
     for name, (_, first, error) in listed.items():
         assert results[first]["programs"][name] == state_trials.WORKS
         if first != "1":
-            assert results[str(int(first) - 1)]["programs"][name] == error != state_trials.WORKS
+            before = results[str(int(first) - 1)]["programs"][name]
+            assert before != state_trials.WORKS
+            assert error == shown(before)
 
 
 def test_errors_that_are_left_are_grouped() -> None:
     for state in States(ROOT).all[:-1]:
         words = state_trials.read()[str(state.number)]["programs"]
-        left = {name: word for name, word in words.items() if word != state_trials.WORKS}
+        left = {name: shown(word) for name, word in words.items() if word != state_trials.WORKS}
         listed = {name: error for error, names in rows("left", state.number) for name in names.split("; ")}
         assert listed == left
+
+
+def test_the_row_of_a_state_leads_to_its_section() -> None:
+    page = (ROOT / "docs" / "source" / "accelerator" / "states.md").read_text(encoding="utf-8")
+    sections = {nodes.make_id(line.removeprefix("## ")) for line in page.splitlines() if line.startswith("## ")}
+    (node,) = state_table.PARTS["states"](found(), 0)
+    targets = [reference["refid"] for reference in node.findall(nodes.reference)]
+    assert len(targets) == len(States(ROOT).all)
+    assert set(targets) <= sections

@@ -7,7 +7,6 @@ states. A check says when another trial is due.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from environment import ROOT, Fault
-from vendor import conforms, shape, tree
+from vendor import conforms, record, shape, tree
 from vendor.chapters import Choice
 from vendor.states import State, States
 from vendor.trial import ACME, Trial
@@ -27,7 +26,6 @@ from weaver.sources.closure import Sources
 
 RESULT = Path("docs", "proof", "states.json")
 WORKS = "works"
-LEVEL = "usable"
 Results = dict[str, dict[str, Any]]
 
 
@@ -118,7 +116,7 @@ def _tried(state: State, states: States, known: Mapping[str, Any]) -> dict[str, 
 
 def _asked(trial: Trial, state: State, states: States) -> dict[str, dict[str, int]]:
     """By area, what the conformance kit says."""
-    report = trial.ask(LEVEL, ",".join(areas(state, states)))
+    report = trial.ask(conforms.LEVEL, ",".join(areas(state, states)))
     if report["fault"]:
         raise Fault(f"make states: state {state.number}: {report['fault']}")
     return {
@@ -138,7 +136,7 @@ def _programs(states: States) -> str:
 
 
 def _digest(words: list[str]) -> str:
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+    return record.digest(json.dumps(words))
 
 
 def read() -> Results:
