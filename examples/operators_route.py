@@ -20,7 +20,8 @@ NATIVE = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 CHAPTERS = {
     **dict.fromkeys(("_copy_from", "_copy_from_and_resize", "_local_scalar_dense"), "copies"),
     **dict.fromkeys(("convolution_overrideable", "convolution_backward_overrideable"), "nn_contracts"),
-    **dict.fromkeys(("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "_fused_sdp_choice"), "nn_contracts"),
+    **dict.fromkeys(("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"), "nn_contracts"),
+    "_fused_sdp_choice": "attention",
 }
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml"))

@@ -14,18 +14,19 @@ from weaver.sources.regions import without_region
 
 # PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
 BASE = (
-    "autoload", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
+    "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
     "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback", "frontend",
-    "guard", "hooks", "host_memory", "layouts", "memory", "operators", "profiler", "random", "registration",
+    "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration",
     "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. The others are of the base.
 TESTS = {
     "amp": ("test_autocast.py", "test_grad_scaler.py"),
+    "attention": ("test_attention.py",),
     "autograd": ("test_autograd.py",),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
-        "test_autograd.py", "test_attention.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
+        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
     "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
     "unsplit": (
