@@ -131,6 +131,14 @@ class Closure:
 
 
 @dataclass(frozen=True)
+class Longest:
+    """``[longest]``: how many ``words`` of prose a page may have, and ``kilobytes`` of HTML; 0 for no limit."""
+
+    words: int = 0
+    kilobytes: int = 0
+
+
+@dataclass(frozen=True)
 class Configuration:
     """The whole of it; ``root`` is the folder of the file."""
 
@@ -161,6 +169,7 @@ class Configuration:
     measure: Measure = field(default_factory=Measure)
     mutants: Mutants = field(default_factory=Mutants)
     closure: Closure = field(default_factory=Closure)
+    longest: Longest = field(default_factory=Longest)
 
     def result(self, name: str) -> Path:
         """The path of a committed result, relative to the root."""
@@ -207,7 +216,7 @@ def load(root: Path) -> Configuration:
 
 _TABLES = {
     "installed": Installed, "console": Console, "run": Run, "build": Build, "measure": Measure, "mutants": Mutants,
-    "closure": Closure,
+    "closure": Closure, "longest": Longest,
 }  # fmt: skip
 
 

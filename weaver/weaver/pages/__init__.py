@@ -17,6 +17,7 @@
 ``source_pages``     one page per source file, and ``links`` to its lines
 ``marks``            under each listing, how much of it is executed; ``proven``, the tables of it, kept ``current``
 ``narrated``         the chapter that owns each file
+``length``           how long a page may be
 ``faults``           keeps an unmended page red however often the incremental build runs
 ``plan``             the builder that writes down what the pages show and run
 ===================  ===================================================================================
@@ -27,5 +28,5 @@ from __future__ import annotations
 EXTENSIONS = (
     "records", "repository", "lock", "faults", "links", "folded", "highlighting", "literalinclude", "source_pages",
     "whole_sources", "interface_table", "error_index", "console", "diagram", "book", "gate", "marks", "copied",
-    "transcripts", "bundles", "narrated", "proven", "plan",
+    "transcripts", "bundles", "narrated", "length", "proven", "plan",
 )  # fmt: skip

@@ -122,7 +122,9 @@ class _Writer:
         if total:
             yield nodes.inline("", " · ", classes=["mark-gap"])
             text = f"{found.killed} of {total} {'mutants' if total > 1 else 'mutant'} killed"
-            target = next((name for name, record in sorted(pages(self.app.env).items()) if record.figures), None)
+            target = next(
+                (name for name, record in sorted(pages(self.app.env).items()) if "mutants" in record.figures), None
+            )
             if target is None:
                 yield nodes.Text(text)
             else:
