@@ -1,5 +1,5 @@
-// Handles of streams and events. A handle is not an address: it names a slot in a table and the generation of the
-// object there, so that a stale, foreign or made-up handle is recognized without being dereferenced.
+// Handles, and the tables of streams and events. A handle is not an address: it names a slot in a table and the
+// generation of the object there, so that a stale, foreign or made-up handle is recognized without being dereferenced.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 // openreg_faults.h declare what only a simulation can offer.
 //
 // Contract of every function here
-//   Returns: orSuccess, or the error. The compiler rejects a call that ignores the result.
+//   Returns: orSuccess, or the error. The compiler warns about a call that ignores the result.
 //   Errors:  each thread keeps its last error for orGetLastError, and the full text for orGetErrorDetail.
 //   Thread:  safe from any thread. The current device is per-thread state.
 //   Fork:    in a child forked after the driver was initialized, every function that needs a device returns
