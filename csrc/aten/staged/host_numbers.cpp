@@ -1,5 +1,5 @@
-// Operators that write a number into a tensor, which may be on the host while the number is on the device (`x[0] =
-// y.sum()`), for a build without kernels. They wait for the device.
+// Operators that write a number into a tensor, which may be on the host while the number is on the device
+// (`x[0] = y.sum()`), for a build without kernels. They wait for the device.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
