@@ -1,5 +1,5 @@
 // The bridge to Python: the extension module torch_openreg._C, which torch_openreg's Python files call. This folder
-// contains no logic of its own; each function is one call into the runtime.
+// only converts arguments and results; each function is one call into the runtime.
 //
 // A function that may wait for the device releases the GIL meanwhile: see Note [Threads and the GIL].
 #include <pybind11/pybind11.h>

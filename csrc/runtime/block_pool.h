@@ -10,8 +10,8 @@
 // A block belongs to the stream that it was allocated on. Once freed, it is available to that stream at once, whose
 // later work runs after everything queued so far, but not to any other stream, since nothing orders the two.
 //
-// Thread: any. One lock guards everything. It is never held while the driver allocates, frees or waits, except when the
-// host has no memory to remember what a freed block has to wait for.
+// Thread: any. One lock guards everything. It is never held while the driver allocates, frees or waits, except when
+// there is no memory for the events that a freed block has to wait for.
 //
 // A host without memory loses no block: freeing and joining need no memory, and functions that allocate do so before
 // they change anything.
