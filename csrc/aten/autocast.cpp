@@ -1,7 +1,8 @@
 // Which operators run in lower precision inside torch.autocast, which in float32, and which in the widest dtype of
-// their arguments. PyTorch has the lists and the function that casts; a backend registers them for its key.
+// their arguments. PyTorch provides the lists and the casting function; a backend registers them for its key.
 //
-// Called on any thread, with or without the GIL, before autograd and before any kernel: nothing here knows the device.
+// Called on any thread, with or without the GIL, before autograd and before any kernel: nothing here depends on the
+// device.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -11,8 +12,8 @@ namespace {
 // LITERALINCLUDE START: autocast-refused
 // schema: aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 //
-// The derivative of log(x) is 1 / x. Near 0 it is beyond what half precision can hold, and casting the input to float32
-// brings nothing back that a sigmoid in half precision has rounded to 0 or 1 before.
+// The derivative of log(x) is 1 / x, which near 0 overflows half precision. Casting the input to float32 does not
+// restore what a sigmoid in half precision has already rounded to 0 or 1.
 at::Tensor binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
   C10_THROW_ERROR(NotImplementedError,
                   "binary_cross_entropy and BCELoss are not safe inside torch.autocast: use "
@@ -22,13 +23,13 @@ at::Tensor binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std:
 // LITERALINCLUDE END: autocast-refused
 
 // LITERALINCLUDE START: autocast-fallthrough
-// Operators that are in no list pass: the dispatcher skips the key. PyTorch does this for the keys of its own devices.
+// Operators in no list fall through: the dispatcher skips the key. PyTorch does this for the keys of its own devices.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 // LITERALINCLUDE END: autocast-fallthrough
 
 // LITERALINCLUDE START: autocast-lists
-// PyTorch's lists name the operator, and the overload where there is more than one; these add the policy. One list has
-// signatures as well, with PyTorch's types as they are called inside its own namespace.
+// PyTorch's lists name the operator, and the overload if there is more than one; these macros add the policy. One list
+// also has signatures, whose types are written as inside PyTorch's own namespace.
 using at::IntArrayRef;
 using at::Scalar;
 using at::ScalarType;

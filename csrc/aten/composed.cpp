@@ -1,6 +1,6 @@
-// Operators that PyTorch computes by calling others, for the CPU and for CUDA alike, but has registered for those two
-// alone. The functions do not ask for the device; they are registered as they are. `equal`, which answers with a number
-// of the host, is composed here.
+// Operators that PyTorch composes of others in the same way for the CPU and for CUDA, but has registered for those two
+// alone. These functions do not depend on the device and are registered unchanged. `equal`, which returns a value on
+// the host, is composed here.
 #include <ATen/ops/_assert_async_native.h>
 #include <ATen/ops/_reshape_from_tensor_native.h>
 #include <ATen/ops/addbmm_native.h>
@@ -30,7 +30,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
 // LITERALINCLUDE START: composed-reshape
 // schema: aten::_reshape_from_tensor(Tensor self, Tensor shape) -> Tensor
 //
-// PyTorch's own reads the sizes as if they were on the host. It is composite for autograd too, and so is this one.
+// PyTorch's version reads the sizes as host memory. It is composite for autograd too, and so is this one.
 at::Tensor _reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape) {
   return at::native::_reshape_from_tensor(self, shape.cpu());
 }
@@ -47,7 +47,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("hardtanh_", at::native::hardtanh_);
   m.impl("hardtanh.out", at::native::hardtanh_out);
   m.impl("isnan", at::native::isnan);
-  // Two of a name in C++: the schema says which is meant.
+  // These C++ functions are overloaded: the cast selects the one that matches the schema.
   m.impl("rsub.Tensor",
          static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Scalar&)>(at::native::rsub));
   m.impl("remainder.Scalar_Tensor",
@@ -57,7 +57,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addbmm.out", at::native::addbmm_out);
   m.impl("glu_jvp", at::native::glu_jvp);
   m.impl("equal", equal);
-  // What these two assert they fetch to the host: a sampler waits, and the device survives what it refuses.
+  // These two read the asserted value on the host: a sampler waits, but a failed assertion leaves the device usable.
   m.impl("_assert_async", at::native::_assert_async_cpu);
   m.impl("_assert_async.msg", at::native::_assert_async_msg_cpu);
   m.impl("glu_backward_jvp", at::native::glu_backward_jvp);

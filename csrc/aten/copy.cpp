@@ -1,7 +1,7 @@
 // Copies between host and device, within a device and between devices: Tensor.copy_, .to, .cpu and .clone end here.
 //
-// The driver moves bytes. So each copy is brought to a form in which source and destination hold the same bytes in
-// the same order: dtype, strides and lazy bits are settled by the CPU on the host, and by strided_copy on the device.
+// The driver moves bytes. So each copy is first brought to a form in which source and destination hold the same bytes
+// in the same order: the CPU converts dtype, strides and lazy bits on the host, strided_copy on the device.
 // Called on any thread, with or without the GIL.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -26,7 +26,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: copy-same-bytes
-// Whether a copy of numel * itemsize bytes is all there is to do.
+// Whether copying numel * itemsize bytes is sufficient.
 bool holds_same_bytes(const at::Tensor& dst, const at::Tensor& src) {
   return dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() && dst.is_neg() == src.is_neg() &&
          dst.is_non_overlapping_and_dense() && dst.strides() == src.strides();
@@ -34,7 +34,7 @@ bool holds_same_bytes(const at::Tensor& dst, const at::Tensor& src) {
 // LITERALINCLUDE END: copy-same-bytes
 
 // LITERALINCLUDE START: copy-empty-dense
-// An uninitialised tensor on `device` that holds the same bytes as `like` would if `like` had no gaps.
+// An uninitialized tensor on `device` with the dtype and the lazy bits of `like`, and its layout without gaps.
 at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
   const bool keep_strides = like.is_non_overlapping_and_dense();
   const c10::DimVector contiguous = c10::contiguous_strides(like.sizes());
@@ -59,7 +59,7 @@ void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
 // LITERALINCLUDE END: copy-within-device
 
 // LITERALINCLUDE START: copy-between-devices
-// The bytes travel on the source's stream, after the destination's earlier work and before its later work.
+// The copy runs on the source's stream, after earlier and before later work on the destination's stream.
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (!dst.is_non_overlapping_and_dense()) {
     const at::Tensor dense = empty_dense(dst, dst.device());
@@ -86,9 +86,9 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 // LITERALINCLUDE END: copy-between-devices
 
 // LITERALINCLUDE START: copy-transfer
-// Queues the bytes, and waits unless the caller allowed the copy to go on behind their back. With pageable memory
-// the driver has finished with the host's side when it returns; the work before the copy is waited for here, where
-// Ctrl-C can end the wait.
+// Queues the copy, and waits for it unless the caller passed non_blocking=True. With pageable memory the driver returns
+// only when it has finished with the host's side, so earlier work is waited for here, where Ctrl-C can interrupt the
+// wait.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
   const bool to_device = kind == orMemcpyHostToDevice;
   const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
@@ -116,8 +116,9 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
 // LITERALINCLUDE END: copy-transfer
 
 // LITERALINCLUDE START: copy-converted-by-device
-// Whether a copy that need not wait can leave the conversion to the device: the host's memory is pinned, and the driver
-// reads or writes it as it is. Otherwise the host converts, and the bytes are fewer where the dtype is smaller.
+// Whether the device can convert the dtype, so that the copy need not wait: the host memory is pinned, and the driver
+// accesses it directly. Otherwise the host converts, and the transfer uses the device tensor's dtype, which may be
+// smaller.
 bool device_converts(const at::Tensor& host, bool non_blocking) {
   return non_blocking && host.is_non_overlapping_and_dense() && is_pinned(host.storage().data_ptr().get());
 }
@@ -203,9 +204,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // LITERALINCLUDE END: copy-resizing
 
 // LITERALINCLUDE START: copy-lazy-bits
-// A conjugated (or negated) tensor keeps its values as they are, with a bit that says so. PyTorch's fallback for that
-// bit makes a plain copy of the argument before it calls the operator; for the copy itself that would never end. So
-// the copy is let through with the bit set, and heeds it above.
+// A conjugated (or negated) tensor stores the original values and a bit. PyTorch's fallback for that bit materializes
+// the argument with a copy before it calls the operator, which for the copy itself would recurse forever. So the copy
+// operators fall through with the bit set, and _copy_from handles it above.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

@@ -1,5 +1,5 @@
-// Dropout. torch.nn.functional.dropout calls native_dropout on every accelerator, and not on the CPU; and since its
-// schema has no generator, the CPU fallback could not tell which one to draw from.
+// Dropout. torch.nn.functional.dropout calls native_dropout on every accelerator, but not on the CPU. Its schema has no
+// generator, so the CPU fallback could not tell which one to draw from.
 // Called on any thread, with or without the GIL.
 #include "aten/dropout.h"
 

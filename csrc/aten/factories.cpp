@@ -15,17 +15,17 @@
 namespace openreg {
 namespace {
 
-// The layout of both is strided: tensors of another layout have dispatch keys of their own and never come here.
+// Both create strided tensors: other layouts have dispatch keys of their own and never come here.
 constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::PrivateUse1};
 
-// The argument parser lets it through, although no accelerator has pinned memory of its own.
+// The argument parser accepts pin_memory for any device, although only CPU tensors can be pinned.
 void refuse_pinning(std::optional<bool> pin_memory) {
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory),
               "openreg: only CPU tensors can be pinned: leave pin_memory out, or device");
 }
 
 // LITERALINCLUDE START: factories-filled
-// torch.utils.deterministic: what a program reads before it has written shall be the same each time.
+// With torch.utils.deterministic, a program that reads uninitialized memory reads the same values each time.
 at::Tensor filled(at::Tensor empty) {
   const at::Context& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {

@@ -1,4 +1,4 @@
-// New tensors of the device, for kernels: without the dispatcher, which empty and empty_strided go through.
+// New device tensors for kernels, without the dispatcher, which calls to empty and empty_strided go through.
 #pragma once
 
 #include <ATen/core/TensorBody.h>

@@ -1,4 +1,4 @@
-// The list of native kernels, filled by static initialisation of the library that has them.
+// The list of native kernels, filled by static initialization of the library that contains them.
 #include "aten/kernel_source.h"
 
 namespace openreg {

@@ -1,5 +1,5 @@
-// Which operators have a kernel in the device's language, and for which dtypes. Kernels say so when they are loaded;
-// torch.openreg.kernel_source asks.
+// Which operators have a kernel in the device's language, and for which dtypes. Kernels declare this when they are
+// loaded; torch.openreg.kernel_source queries it.
 #pragma once
 
 #include <ATen/core/TensorBody.h>
@@ -14,7 +14,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: kernel-source-contract
-// Remembers the dtypes of a native kernel. The name is that of one overload: "aten::mm.out".
+// Records the dtypes of a native kernel. The name is that of one overload: "aten::mm.out".
 // Requires: called while libraries are loaded, on one thread.
 OPENREG_EXPORT void declare_native(const std::string& name, std::span<const at::ScalarType> dtypes);
 

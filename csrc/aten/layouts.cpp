@@ -1,6 +1,6 @@
-// Tensors that are no plain strided ones: nested, sparse and quantized. Their calls come to dispatch keys of their own.
-// Nested ones work as far as PyTorch's own code for them goes, sparse compressed ones can be looked at and moved, and
-// whatever else is asked for is refused by name. Called on any thread, with or without the GIL.
+// Tensors that are not plain strided ones: nested, sparse and quantized. Their calls use dispatch keys of their own.
+// Nested tensors work as far as PyTorch's own code for them does, sparse compressed ones can be inspected and moved,
+// and any other operator is rejected by name. Called on any thread, with or without the GIL.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/_nested_from_padded_native.h>
@@ -25,7 +25,7 @@ namespace {
 // LITERALINCLUDE START: layouts-device
 bool is_ours(const at::Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
-// Which device a call means: that of a tensor among its arguments, or the one that it names.
+// The device of a call: that of a tensor among its arguments, or the one that it names.
 std::optional<c10::Device> device_of(const c10::OperatorHandle& op, const torch::jit::Stack* stack) {
   for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
     if (argument.isTensor() && is_ours(argument.toTensor())) return argument.toTensor().device();
@@ -35,7 +35,7 @@ std::optional<c10::Device> device_of(const c10::OperatorHandle& op, const torch:
       if (is_ours(tensor)) return tensor.device();
     }
   }
-  return std::nullopt;  // NOT PROVEN: what comes to these keys has a tensor of the device, or names it
+  return std::nullopt;  // NOT PROVEN: every call at these keys has a tensor of the device, or names it
 }
 // LITERALINCLUDE END: layouts-device
 
@@ -70,7 +70,7 @@ void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
          "use layout=torch.jagged, or the tensors of x.unbind(), or compute on the CPU with x.cpu()");
 }
 
-// For each operator without a kernel at the key, composite ones included: these come down to others.
+// Rejects every operator without a kernel at the key; a composite one is rejected through the operators that it calls.
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_compressed>());
@@ -84,8 +84,8 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 // LITERALINCLUDE END: layouts-refuse
 
 // LITERALINCLUDE START: layouts-compressed
-// PyTorch makes such a tensor without asking the device for any operator: x.to(device) moves its parts, and puts them
-// together. So it cannot be refused, and must at least be printed, copied and brought back. These read its parts.
+// PyTorch creates such a tensor without calling an operator of the device: x.to(device) moves its parts and reassembles
+// them. So it cannot be rejected, and must at least be printed, copied and moved back. These read its parts.
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
   m.impl("_nnz", TORCH_FN(at::native::_nnz_sparse_csr));
   m.impl("ccol_indices", TORCH_FN(at::native::ccol_indices_sparse_csr));
@@ -100,15 +100,15 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
 // LITERALINCLUDE END: layouts-compressed
 
 // LITERALINCLUDE START: layouts-nested
-// A nested tensor is one buffer on the device, and a table of sizes on the CPU. PyTorch's kernels for it read the
-// table, cut the buffer into plain tensors, and call operators for these, which come to this device. So the kernel of
-// the CPU is the kernel of every device, wherever it does not read the buffer itself.
+// A nested tensor is one buffer on the device, and a table of sizes on the CPU. PyTorch's nested kernels read the
+// table, split the buffer into plain tensors, and call operators on these, which dispatch to this device. So the CPU's
+// nested kernel serves every device, unless it reads the buffer itself.
 void by_operators(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::NestedTensorCPU), stack);
 }
 
 constexpr const char* kByOperators[] = {
-    // to look at one, to move it, and to take it apart
+    // to inspect, move and split nested tensors
     "_nested_select_backward",
     "_nested_tensor_size",
     "_nested_tensor_storage_offsets",
@@ -125,7 +125,7 @@ constexpr const char* kByOperators[] = {
     "transpose.int",
     "unbind.int",
     "values",
-    // what attention over the jagged layout comes down to, and its gradients
+    // called by attention over the jagged layout, and by its gradients
     "_safe_softmax",
     "_softmax",
     "_softmax_backward_data",
@@ -146,7 +146,7 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   for (const char* name : kByOperators) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&by_operators>());
 }
 
-// Their arguments are plain tensors, the buffer or padded rows. Gradients come back through them.
+// These take plain tensors: the buffer, or padded rows. Gradients flow back through them.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_nested_from_padded", TORCH_FN(at::native::nested_from_padded_generic));
   m.impl("_nested_view_from_buffer", TORCH_FN(at::native::_nested_view_from_buffer));

@@ -1,5 +1,5 @@
-// The fused cells of LSTM and GRU. torch.nn computes the matrix products of a time step with ordinary operators, and
-// asks every accelerator for the rest of the step. The CPU has no kernel of these names, so no fallback can serve them.
+// The fused cells of LSTM and GRU. torch.nn computes the matrix products of a time step with ordinary operators, and on
+// every accelerator calls these for the rest. The CPU has no kernels of these names, so no fallback can serve them.
 // Called on any thread, with or without the GIL.
 #include "aten/recurrent.h"
 
@@ -18,12 +18,12 @@ constexpr int64_t kLstmGates = 4;
 constexpr int64_t kGruGates = 3;
 constexpr int64_t kGruWorkspace = 5;
 
-// An argument as the loops want it. Absent and undefined is the same: autograd and the modules pass both.
+// An argument as the loops require it: contiguous. Autograd and the modules pass both absent and undefined tensors.
 at::Tensor dense(const OptionalTensor& tensor) {
   return tensor.has_value() && tensor->defined() ? tensor->contiguous() : at::Tensor();
 }
 
-// The loops read memory by these sizes and this dtype, so nothing else may get there.
+// The loops index memory by these sizes and this dtype, so anything else is rejected.
 void check_argument(const char* cell, const char* name, const at::Tensor& argument, at::IntArrayRef sizes,
                     const at::Tensor& like) {
   TORCH_CHECK(
@@ -32,7 +32,7 @@ void check_argument(const char* cell, const char* name, const at::Tensor& argume
       ", got sizes ", argument.sizes(), ", ", argument.scalar_type(), " on ", argument.device());
 }
 
-// The gates of `count` per hidden unit, and the previous state, whose sizes say what all others are.
+// The gates, `count` per hidden unit, checked against the previous state, whose sizes determine all others.
 GateInputs gate_inputs(const char* cell, int64_t count, const at::Tensor& input_gates, const at::Tensor& hidden_gates,
                        const at::Tensor& state, const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   TORCH_CHECK(at::isFloatingType(state.scalar_type()), "openreg: ", cell, " takes floating point tensors, got ",

@@ -1,5 +1,5 @@
-// Resizing and re-seating tensors: resize_ and the family of set_. They change which memory a tensor sees, and grow
-// that memory when it is too small. Called on any thread, with or without the GIL.
+// Resizes and rebinds tensors: resize_ and the overloads of set_. They change which memory a tensor refers to, and grow
+// that memory if it is too small. Called on any thread, with or without the GIL.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -19,8 +19,8 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: resize-geometry
-// Gives the tensor its sizes and strides, and its storage at least the bytes that they reach: none for a tensor without
-// elements, whatever its offset says.
+// Sets the sizes and strides of a tensor, and grows its storage to the bytes that they reach: none for a tensor without
+// elements, whatever its offset is.
 void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
   const size_t bytes = at::detail::computeStorageNbytes(size, stride, self.itemsize(), offset);
   if (bytes > self.storage().nbytes()) {
@@ -31,7 +31,8 @@ void set_geometry(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef 
 // LITERALINCLUDE END: resize-geometry
 
 // LITERALINCLUDE START: resize-operator
-// Sizes come from the user: their product need not fit. A size of 0 counts as 1 for the strides before it.
+// Sizes come from the user, so their product may overflow. A size of 0 counts as 1 in the strides of earlier
+// dimensions.
 at::DimVector checked_strides(at::IntArrayRef size) {
   at::DimVector strides(size.size());
   int64_t stride = 1;
@@ -67,7 +68,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                       at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
-  if (stride.empty() && self.sizes() == size) {  // It keeps the strides that it has, as on the CPU.
+  if (stride.empty() && self.sizes() == size) {  // Keeps its strides, as on the CPU.
     set_geometry(self, size, at::DimVector(self.strides()), offset);
   } else {
     set_geometry(self, size, stride.empty() ? checked_strides(size) : at::DimVector(stride), offset);
@@ -90,7 +91,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // These two only compute the arguments of the one above.
   m.impl("set_.source_Storage", at::native::set_);
   m.impl("set_.source_Tensor", at::native::set_tensor_);
-  // Compares addresses. To the fallback each copy would have one of its own.
+  // Compares addresses, which would always differ between the fallback's copies.
   m.impl("is_set_to", at::native::is_set_to);
 }
 // LITERALINCLUDE END: resize-registration

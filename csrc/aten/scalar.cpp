@@ -1,4 +1,4 @@
-// One element to the host: Tensor.item(), bool(tensor), float(tensor) and every `if` on a tensor end here.
+// Copies one element to the host: Tensor.item(), bool(tensor), float(tensor) and every `if` on a tensor end here.
 // Called on any thread, with or without the GIL; waits for the device.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/core/Tensor.h>
@@ -19,10 +19,10 @@ namespace {
 
 // schema: aten::_local_scalar_dense(Tensor self) -> Scalar
 at::Scalar _local_scalar_dense(const at::Tensor& self) {
-  // item() and the rest of Python have looked; C++ calls this.
+  // item() and the rest of the Python API check this first; C++ may call the operator directly.
   TORCH_CHECK(self.numel() > 0, "openreg: _local_scalar_dense was asked for the number in a tensor without elements");
-  // The bytes go to the stack, without a CPU tensor of their own. The driver has written pageable memory when it
-  // returns, and reports the failure of earlier kernels.
+  // The bytes are copied to the stack, without a temporary CPU tensor. The driver has written pageable memory when it
+  // returns, and reports failures of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
   before_implicit_wait("one element is read, as item(), bool() and float() do");
   orStream_t stream = current_stream_handle(self.device().index());

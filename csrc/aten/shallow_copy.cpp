@@ -1,5 +1,6 @@
-// Whether one tensor may become another in place: take over memory, sizes, dtype and device, and stay the same object.
-// `tensor.data = other` asks, and module.to() for each parameter. PyTorch's own answer knows a list of devices.
+// Whether a tensor may take over the memory, sizes, dtype and device of another and remain the same object.
+// `tensor.data = other` asks this, and so does module.to() for each parameter. PyTorch's own answer knows a fixed list
+// of devices.
 // Called on any thread, with or without the GIL.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
@@ -8,7 +9,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: shallow-copy-plain
-// Keys that say what happens before a kernel runs. Whatever they stand for moves with the key set.
+// Keys for what happens before a kernel runs. What they represent moves with the key set.
 constexpr c10::DispatchKeySet kBeforeKernels({
     c10::DispatchKey::AutogradFunctionality,
     c10::DispatchKey::ADInplaceOrView,
@@ -19,8 +20,8 @@ constexpr c10::DispatchKeySet kBeforeKernels({
     c10::DispatchKey::ZeroTensor,
 });
 
-// Without them a plain tensor has one key, that of its memory. A tensor of another kind has another key, and parts that
-// a shallow copy leaves behind: indices, a quantizer, what a class in Python holds.
+// Without these keys, a plain tensor has one key, that of its memory. Any other kind of tensor has another key, and
+// parts that a shallow copy leaves behind: indices, a quantizer, the state of a Python subclass.
 bool is_plain(const at::Tensor& tensor) {
   const c10::DispatchKeySet kind = tensor.key_set() - kBeforeKernels;
   return kind == c10::DispatchKeySet(c10::DispatchKey::CPU) ||
@@ -35,8 +36,8 @@ bool _has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor&
          (is_plain(self) && is_plain(from));
 }
 
-// Answered at autograd's key, as PyTorch's own is: below it conjugates would be computed for the question, and classes
-// in Python asked. In inference mode the call begins below.
+// Registered at the autograd key, as PyTorch's own is: below it, conjugates would be materialized and Python subclasses
+// called to answer the question. In inference mode the call starts below autograd.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", _has_compatible_shallow_copy_type);
 }

@@ -1,5 +1,5 @@
-// Copies on one device between tensors of any strides and dtypes. The function has two bodies, and the build picks
-// one: kernels/library/copy.cpp or, with HOST_KERNELS=OFF, aten/staged/copy.cpp (through the host).
+// Copies on one device between tensors of any strides and dtypes. The function has two implementations, and the build
+// selects one: kernels/library/copy.cpp or, with HOST_KERNELS=OFF, aten/staged/copy.cpp (through the host).
 #pragma once
 
 #include <ATen/core/TensorBody.h>

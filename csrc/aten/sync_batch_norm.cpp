@@ -1,9 +1,9 @@
-// What nn.SyncBatchNorm asks of a device: a batch norm in pieces, so that processes can exchange their statistics in
-// between. PyTorch has the pieces for CUDA alone. Here they are composed of other operators, each of which runs on the
-// device's stream. Called on any thread, with or without the GIL.
+// What nn.SyncBatchNorm requires of a device: batch norm in parts, so that processes can exchange their statistics in
+// between. PyTorch has these operators for CUDA alone. Here they are composed of other operators, each of which runs on
+// the device's stream. Called on any thread, with or without the GIL.
 //
-// Statistics are of float for inputs of 16 bits, and of the input's dtype otherwise. "Channels" are dimension 1, as in
-// every batch norm.
+// Statistics are float for 16-bit inputs, and have the input's dtype otherwise. Channels are dimension 1, as in every
+// batch norm.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -30,7 +30,7 @@ at::Tensor in_statistics_dtype(const at::Tensor& input) {
   return at::isReducedFloatingType(input.scalar_type()) ? input.to(at::kFloat) : input;
 }
 
-// All dimensions but that of the channels.
+// All dimensions except the channels.
 at::DimVector but_channels(const at::Tensor& input) {
   at::DimVector dims;
   for (int64_t i = 0; i < input.dim(); ++i) {
@@ -39,7 +39,7 @@ at::DimVector but_channels(const at::Tensor& input) {
   return dims;
 }
 
-// One number for each channel, to be combined with a whole input.
+// One number per channel, in the input's dtype, shaped to broadcast against the input.
 at::Tensor beside(const at::Tensor& channels, const at::Tensor& input) {
   TORCH_CHECK(channels.dim() == 1 && channels.size(0) == input.size(1), "batch norm: expected one number for each of ",
               input.size(1), " channels, but got shape ", channels.sizes());
@@ -52,7 +52,7 @@ at::Tensor beside(const at::Tensor& channels, const at::Tensor& input) {
 // LITERALINCLUDE START: sync-norm-statistics
 // schema: aten::batch_norm_stats(Tensor input, float eps) -> (Tensor, Tensor)
 //
-// Of this process alone: the mean, and 1 / sqrt(variance + eps).
+// The statistics of this process alone: the mean, and 1 / sqrt(variance + eps).
 TwoTensors batch_norm_stats(const at::Tensor& input, double eps) {
   const c10::OptionalDeviceGuard guard(unless_current(input.device()));
   const auto [variance, mean] =
@@ -68,7 +68,7 @@ TwoTensors batch_norm_update_stats(const at::Tensor& input, const OptionalTensor
   const auto [variance, mean] =
       at::var_mean(in_statistics_dtype(input), but_channels(input), /*correction=*/at::Scalar(0));
   const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
-  // The running variance is that of all data, of which this is a sample.
+  // The running variance is the unbiased estimate, since the input is a sample.
   if (value(running_mean).defined()) running_mean->lerp_(mean.to(running_mean->dtype()), momentum);
   if (value(running_var).defined()) {
     running_var->lerp_((variance * (count / (count - 1))).to(running_var->dtype()), momentum);
@@ -81,8 +81,8 @@ TwoTensors batch_norm_update_stats(const at::Tensor& input, const OptionalTensor
 // schema: aten::batch_norm_gather_stats_with_counts(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean,
 //         Tensor? running_var, float momentum, float eps, Tensor counts) -> (Tensor, Tensor)
 //
-// mean, invstd: [processes, channels]; counts: [processes], of how many numbers each is the mean. Returns mean and
-// invstd of all: the variance is that within the processes, and that of their means.
+// mean, invstd: [processes, channels]; counts: [processes], the number of values behind each mean. Returns mean and
+// invstd over all processes: the variance is that within the processes plus that of their means.
 TwoTensors batch_norm_gather_stats_with_counts(const at::Tensor& input, const at::Tensor& mean,
                                                const at::Tensor& invstd, const OptionalTensor& running_mean,
                                                const OptionalTensor& running_var, double momentum, double eps,
@@ -138,8 +138,8 @@ at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& 
 // schema: aten::batch_norm_backward_reduce(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight,
 //         bool input_g, bool weight_g, bool bias_g) -> (Tensor, Tensor, Tensor, Tensor)
 //
-// Returns what the processes are to add up, the sums of the gradient and of gradient * (input - mean), and the
-// gradients of weight and bias of this process. What is not asked for is undefined.
+// Returns the sums that the processes add up, of the gradient and of gradient * (input - mean), and this process's
+// gradients of weight and bias. Results that are not requested are undefined.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_reduce(
     const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& invstd,
     const OptionalTensor& weight, bool input_g, bool weight_g, bool bias_g) {
@@ -163,7 +163,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_r
 // schema: aten::batch_norm_backward_elemt(Tensor grad_out, Tensor input, Tensor mean, Tensor invstd, Tensor? weight,
 //         Tensor sum_dy, Tensor sum_dy_xmu, Tensor count) -> Tensor
 //
-// The sums are those of all processes, and mean and invstd as well; count is of each process.
+// The sums, mean and invstd cover all processes; count has one element per process.
 at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean,
                                      const at::Tensor& invstd, const OptionalTensor& weight, const at::Tensor& sum_dy,
                                      const at::Tensor& sum_dy_xmu, const at::Tensor& count) {

@@ -1,6 +1,7 @@
-// What nn.MultiheadAttention, nn.TransformerEncoderLayer and nn.TransformerEncoder call in inference. They take a "fast
-// path" on the CPU, on CUDA and on every PrivateUse1 device, asked or not: three operators that have kernels for the
-// first two. Left to the fallback, a whole layer would run on the CPU, and an encoder with a padding mask would fail.
+// The operators that nn.MultiheadAttention, nn.TransformerEncoderLayer and nn.TransformerEncoder call in inference.
+// Their "fast path" is taken on the CPU, on CUDA and, without asking, on every PrivateUse1 device: three operators,
+// with kernels for the first two alone. With the fallback, a whole layer would run on the CPU, and an encoder with a
+// padding mask would fail.
 // Called on any thread, with or without the GIL.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -20,9 +21,9 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The modules pass what hides a key as true, or as a number that is not zero; mask_type 1 is [batch, keys], the others
-// expand to [batch, heads, queries, keys] as they are. Attention adds: zero for what is seen, minus infinity for what
-// is not.
+// The modules pass a mask that is true, or not zero, where a key is hidden. mask_type 1 is [batch, keys]; the others
+// expand to [batch, heads, queries, keys] as they are. Attention adds the mask returned: zero where a key is visible,
+// minus infinity where it is hidden.
 at::Tensor additive_mask(const at::Tensor& mask, std::optional<int64_t> mask_type, const at::Tensor& like) {
   constexpr int64_t kKeyPadding = 1;
   const at::Tensor placed = mask_type == kKeyPadding ? mask.unsqueeze(1).unsqueeze(1) : mask;
@@ -55,7 +56,7 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   const OptionalTensor hidden =
       mask.has_value() && mask->defined() ? OptionalTensor(additive_mask(*mask, mask_type, query)) : std::nullopt;
   at::Tensor attended;
-  at::Tensor shares;  // what each query takes of each key: a matrix that only those who ask for it pay for
+  at::Tensor shares;  // the attention weights: a matrix that is materialized only on request
   if (need_weights) {
     shares = at::matmul(queries, keys.transpose(2, 3)) / std::sqrt(static_cast<double>(embed_dim / num_head));
     shares = at::softmax(hidden.has_value() ? shares + *hidden : shares, -1);
@@ -72,8 +73,8 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
 // LITERALINCLUDE START: transformer-registration
 // schema: aten::_nested_tensor_from_mask_left_aligned(Tensor t, Tensor mask) -> bool
 //
-// nn.TransformerEncoder asks whether it may pack a padded batch into a nested tensor, and on true it does. This device
-// has none, so no mask is of the kind: the padding is computed along.
+// nn.TransformerEncoder packs a padded batch into a nested tensor if this returns true. Most operators reject nested
+// tensors on this device (layouts.cpp), so it never does: the padding is computed too.
 bool _nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -1,7 +1,7 @@
-// Views: operators that make a second tensor over the same memory.
+// Views: operators that create a second tensor over the same memory.
 //
-// PyTorch's own functions only compute sizes and strides, and touch no data; they are registered as they are. Without
-// them a view would be left to the CPU fallback, which can only copy, and writes through it would be lost.
+// PyTorch's own functions only compute sizes and strides, and touch no data; they are registered unchanged. Without
+// them a view would reach the CPU fallback, which could only return a copy, and so rejects it.
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>

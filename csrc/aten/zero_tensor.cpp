@@ -1,5 +1,5 @@
-// Zeros without memory: what derivatives use where a gradient or a tangent is absent. PyTorch's kernels at the key
-// ZeroTensor answer for such a tensor without a launch. Called on any thread, with or without the GIL.
+// Zeros without memory, which derivatives use in place of an absent gradient or tangent. PyTorch's kernels at the
+// ZeroTensor key handle such a tensor without a launch. Called on any thread, with or without the GIL.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
@@ -12,14 +12,14 @@ namespace {
 // LITERALINCLUDE START: zero-tensor
 // schema: aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None,
 //         Device? device=None, bool? pin_memory=None) -> Tensor
-// There is no memory, so none that could be pinned.
+// There is no memory to pin, so pin_memory is ignored.
 at::Tensor _efficientzerotensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                                 std::optional<at::Device> device, std::optional<bool>) {
   at::detail::check_size_nonnegative(size);
   const c10::Device where(c10::kPrivateUse1, resolve_device_index(device.has_value() ? device->index() : -1));
   const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(c10::dtype_or_default(dtype));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(size, type.itemsize());
-  // Without an allocator: nothing may make this storage larger.
+  // No allocator: this storage must never grow.
   c10::Storage nothing(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, where), nullptr,
                        /*resizable=*/false);
   constexpr c10::DispatchKeySet kKeys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});

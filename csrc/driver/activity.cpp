@@ -1,4 +1,4 @@
-// Starts and stops to record.
+// Starts and stops recording.
 #include "activity.h"
 
 #include <chrono>
@@ -15,8 +15,8 @@ namespace {
 
 thread_local uint64_t t_correlation = 0;
 
-std::mutex g_mutex;  // held by whoever starts or stops
-// Changed while nothing is recorded.
+std::mutex g_mutex;  // held while recording starts or stops
+// Changed only while nothing is recorded.
 void (*g_function)(const orActivity* activity, void* user) = nullptr;
 void* g_user = nullptr;
 
@@ -60,7 +60,7 @@ orError_t orActivityStop() {
   const std::lock_guard lock(g_mutex);
   if (!recording()) return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
   g_recording.store(false);
-  // A submission asks recording() with its stream's lock held: one that still saw it true is waited for.
+  // A submission reads recording() with its stream's lock held: drain() waits for one that still read true.
   bool drained = true;
   for (Device& device : driver->devices) {
     device.streams.for_each_alive([&](Stream& stream, uint32_t, uint64_t) { drained = stream.drain() && drained; });

@@ -10,7 +10,7 @@
 namespace openreg::driver {
 
 // LITERALINCLUDE START: activity-contract
-// What a unit of work knows of itself: its member `activity()`, if it is one to be recorded.
+// How a unit of work describes itself, by its member `activity()`, if it can be recorded.
 struct Activity {
   orActivityKind kind;
   size_t bytes;
@@ -20,12 +20,12 @@ struct Activity {
 
 extern std::atomic<bool> g_recording;
 
-// Whether work that is submitted now is to be recorded: all that a submission costs while nobody records.
+// Whether work submitted now is recorded. While nothing records, a submission pays only for this check.
 [[nodiscard]] inline bool recording() noexcept { return g_recording.load(std::memory_order_acquire); }
-// The calling thread's, from orActivitySetCorrelation.
+// The calling thread's number, from orActivitySetCorrelation.
 [[nodiscard]] uint64_t correlation() noexcept;
 [[nodiscard]] int64_t activity_clock() noexcept;
-// Calls the function that orActivityStart was given. Requires: the work was submitted while recording() was true.
+// Calls the function passed to orActivityStart. Requires: the work was submitted while recording() was true.
 void report_activity(const orActivity& activity);
 // LITERALINCLUDE END: activity-contract
 

@@ -12,10 +12,10 @@
 namespace openreg::driver {
 namespace {
 
-// Of the addresses from `start` on, advises the host about the upper half, the backing. A forked child may not use the
-// device, so it needs neither the pages nor the time to share them; and a core dump would otherwise hold all of device
-// memory. Huge pages make the first touch several times cheaper; a kernel without them refuses, which costs speed only.
-// False, with errno set and nothing mapped any more, when the host refuses the rest.
+// Advises the host about the backing, the upper half of the addresses from `start` on. A forked child may not use the
+// device, so it needs neither the pages nor the time to share them; and a core dump would otherwise contain all device
+// memory. Huge pages make the first touch several times cheaper; a kernel without them refuses, which costs only speed.
+// If the host refuses the rest, returns false, with errno set and the addresses unmapped.
 bool advise(void* start, size_t all_devices) {
   void* const backing = static_cast<std::byte*>(start) + all_devices;
   (void)madvise(backing, all_devices, MADV_HUGEPAGE);
@@ -32,7 +32,7 @@ bool advise(void* start, size_t all_devices) {
 
 // LITERALINCLUDE START: memory-reserve
 orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
-  // A power of two, so that the device of a pointer is a shift away. At least a segment of it stays free: a kernel
+  // A power of two, so that a shift gives the device of a pointer. At least one segment of it stays unused: a kernel
   // that runs past the end of one device faults instead of writing into the next.
   const size_t stride = std::bit_ceil(memory_per_device + kSegment);
   const size_t all_devices = stride * static_cast<size_t>(devices);

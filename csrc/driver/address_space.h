@@ -1,6 +1,6 @@
-// The address ranges of the devices. Each device has a range that nobody can access, whose addresses are the device
-// pointers, and at one distance for all devices a backing range with the real bytes. A kernel finds the bytes by
-// one addition; host code that uses a device pointer faults. Nothing is ever protected again once it is accessible.
+// The address ranges of the devices. Each device has an inaccessible range, whose addresses are the device pointers,
+// and, at the same distance for all devices, a backing range with the real bytes. A kernel finds the bytes with one
+// addition; host code that uses a device pointer faults. Memory that has become accessible is never protected again.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class AddressSpace {
   static constexpr size_t kSegment = size_t{32} << 20;
 
   AddressSpace() = default;
-  ~AddressSpace();  // only where the driver could not start
+  ~AddressSpace();  // runs only if the driver could not start
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
@@ -30,7 +30,7 @@ class AddressSpace {
   orError_t reserve(int devices, size_t memory_per_device);
 
 // LITERALINCLUDE START: memory-locate
-  // Where a device pointer lies; nothing for any other pointer. Lock-free and async-signal-safe.
+  // The location of a device pointer; empty for any other pointer. Lock-free and async-signal-safe.
   [[nodiscard]] std::optional<Location> locate(const void* pointer) const noexcept {
     const uintptr_t from_start = reinterpret_cast<uintptr_t>(pointer) - start_;
     if (from_start >= distance_) return std::nullopt;
@@ -39,7 +39,7 @@ class AddressSpace {
     return Location{static_cast<int>(from_start >> stride_bits_), offset};
   }
 
-  // The location whose backing byte is at a host address; nothing for any other address. As safe as locate.
+  // The location whose backing byte is at a host address; empty for any other address. As safe as locate.
   [[nodiscard]] std::optional<Location> locate_backing(const void* address) const noexcept {
     return locate(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) - distance_));
   }
@@ -58,7 +58,7 @@ class AddressSpace {
 
  private:
   uintptr_t start_ = 0;
-  size_t distance_ = 0;  // from a device pointer to its backing byte, and the bytes of all device ranges together
+  size_t distance_ = 0;  // from a device pointer to its backing byte; also the size of all device ranges together
   unsigned stride_bits_ = 0;
   size_t memory_per_device_ = 0;
 };

@@ -1,5 +1,5 @@
-// Reads OPENREG_DEVICE_COUNT, OPENREG_DEVICE_MEMORY and OPENREG_LAUNCH, and refuses what it does not understand: a
-// mistyped variable that is silently ignored costs its owner an afternoon.
+// Reads OPENREG_DEVICE_COUNT, OPENREG_DEVICE_MEMORY and OPENREG_LAUNCH, and rejects invalid values: a mistyped variable
+// that is silently ignored costs hours of debugging.
 #include "config.h"
 
 #include <charconv>
@@ -18,7 +18,7 @@ constexpr uint64_t kMaxMemory = uint64_t{1} << 40;
 constexpr uint64_t kMemoryGranularity = uint64_t{2} << 20;
 
 // LITERALINCLUDE START: config-number
-// The number of a decimal text that may end in one of the suffixes; 0 when it is not one, or does not fit.
+// Parses a decimal number that may end in one of the suffixes; 0 if the text is not a number, or it does not fit.
 uint64_t parse_number(std::string_view text, std::string_view suffixes) {
   uint64_t number = 0;
   const char* const end = text.data() + text.size();

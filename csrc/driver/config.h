@@ -1,4 +1,4 @@
-// The shape of the simulated machine, from the environment.
+// The configuration of the simulated machine, from the environment.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Config {
   LaunchMode launch = LaunchMode::kAuto;
 };
 
-// Reads the environment. A variable that is not set keeps its default.
+// Reads the environment. An unset variable keeps its default.
 orError_t read_config(Config* config);
 // LITERALINCLUDE END: config-shape
 

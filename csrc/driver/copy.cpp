@@ -1,5 +1,4 @@
-// Copies and fills. What a pointer is, is looked up before anything is queued, so that a bad one is an error of the
-// call.
+// Copies and fills. Pointers are checked before anything is queued, so that the call itself reports an invalid one.
 #include "copy.h"
 
 #include <cstring>
@@ -14,8 +13,8 @@ using namespace openreg::driver;
 
 namespace {
 
-// A source of pageable memory up to this size is set aside, so that the copy can be queued; for a larger one the call
-// waits, because a second copy of it would cost more than the wait gains.
+// A pageable source up to this size is copied to a staging buffer, so that the copy can be queued; for a larger one the
+// call waits, because staging would cost more than queueing gains.
 constexpr size_t kStagingBytes = size_t{1} << 20;
 
 // LITERALINCLUDE START: copy-work
@@ -27,7 +26,7 @@ struct CopyWork {
 
   void run(Device&) { std::memmove(dst, src, bytes); }
   void release() {}
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityMemcpy, bytes, kind, nullptr};  // NOT PROVEN: as above
   }
 };
@@ -39,7 +38,7 @@ struct StagedCopyWork {
 
   void run(Device&) { std::memcpy(dst, staged, bytes); }
   void release() { ::operator delete(staged); }
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityMemcpy, bytes, orMemcpyHostToDevice, nullptr};  // NOT PROVEN: as above
   }
 };
@@ -52,7 +51,7 @@ struct FillWork {
 
   void run(Device&) { std::memset(dst, value, bytes); }
   void release() {}
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityMemset, bytes, orMemcpyDefault, nullptr};  // NOT PROVEN: as above
   }
 };
@@ -136,8 +135,8 @@ orError_t run_and_wait(Device& device, const Work& work) {
 // LITERALINCLUDE END: copy-and-wait
 
 // LITERALINCLUDE START: copy-staged
-// Whether a copy from pageable memory is to be queued from a staging buffer. With an idle stream it is not: the
-// caller has to read the source anyway, and can as well write it to where it belongs.
+// Whether a copy from pageable memory is queued from a staging buffer. In auto, not on an idle stream: the caller has
+// to read the source anyway, and can write it directly to its destination.
 bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
   return bytes <= kStagingBytes &&
          (device.launch == LaunchMode::kAsync || (device.launch == LaunchMode::kAuto && !stream.idle()));

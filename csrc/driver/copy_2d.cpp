@@ -1,4 +1,4 @@
-// Copies of rows, for openreg_extended.h.
+// 2D copies, for openreg_extended.h.
 #include <cstring>
 
 #include "copy.h"
@@ -28,7 +28,7 @@ struct RowsWork {
     }
   }
   void release() {}
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityMemcpy, width * height, kind, nullptr};  // NOT PROVEN: as above
   }
 };

@@ -1,4 +1,4 @@
-// Synchronisation and reset of a device.
+// Synchronization and reset of a device.
 #include "device.h"
 
 #include "driver.h"
@@ -56,8 +56,8 @@ orError_t Device::reset() {
   bool drained = true;
   streams.for_each_alive([&](Stream& stream, uint32_t number, uint64_t generation) {
     if (number == 0) {
-      drained = stream.drain();  // the default stream lives on
-    } else if (stream.end(generation) == orSuccess) {  // else another thread has just destroyed it
+      drained = stream.drain();  // the default stream survives
+    } else if (stream.end(generation) == orSuccess) {  // otherwise another thread has just destroyed it
       streams.give_back(number);
     }
   });

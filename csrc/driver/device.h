@@ -1,4 +1,4 @@
-// One simulated device: its memory, its streams and events, and what has gone wrong with it.
+// One simulated device: its memory, its streams and events, and its failure.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class Device {
 
   // Creates the default stream. False when the host has no memory.
   bool begin();
-  // orDeviceReset.
+  // Implements orDeviceReset.
   orError_t reset();
 
 // LITERALINCLUDE START: memory-device-parts
@@ -35,19 +35,19 @@ class Device {
 
   // Waits for all work queued so far and reports the failure of a kernel, or that a reset dropped the work.
   orError_t synchronize();
-  // The same for the work of one stream up to a sequence.
+  // The same for the work of one stream up to a sequence number.
   orError_t synchronize(Stream& stream, uint64_t sequence);
 // LITERALINCLUDE END: memory-device-parts
 
-  // Where a copy or kernel that touches `bytes` runs, and one that its caller waits for.
+  // Where a copy or kernel that touches `bytes` runs, and where one runs that its caller waits for.
   [[nodiscard]] Placement placement(size_t bytes) const noexcept;
   [[nodiscard]] Placement placement_when_waited_for() const noexcept;
 
-  // Adds a stream to the list of those that ever had a thread. Thread: lock-free.
+  // Adds a stream to the list of streams that have ever had a worker thread. Thread: lock-free.
   void list_served(Stream& stream, Stream** next) noexcept;
   [[nodiscard]] Stream* first_served() const noexcept { return served_.load(std::memory_order_acquire); }
 
-  // Which devices' memory the kernels of this one may use: its own, and that of peers that were enabled.
+  // Whether kernels on this device may use the memory of `peer`: the device itself, or an enabled peer.
   [[nodiscard]] bool can_use(int peer) const noexcept { return peer == index || (peers_.load() >> peer & 1) != 0; }
   void enable_peer(int peer) noexcept { peers_.fetch_or(1U << peer); }
   void disable_peer(int peer) noexcept { peers_.fetch_and(~(1U << peer)); }

@@ -1,5 +1,5 @@
-// What the driver and a compiled module agree on. Both include this header: the driver when it is built, a module when
-// the driver compiles it. A binary that was made with another kVersion is refused.
+// The ABI between the driver and a compiled module. Both include this header: the driver when it is built, a module
+// when the driver compiles it. A binary built with another kVersion is rejected.
 #pragma once
 
 namespace openreg::device_code {
@@ -7,11 +7,11 @@ namespace openreg::device_code {
 // LITERALINCLUDE START: modules-abi
 constexpr unsigned kVersion = 1;
 
-// The limits of the device, which hold for every function.
+// The limits of the device, for every function.
 constexpr unsigned kMaxGroupSize = 1024;
 constexpr unsigned kLocalMemory = 64 << 10;  // bytes for each group
 
-// The work-item that runs, and where it stands.
+// The work-item that is running, and its position.
 struct Item {
   unsigned groups[3];
   unsigned group_size[3];
@@ -30,11 +30,11 @@ struct Function {
   unsigned parameter_count;
   const Parameter* parameters;
   unsigned long long local_parameters;  // bit n: parameter n points to local memory
-  // Runs one work-item. The value of argument n, a pointer included, lies at arguments[n].
+  // Runs one work-item. arguments[n] points to the value of argument n, even if that is a pointer.
   void (*run)(Item& item, void* const* arguments);
 };
 
-// What a module exports, under the name openreg_module.
+// Exported by a module under the name openreg_module.
 struct Table {
   unsigned function_count;
   const Function* functions;

@@ -1,5 +1,5 @@
-// The part of OpenCL C 1.2 that is also C++, for the host's compiler: a module is this header, the user's source, and a
-// table of its functions. Not here: vector types, images, pipes.
+// The subset of OpenCL C 1.2 that is also C++, for the host's compiler: a module is this header, the user's source and
+// a table of its functions. Not included: vector types, images, pipes.
 #pragma once
 
 #include <float.h>
@@ -29,7 +29,7 @@ struct Describe<kKernel> {
 
   template <size_t... kIndex>
   static void call(void* const* arguments, std::index_sequence<kIndex...>) {
-    kKernel(*static_cast<std::remove_cv_t<Parameters>*>(arguments[kIndex])...);  // NOT PROVEN: no counters there
+    kKernel(*static_cast<std::remove_cv_t<Parameters>*>(arguments[kIndex])...);  // NOT PROVEN: modules have no counters
   }
 
   static void run(Item& item, [[maybe_unused]] void* const* arguments) {
@@ -62,11 +62,11 @@ static inline size_t get_global_offset(uint) { return 0; }
 
 enum : uint { CLK_LOCAL_MEM_FENCE = 1, CLK_GLOBAL_MEM_FENCE = 2 };
 
-// All items of a group run on one thread: what one has written, the next reads.
+// All items of a group run on one thread, so each sees what the others have written.
 static inline void barrier(uint) {
   openreg::device_code::Item* const own = openreg::device_code::t_item;
   own->wait(*own);
-  openreg::device_code::t_item = own;  // others ran meanwhile
+  openreg::device_code::t_item = own;  // other items ran meanwhile
 }
 static inline void mem_fence(uint) {}
 // LITERALINCLUDE END: modules-language-items
@@ -121,7 +121,7 @@ OPENREG_FOR_EACH_TYPE(OPENREG_CONVERSIONS)
 static inline float vload_half(size_t offset, const half* p) { return p[offset]; }
 static inline void vstore_half(float x, size_t offset, half* p) { p[offset] = static_cast<half>(x); }
 
-// Groups of other streams may run at the same time.
+// Groups on other streams may run concurrently.
 template <class T>
 static inline T atomic_add(volatile T* p, std::type_identity_t<T> x) {
   return __atomic_fetch_add(p, x, __ATOMIC_RELAXED);
@@ -167,8 +167,9 @@ static inline T atomic_dec(volatile T* p) {
 extern "C" int printf(const char* format, ...);
 
 // LITERALINCLUDE START: modules-language-words
-// Host code has one address space, so these words mean nothing: but for a variable in local memory, whose `__local` the
-// driver turns into `__LOCAL`. It outlives the item, and the items of a group, which run on one thread, share it.
+// Host code has one address space, so these qualifiers mean nothing, except for a variable in local memory, whose
+// `__local` the driver turns into `__LOCAL`. It outlives the item, and the items of a group share it, since they run on
+// one thread.
 #define __kernel static
 #define kernel static
 #define __global

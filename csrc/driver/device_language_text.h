@@ -1,4 +1,4 @@
-// The headers that the driver puts in front of a module's source.
+// The headers that the driver compiles a module's source with, as text.
 #pragma once
 
 namespace openreg::driver {

@@ -1,4 +1,4 @@
-// Best fit over a map of all blocks; a freed block is joined with its free neighbours at once.
+// Best fit over a map of all blocks; a freed block is coalesced with its free neighbors at once.
 #include "device_memory.h"
 
 #include <sys/mman.h>
@@ -184,8 +184,8 @@ orError_t DeviceMemory::commit(size_t end) {
 // LITERALINCLUDE END: memory-commit
 
 // LITERALINCLUDE START: memory-join
-// Frees the block, joined with its free neighbours, and returns what it is now. Allocates nothing, since a host without
-// memory must be able to free.
+// Frees the block, coalesces it with its free neighbors and returns the result. Allocates nothing, since a host that is
+// out of memory must be able to free.
 DeviceMemory::Blocks::iterator DeviceMemory::make_free(Blocks::iterator block) {
   FreeBlocks::node_type entry = std::move(block->second.entry);
   if (const auto next = std::next(block); next != blocks_.end() && next->second.requested == 0) {
@@ -210,7 +210,7 @@ DeviceMemory::Blocks::iterator DeviceMemory::make_free(Blocks::iterator block) {
 // LITERALINCLUDE END: memory-join
 
 // LITERALINCLUDE START: memory-give-back
-// Only whole pages: a page at an edge holds bytes of the neighbour, too.
+// Only whole pages: a page at an edge also holds bytes of a neighbor.
 void DeviceMemory::give_back_pages(size_t begin, size_t end) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t first = round_up(begin, page);

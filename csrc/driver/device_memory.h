@@ -1,4 +1,4 @@
-// The memory of one device: which parts are allocated, and which free.
+// The memory of one device: which parts are allocated, and which are free.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,10 @@ class DeviceMemory {
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
   orError_t free(size_t offset);
-  // The same in two steps: at once nobody can use the allocation any more, and later it is free.
+  // The same in two steps: retire makes the allocation unusable at once, free_retired frees it later.
   orError_t retire(size_t offset);
   void free_retired(size_t offset);
-  // The allocation that the offset lies in.
+  // Finds the allocation that contains the offset.
   orError_t find(size_t offset, Allocation* allocation) const;
   // Checks that `bytes` from the offset on lie in one allocation.
   orError_t check_range(size_t offset, size_t bytes) const;
@@ -53,10 +53,10 @@ class DeviceMemory {
     size_t bytes;      // a multiple of kAlignment
     size_t requested;  // 0 for a free block
     bool retired = false;
-    // Its entry among the free blocks, kept while it is in use: so to free it allocates nothing.
+    // Its entry in the free blocks, kept while the block is in use, so that freeing it allocates nothing.
     FreeBlocks::node_type entry{};
   };
-  // Every byte of the memory belongs to one block; the key is its offset. Two free blocks never touch.
+  // Every byte of the memory belongs to one block; the key is its offset. Two free blocks are never adjacent.
   using Blocks = std::map<size_t, Block>;
 
   // All below: Requires: mutex_ is held.

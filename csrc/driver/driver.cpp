@@ -1,4 +1,4 @@
-// Starts the driver, looks handles up, and the functions that tell what devices there are and choose one.
+// Starts the driver, looks up handles, and implements the functions that enumerate and select devices.
 #include "driver.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ orError_t make_driver(const Config& config, std::unique_ptr<Driver>* made) {
     }
     *made = std::move(started);
     return orSuccess;
-  } catch (const std::bad_alloc&) {  // NOT PROVEN: takes a host whose memory is used up
-    return no_memory();  // NOT PROVEN: takes a host whose memory is used up
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: needs a host that is out of memory
+    return no_memory();  // NOT PROVEN: needs a host that is out of memory
   }
 }
 
@@ -53,7 +53,7 @@ orError_t start_once(Driver** driver) {
   std::unique_ptr<Driver> started;
   if (const orError_t error = make_driver(config, &started)) return error;
   if (!watch_process_end()) return fail(orErrorInitialization, "the host refused another function to call at exit");
-  // Last: nothing after it fails, and it keeps a pointer to the address space.
+  // Last, because it keeps a pointer to the address space, and nothing after it fails.
   if (const orError_t error = explain_device_faults(started->space)) return error;
   *driver = started.release();  // never destroyed: see process.cpp
   g_driver.store(*driver);

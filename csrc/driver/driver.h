@@ -1,4 +1,4 @@
-// The running driver: the address space and the devices, and how a function of the interface gets at them.
+// The running driver: its address space and devices, and the lookups that the interface functions share.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace openreg::driver {
 
 // LITERALINCLUDE START: stream-references
-// A handle that was looked up. Whoever changes the object compares the generation again under the object's lock.
+// A handle that was looked up. Code that changes the object compares the generation again under the object's lock.
 struct StreamRef {
   Stream* stream = nullptr;
   uint64_t generation = 0;
@@ -33,13 +33,13 @@ struct Driver {
   std::deque<Device> devices;
 
   orError_t find_device(int index, Device** device);
-  // The device of the calling thread.
+  // The current device of the calling thread.
   Device& current_device();
   // Null is the default stream of the current device.
   orError_t find_stream(orStream_t handle, StreamRef* ref);
   orError_t find_event(orEvent_t handle, EventRef* ref);
 
-  // Calls function(stream) for every stream of every device that ever had a thread. Thread: lock-free.
+  // Calls function(stream) for every stream, on any device, that has ever had a worker thread. Thread: lock-free.
   template <class Function>
   void for_each_served_stream(Function function) {
     for (Device& device : devices) {
@@ -49,15 +49,15 @@ struct Driver {
 };
 // LITERALINCLUDE END: memory-driver-parts
 
-// The driver, started on the first call. Refuses in a forked child of a process that had started it, and inside a
-// kernel, where waiting for the device could mean waiting for itself.
+// Gets the driver, and starts it on the first call. Fails in a child forked after the start, and inside a kernel, which
+// would deadlock if it waited for the device.
 // Thread: takes no lock once the driver has started or was cut off by a fork.
 orError_t get_driver(Driver** driver);
-// The same for the functions that a kernel may call: they never wait.
+// The same for the functions that a kernel may call, which never wait.
 orError_t get_driver_in_kernel(Driver** driver);
 
-// What most functions of the interface begin with: the driver, and what their argument names. The current device is
-// refused after a failure.
+// The first step of most interface functions: gets the driver, and looks up what the argument names. get_current_device
+// also fails after a device failure.
 orError_t get_current_device(Device** device);
 orError_t get_stream(orStream_t handle, StreamRef* ref);
 orError_t get_event(orEvent_t handle, EventRef* ref);
@@ -66,7 +66,7 @@ orError_t get_stream_in_kernel(orStream_t handle, StreamRef* ref);
 
 // Null before the start and in a forked child.
 Driver* started_driver() noexcept;
-// Makes get_driver refuse, when the driver had started. Called in a forked child.
+// Makes get_driver fail if the driver had started. Called in a forked child.
 void cut_off_driver() noexcept;
 
 }  // namespace openreg::driver

@@ -51,10 +51,10 @@ struct ThreadErrors {
   const char* function = "";
   orError_t last = orSuccess;  // cleared by orGetLastError
   orError_t staying = orSuccess;
-  const std::atomic<uint64_t>* resets = nullptr;  // of the device that `staying` is about
+  const std::atomic<uint64_t>* resets = nullptr;  // of the device that `staying` belongs to
   uint64_t resets_seen = 0;
   char detail[1024] = "";
-  const char* log = nullptr;  // the whole text of an error of fail_with_log, of which `detail` has the beginning
+  const char* log = nullptr;  // the whole text of an error from fail_with_log; `detail` has its beginning
 
   [[nodiscard]] orError_t current() const {
     if (last != orSuccess) return last;
@@ -66,7 +66,8 @@ thread_local ThreadErrors t_errors;
 // LITERALINCLUDE END: memory-error-thread
 
 // LITERALINCLUDE START: memory-error-log
-// Owns the text of `log`. Apart from t_errors, which needs no destructor: the driver may be called after it.
+// Owns the text of `log`. Separate from t_errors, which must have no destructor: the driver may be called after this
+// destructor has run.
 struct Log {
   std::string text;
 
@@ -100,7 +101,7 @@ orError_t fail_with_log(orError_t error, const char* log) noexcept {
   try {
     t_log.text = std::string(t_errors.function) + ": " + log;
     t_errors.log = t_log.text.c_str();
-  } catch (const std::bad_alloc&) {  // NOT PROVEN: takes a host whose memory is used up; the beginning is kept
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: needs a host that is out of memory; the beginning is kept
   }
   return error;
 }

@@ -1,5 +1,5 @@
-// Events. Without timing a record is nothing but the stream's sequence number; with timing a task takes the time when
-// the stream gets there.
+// Events. Without timing, a record is only the stream's sequence number; with timing, a task takes the time when the
+// stream reaches it.
 #include "event.h"
 
 #include "driver.h"
@@ -45,7 +45,7 @@ orError_t Event::record(const StreamRef& ref) {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (record > point_record_) {  // else another thread has recorded later
+  if (record > point_record_) {  // otherwise another thread has recorded later
     point_record_ = record;
     point_ = Point{&stream, sequence};
   }
@@ -79,7 +79,7 @@ using namespace openreg::driver;
 namespace {
 
 // LITERALINCLUDE START: event-lookup
-// The last record of an event whose device still works, for the functions that wait for it or ask about it.
+// Finds the last record of an event whose device has not failed, for the functions that wait for or query it.
 orError_t find_last(Driver& driver, orEvent_t handle, EventRef* ref, Event::Point* point) {
   if (const orError_t error = driver.find_event(handle, ref)) return error;
   if (const orError_t error = ref->device->failure.refuse()) return error;

@@ -14,7 +14,7 @@ class Stream;
 struct StreamRef;
 
 // LITERALINCLUDE START: event-contract
-// Thread: safe. Recording again moves the event: whoever asked before keeps the point that was last at that time.
+// Thread: safe. Recording again moves the event; earlier callers keep the point that was the last at that time.
 class Event {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,15 +28,15 @@ class Event {
 
   std::atomic<uint64_t> generation{0};  // see HandleTable
 
-  // Makes the object a new event and returns its generation.
+  // Turns the object into a new event and returns its generation.
   uint64_t begin(unsigned flags);
-  // Ends the generation; false when it has ended already. Records still queued take no effect.
+  // Ends the generation; false if it has already ended. Records still queued have no effect.
   bool end(uint64_t expected_generation);
 
   orError_t record(const StreamRef& ref);
   [[nodiscard]] Point last() const;
   [[nodiscard]] bool timing() const noexcept { return timing_.load(); }
-  // When the stream passed the last record. False when it has not yet.
+  // Gets the time when the stream passed the last record. False if it has not yet.
   bool time_of_last(Clock::time_point* time) const;
 
  private:
@@ -45,7 +45,7 @@ class Event {
   void set_time(uint64_t record);
 
   std::atomic<bool> timing_{false};
-  std::atomic<uint64_t> records_{0};  // numbers the records; goes on when the object is reused
+  std::atomic<uint64_t> records_{0};  // numbers the records; continues when the object is reused
   mutable std::mutex mutex_;          // guards all below
   Point point_;
   uint64_t point_record_ = 0;  // the record that point_ belongs to

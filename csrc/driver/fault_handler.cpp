@@ -1,4 +1,4 @@
-// A SIGSEGV handler that recognises device addresses. Everything on its path is async-signal-safe: no allocation, no
+// A SIGSEGV handler that recognizes device addresses. Everything on its path is async-signal-safe: no allocation, no
 // lock, no stdio.
 #include "fault_handler.h"
 
@@ -52,9 +52,9 @@ class Line {
 // LITERALINCLUDE END: memory-fault-line
 
 // LITERALINCLUDE START: memory-fault-address
-// The address whose access failed. A handler that was installed later, as Python's faulthandler may be, sees the fault
-// first, puts this one back and raises the signal anew; such a signal brings no address, but the thread's context
-// still has that of its last fault.
+// The faulting address. A handler installed later, such as Python's faulthandler, sees the fault first, restores this
+// one and raises the signal again; that signal carries no address, but the thread's context still holds the address of
+// its last fault.
 const void* fault_address(const siginfo_t& info, const void* context) {
   if (info.si_code != SI_TKILL) return info.si_addr;
   const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
@@ -67,7 +67,7 @@ const void* fault_address(const siginfo_t& info, const void* context) {
 // LITERALINCLUDE END: memory-fault-address
 
 // LITERALINCLUDE START: memory-fault-chain
-// Hands the fault to the handler that was there before. Without one, the default action is restored: the access is
+// Passes the fault to the previously installed handler. If there is none, restores the default action: the access is
 // repeated on return from this handler, and ends the process with the usual signal and core dump.
 void chain(int signal_number, siginfo_t* info, void* context) {
   if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
@@ -97,7 +97,7 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
     explain(*location, address, "host code accessed device memory",
             inside_kernel()
                 ? "A kernel finds the bytes at another address: pass it the pointer as an orArgumentPointer, "
-                  "or use orGetHostAlias"  // NOT PROVEN: takes a kernel at fault
+                  "or use orGetHostAlias"  // NOT PROVEN: needs a faulty kernel
                 : "Copy it to the host first, for example with tensor.cpu()");
   } else if (const auto backing = g_space->locate_backing(address)) {
     explain(*backing, address, "a kernel accessed memory that is not allocated",  // NOT PROVEN: as above

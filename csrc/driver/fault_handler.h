@@ -6,8 +6,8 @@
 
 namespace openreg::driver {
 
-// From now on a SIGSEGV in a device's address range says on stderr what happened; then, as for every other SIGSEGV,
-// the handler that was installed before takes over.
+// Installs a SIGSEGV handler that explains a fault in a device's address range on stderr; then, as for every other
+// SIGSEGV, the previously installed handler takes over.
 // Requires: `space` lives as long as the process. Called once, when the driver starts.
 orError_t explain_device_faults(const AddressSpace& space);
 

@@ -1,4 +1,4 @@
-// orInjectFault.
+// Implements orInjectFault.
 #include "faults.h"
 
 #include <cstdio>

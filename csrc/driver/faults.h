@@ -1,4 +1,4 @@
-// Faults that were ordered by orInjectFault and have not happened yet.
+// Faults requested by orInjectFault that have not happened yet.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@ namespace openreg::driver {
 // Thread: safe and lock-free.
 class Faults {
  public:
-  // The next `count` occasions fail, however many were ordered before.
+  // Makes the next `count` occasions fail; replaces the previous count.
   void order(orFault_t fault, unsigned count) noexcept { counter(fault).store(count); }
 
-  // Whether this occasion is to fail; uses up one.
+  // Whether this occasion must fail; consumes one fault if so.
   [[nodiscard]] bool take(orFault_t fault) noexcept {
     std::atomic<unsigned>& left = counter(fault);
     unsigned current = left.load();

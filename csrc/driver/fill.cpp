@@ -46,7 +46,7 @@ struct PatternWork {
     }
   }
   void release() {}
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityMemset, pattern_bytes * count, orMemcpyDefault, nullptr};  // NOT PROVEN: as above
   }
 };

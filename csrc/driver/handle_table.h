@@ -1,5 +1,5 @@
-// Handles of streams and events. A handle is no address: it names a place in a table and the generation of the object
-// there, so that a handle that is dead, foreign or made up is recognised without being followed.
+// Handles, and the tables of streams and events. A handle is not an address: it names a slot in a table and the
+// generation of the object there, so that a stale, foreign or made-up handle is recognized without being dereferenced.
 #pragma once
 
 #include <array>
@@ -32,9 +32,9 @@ struct Handle {
 };
 // LITERALINCLUDE END: stream-handle
 
-// Objects that are reused but, once the driver has started, never destroyed, so that a thread that still holds a dead
-// one reads valid memory. Each has `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner
-// moves on at birth and death.
+// Objects that are reused but, once the driver has started, never destroyed, so that a thread with a stale handle reads
+// valid memory. Each has a `std::atomic<uint64_t> generation`, odd while the object is alive, which its owner
+// increments at creation and destruction.
 template <class T>
 class HandleTable {
  public:
@@ -48,7 +48,7 @@ class HandleTable {
 // LITERALINCLUDE START: stream-table-use
   static constexpr size_t kCapacity = size_t{1} << 17;
 
-  // An object that is not alive, or null when all are, or when the host has no memory.
+  // An object that is not alive; null if all are, or if the host is out of memory.
   T* take(uint32_t* index) {
     const std::lock_guard lock(mutex_);
     if (free_.empty() && !grow()) return nullptr;
@@ -62,7 +62,7 @@ class HandleTable {
     free_.push_back(index);
   }
 
-  // Thread: lock-free. Null for an index that no object has had yet.
+  // Thread: lock-free. Null for an index that has no object yet.
   [[nodiscard]] T* at(uint32_t index) const noexcept {
     if (index >= kCapacity) return nullptr;
     T* const chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
@@ -90,7 +90,7 @@ class HandleTable {
     const size_t chunk = size_ / kChunk;
     if (chunk == chunks_.size()) return false;
     try {
-      // Room for every index there is, so that nothing below fails half way, nor does give_back.
+      // Reserves room for every index, so that neither the code below nor give_back can fail halfway.
       if (free_.capacity() < size_ + kChunk) free_.reserve(2 * (size_ + kChunk));
     } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
       return false;                    // NOT PROVEN: as above

@@ -1,4 +1,4 @@
-// Host functions in a stream's order, for openreg_extended.h.
+// Host functions on streams, for openreg_extended.h.
 #include "driver.h"
 #include "error.h"
 #include "openreg_extended.h"

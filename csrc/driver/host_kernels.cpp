@@ -30,7 +30,7 @@ struct HostKernelWork {
   void release() {
     if (copy == nullptr && destroy != nullptr) destroy(closure);
   }
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityKernel, 0, orMemcpyDefault, name};  // NOT PROVEN: as above
   }
   bool keep() {

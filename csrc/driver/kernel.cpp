@@ -1,4 +1,4 @@
-// The kernels that are built into the device, and orGetKernel and orLaunchKernel.
+// The kernels built into the device, orGetKernel and orLaunchKernel.
 #include "kernel.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kSleepName = "sleep";
 constexpr uint32_t kSleepIndex = 0;
 
-// Sleeps in short pieces, so that a reset or the end of the process need not wait for the rest.
+// Sleeps in short pieces, so that a reset or process exit need not wait for the rest.
 constexpr auto kPiece = std::chrono::milliseconds(1);
 
 void sleep_until(Device& device, Clock::time_point end) {

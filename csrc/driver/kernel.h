@@ -1,4 +1,4 @@
-// Launching kernels, built in or host code.
+// Launches kernels: built-in ones, host code, functions of modules.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace openreg::driver {
 
-// Keeps the calling thread busy until the device stops it, or was reset since it had had so many resets.
+// Blocks the calling thread until the device stops it, or its reset count differs from `resets`.
 void hang(Device& device, uint64_t resets);
-// Stores that the kernel has failed.
+// Stores the failure of a kernel.
 void fail_kernel(Device& device, const char* name, const char* message);
 
 // LITERALINCLUDE START: kernel-launch
-// Wraps a kernel's work, whose `name` is its name, so that it fails instead of running.
+// Wraps a kernel's work so that it fails instead of running. Requires: work.name is the kernel's name.
 template <class Work>
 struct Failing {
   Work work;
 
   void run(Device& device) { fail_kernel(device, work.name, "injected fault"); }
   void release() { work.release(); }
-  [[nodiscard]] Activity activity() const { return work.activity(); }  // NOT PROVEN: asked while somebody records
+  [[nodiscard]] Activity activity() const { return work.activity(); }  // NOT PROVEN: called only while recording
   bool keep()
     requires requires { work.keep(); }
   {
@@ -30,7 +30,7 @@ struct Failing {
   }
 };
 
-// The same for a kernel that never finishes: only a reset ends it.
+// The same for a kernel that hangs: only a reset, the loss of the device or the process's exit ends it.
 template <class Work>
 struct Hanging {
   Work work;
@@ -46,7 +46,7 @@ struct Hanging {
   }
 };
 
-// Launches the kernel on the stream. Takes the work in every case, and releases it when it fails.
+// Launches the kernel on the stream. Always takes ownership of the work, and releases it on failure.
 template <class Work>
 orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
   Device& device = ref.stream->device();
@@ -54,7 +54,7 @@ orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
     work.release();
     return error;
   }
-  const uint64_t resets = device.failure.resets();  // before the faults are asked: a reset clears them
+  const uint64_t resets = device.failure.resets();  // read before the faults: a reset clears them
   uint64_t sequence = 0;
   orError_t error = orSuccess;
   if (device.faults.take(orFaultHang)) {

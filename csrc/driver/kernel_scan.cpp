@@ -1,4 +1,4 @@
-// A scan over words and punctuation, without a grammar. Comments and macros are gone: the preprocessor ran before.
+// Scans words and punctuation, without a grammar. The preprocessor has already removed comments and macros.
 #include "kernel_scan.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // LITERALINCLUDE START: modules-scan-tokens
-// Words, single characters, and strings as one token; blanks and the preprocessor's line markers are skipped.
+// Splits the source into words, single characters and strings; skips whitespace and the preprocessor's line markers.
 std::vector<std::string_view> split(std::string_view source) {
   std::vector<std::string_view> tokens;
   bool line_begins = true;
@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view source) {
       if (is_word(c)) {
         while (end < source.size() && is_word(source[end])) ++end;
       } else if (c == '"' || c == '\'') {
-        while (end < source.size() && source[end] != c) {  // NOT PROVEN: takes text in quotes
+        while (end < source.size() && source[end] != c) {  // NOT PROVEN: needs text in quotes
           end += source[end] == '\\' ? 2 : 1;  // NOT PROVEN: as above
         }  // NOT PROVEN: as above
         end = std::min(end + 1, source.size());  // NOT PROVEN: as above
@@ -56,10 +56,10 @@ Token after_parenthesis(Token open, Token end) {
     if (*open == "(") ++depth;
     if (*open == ")" && --depth == 0) return open + 1;
   }
-  return end;  // NOT PROVEN: takes a source that ends there
+  return end;  // NOT PROVEN: needs a source that ends there
 }
 
-// The kernel that is defined after the word `kernel`; no name when nothing is: a declaration, say.
+// The kernel defined after the word `kernel`; without a name if there is none, as for a declaration.
 ScannedKernel read_kernel(Token token, Token end) {
   ScannedKernel kernel;
   while (token != end && *token == "__attribute__") token = after_parenthesis(token + 1, end);
@@ -77,8 +77,8 @@ ScannedKernel read_kernel(Token token, Token end) {
 // LITERALINCLUDE END: modules-scan-kernel
 
 // LITERALINCLUDE START: modules-scan-local
-// Whether the `__local` before the token belongs to a variable, as in `__local float tile[16];`, and not to what a
-// pointer points to, as in `__local float* row`.
+// Whether the `__local` before the token qualifies a variable, as in `__local float tile[16];`, and not the target of a
+// pointer, as in `__local float* row`.
 bool declares_variable(Token token, Token end) {
   constexpr std::array<std::string_view, 5> kEnds = {"*", "[", ";", "=", ","};
   token = std::find_first_of(token, end, kEnds.begin(), kEnds.end());

@@ -15,12 +15,12 @@ struct ScannedKernel {
 };
 
 struct ScannedSource {
-  std::string text;  // with __LOCAL for the __local of each variable: see device_language.h
+  std::string text;  // with __LOCAL in place of each variable's __local: see device_language.h
   std::vector<ScannedKernel> kernels;
 };
 
-// Finds what C++ cannot tell: which functions are kernels, and what is in local memory. Everything else is left to the
-// compiler, and so are mistakes.
+// Finds what C++ cannot express: which functions are kernels, and what is in local memory. Everything else, including
+// mistakes, is left to the compiler.
 ScannedSource scan_kernels(std::string_view source);
 // LITERALINCLUDE END: modules-scan-contract
 

@@ -1,4 +1,4 @@
-// The functions of the interface that allocate device memory and answer what a pointer points to.
+// The interface functions that allocate device memory and report what a pointer points to.
 #include "memory.h"
 
 #include "error.h"
@@ -7,7 +7,7 @@
 namespace openreg::driver {
 
 // LITERALINCLUDE START: memory-not-from-malloc
-// The device memory that a pointer given to orFree lies in.
+// Finds the device memory that a pointer to be freed points to.
 orError_t locate_for_free(const Driver& driver, const void* pointer, Location* location) {
   if (const auto found = driver.space.locate(pointer)) {
     *location = *found;
@@ -57,7 +57,7 @@ orError_t orFree(void* pointer) {
   if (const orError_t error = device.failure.refuse()) return error;
   if (const orError_t error = device.memory.check_start(location.offset)) return error;
   rest_if_process_is_ending();
-  // When it has ended, no worker is left that could use the memory, although its work was dropped.
+  // On the thread that ends the process, no worker is left that could use the memory, although its work was dropped.
   if (const orError_t error = process_is_ending() ? orSuccess : device.synchronize()) return error;
   return device.memory.free(location.offset);
 }

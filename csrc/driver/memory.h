@@ -1,4 +1,4 @@
-// What the functions that allocate and free device memory have in common.
+// Helpers shared by the functions that allocate and free device memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace openreg::driver {
 
 // Allocates on the device; null for zero bytes.
 orError_t allocate(Driver& driver, Device& device, size_t bytes, void** pointer);
-// The device memory that a pointer to be freed lies in.
+// Finds the device memory that a pointer to be freed points to.
 orError_t locate_for_free(const Driver& driver, const void* pointer, Location* location);
 
 }  // namespace openreg::driver

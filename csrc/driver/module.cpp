@@ -1,4 +1,4 @@
-// Loads shared objects, and the format in which a module is kept on disk.
+// Loads modules, and defines the format in which a module is stored on disk.
 #include "module.h"
 
 #include <cxxabi.h>
@@ -17,7 +17,7 @@ namespace openreg::driver {
 namespace {
 
 // LITERALINCLUDE START: modules-binary-header
-// What makes a binary one of this driver, this version of it, and this kind of processor.
+// Identifies the driver, the version and the kind of processor that a binary is for.
 struct BinaryHeader {
   char magic[16] = "openreg module";
   uint32_t version = device_code::kVersion;
@@ -27,7 +27,7 @@ struct BinaryHeader {
   uint32_t machine = EM_AARCH64;
 #endif
   uint64_t bytes = 0;     // of the shared object that follows
-  uint64_t checksum = 0;  // against a file that was cut short or overwritten, not against an attacker
+  uint64_t checksum = 0;  // detects a truncated or overwritten file, not an attack
 };
 
 uint64_t checksum(std::string_view bytes) {  // FNV-1a
@@ -56,7 +56,7 @@ orError_t check_header(const BinaryHeader& header, std::string_view rest) {
 // LITERALINCLUDE END: modules-binary-header
 
 // LITERALINCLUDE START: modules-local-variables
-// The name in the source of a symbol, with the function that it stands in: "kernels::sum(float*)::tile".
+// The source name of a symbol, with the function that contains it: "kernels::sum(float*)::tile".
 std::string demangle(const char* symbol) {
   int status = 0;
   char* const name = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
@@ -65,8 +65,8 @@ std::string demangle(const char* symbol) {
   return result;
 }
 
-// Bytes of the variables in local memory of a function. They are thread-local, and the shared object's table of symbols
-// has their sizes.
+// The bytes of a function's variables in local memory. They are thread-local, and the shared object's symbol table has
+// their sizes.
 size_t local_memory(const std::string& shared_object, const char* function) {
   const std::string prefix = std::string("kernels::") + function + "(";
   const char* const start = shared_object.data();

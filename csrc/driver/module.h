@@ -11,7 +11,7 @@
 
 namespace openreg::driver {
 
-// Thread: safe; a module does not change. Whoever launches a function of it shares its ownership.
+// Thread: safe; a module is immutable. A launch of one of its functions shares its ownership.
 class Module {
  public:
   struct Function {
@@ -19,7 +19,7 @@ class Module {
     size_t local_memory = 0;  // bytes of its own variables in local memory
   };
 
-  // Loads what the compiler made. Throws: std::bad_alloc.
+  // Loads the compiler's output. Throws: std::bad_alloc.
   static orError_t load(std::string shared_object, std::shared_ptr<const Module>* module);
   // The same from a binary, which is a shared object after a header that names the driver and the machine.
   static orError_t load_binary(const std::string& binary, std::shared_ptr<const Module>* module);

@@ -1,4 +1,4 @@
-// Two runs of the compiler: the first expands macros, so that kernels which macros write are found; the second makes
+// Runs the compiler twice: the first run expands macros, so that kernels defined by macros are found; the second builds
 // the shared object.
 #include "module_compiler.h"
 
@@ -26,7 +26,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 // LITERALINCLUDE START: modules-options
-// Takes the options that change what the source means. Those of OpenCL only allow the compiler to be less exact.
+// Accepts the options that change what the source means. OpenCL's own are ignored: they only permit less exact code.
 orError_t read_options(const char* options, Words* words) {
   std::istringstream text(options != nullptr ? options : "");
   for (std::string word; text >> word;) {
@@ -73,7 +73,7 @@ Words environment() {
 }
 
 // LITERALINCLUDE START: modules-spawn
-// Runs the compiler in the folder, without a shell; what it says goes to the file `log`.
+// Runs the compiler in the folder, without a shell; its output goes to the file `log`.
 orError_t run(Words words, const TemporaryFolder& folder) {
   words.insert(words.begin(), compiler());
   Words variables = environment();
@@ -95,8 +95,8 @@ orError_t run(Words words, const TemporaryFolder& folder) {
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
-    if (errno == EINTR) continue;  // NOT PROVEN: takes a signal
-    return fail(orErrorNotSupported,  // NOT PROVEN: takes a process that ignores SIGCHLD
+    if (errno == EINTR) continue;  // NOT PROVEN: needs a signal during the wait
+    return fail(orErrorNotSupported,  // NOT PROVEN: needs a process that ignores SIGCHLD
                 "nothing is known of the compiler that ran (%s); do not ignore SIGCHLD",  // NOT PROVEN: as above
                 std::strerror(errno));  // NOT PROVEN: as above
   }
@@ -108,7 +108,7 @@ orError_t run(Words words, const TemporaryFolder& folder) {
 // LITERALINCLUDE END: modules-spawn
 
 // LITERALINCLUDE START: modules-unit
-// The module as C++. Its kernels are in a namespace, so that none takes the name of a function of the C library.
+// The module as C++. Its kernels are in a namespace, so that no name conflicts with the C library.
 std::string translation_unit(const ScannedSource& scanned) {
   std::ostringstream unit;
   unit << "#include \"device_language.h\"\nnamespace kernels {\n"
@@ -139,7 +139,7 @@ orError_t compile_module(const std::string& source, const char* options, std::st
                   "kernel.cl",
                   "-o",
                   "kernel.i"};
-  // What depends on the machine, or makes a sum differ from the host's, is left out: -march=native, -ffast-math.
+  // No option that depends on the machine or makes a sum differ from the host's: -march=native, -ffast-math.
   const Words compile = {"-std=c++20",
                          "-O2",
                          "-fPIC",

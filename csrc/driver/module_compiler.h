@@ -7,7 +7,7 @@
 
 namespace openreg::driver {
 
-// Makes a shared object of the source, in memory. $OPENREG_CXX names the compiler; otherwise it is c++.
+// Compiles the source to a shared object in memory. $OPENREG_CXX names the compiler; the default is c++.
 // Throws: std::bad_alloc.
 orError_t compile_module(const std::string& source, const char* options, std::string* shared_object);
 

@@ -25,7 +25,7 @@ using namespace openreg::driver;
 namespace {
 
 // LITERALINCLUDE START: modules-loaded
-// Modules by number. A number is never used again, so that a dead handle is recognised.
+// Modules by number. Numbers are never reused, so that a stale handle is recognized.
 class LoadedModules {
  public:
   uint64_t add(std::shared_ptr<const Module> module) {
@@ -67,7 +67,7 @@ struct FunctionRef : ModuleRef {
   [[nodiscard]] const Module::Function& function() const { return module->functions()[handle.index]; }
 };
 
-// The handle of a function is that of its module with another kind, and its place there as the index.
+// A function's handle is its module's, with another kind, and with the function's position as the index.
 orError_t find(HandleKind kind, const void* handle, ModuleRef* ref) {
   Driver* driver = nullptr;
   if (const orError_t error = get_driver(&driver)) return error;
@@ -82,7 +82,7 @@ orError_t find(HandleKind kind, const void* handle, ModuleRef* ref) {
 // LITERALINCLUDE END: modules-lookup
 
 // LITERALINCLUDE START: modules-launch-work
-// A launch that was checked: what it needs until it has run.
+// A launch that was checked, and what it needs until it has run.
 struct Launch {
   FunctionRef ref;
   orLaunchConfig config;
@@ -102,7 +102,7 @@ struct FunctionWork {
     }
   }
   void release() { delete launch; }
-  [[nodiscard]] Activity activity() const {  // NOT PROVEN: while somebody records
+  [[nodiscard]] Activity activity() const {  // NOT PROVEN: called only while recording
     return {orActivityKernel, 0, orMemcpyDefault, name};  // NOT PROVEN: as above
   }
 };
@@ -128,7 +128,7 @@ orError_t check_config(const orLaunchConfig& config) {
 // LITERALINCLUDE END: modules-check-config
 
 // LITERALINCLUDE START: modules-check-argument
-// Checks an argument against the parameter; then `bytes` is what it takes in Launch::bytes.
+// Checks an argument against its parameter; `bytes` becomes the room that it needs in Launch::bytes.
 orError_t check_argument(const openreg::device_code::Function& code, size_t index, const orArgument& argument,
                          size_t* bytes) {
   constexpr const char* kKinds[] = {"a pointer", "a value", "local memory"};
@@ -159,7 +159,7 @@ orError_t check_argument(const openreg::device_code::Function& code, size_t inde
 // LITERALINCLUDE END: modules-check-argument
 
 // LITERALINCLUDE START: modules-pointer
-// The host address of the bytes at a device address: a kernel, which is host code, can use no other.
+// Translates a device address to the host address of its bytes: a kernel is host code, and can use no other.
 orError_t translate(const Driver& driver, const Device& device, const char* function, size_t index, const void* pointer,
                     void** alias) {
   *alias = nullptr;
@@ -203,7 +203,7 @@ orError_t set_arguments(const Driver& driver, const orArgument* arguments, Launc
                 function.code.name, openreg::device_code::kLocalMemory, function.local_memory);
   }
   launch->bytes.resize(places[count]);
-  launch->arguments.resize(2 * count);  // the second half: the pointers among them
+  launch->arguments.resize(2 * count);  // the second half holds the pointers
   for (size_t i = 0; i < count; ++i) {
     void*& pointer = launch->arguments[count + i];
     pointer = launch->bytes.data() + places[i];
@@ -233,7 +233,7 @@ orError_t find_target(Driver& driver, const FunctionRef& function, orStream_t st
 }
 // LITERALINCLUDE END: modules-target
 
-// What a work-item reads and writes is not known; this much is assumed where a small kernel is to be told from others.
+// How much a work-item reads and writes is unknown; this much is assumed to decide whether a kernel is small.
 constexpr size_t kBytesOfItem = 64;
 
 // LITERALINCLUDE START: modules-check-and-submit
@@ -272,7 +272,7 @@ orError_t load_module(orModule_t* module, orModuleFormat format, const void* ima
   std::string text(static_cast<const char*>(image), bytes);
   std::shared_ptr<const Module> loaded;
   if (format == orModuleSource) {
-    text.resize(std::min(text.find('\0'), bytes));  // the size of a string may count its end
+    text.resize(std::min(text.find('\0'), bytes));  // the size may count the terminating null
     std::string shared_object;
     if (const orError_t error = compile_module(text, options, &shared_object)) return error;
     if (const orError_t error = Module::load(std::move(shared_object), &loaded)) return error;
@@ -288,12 +288,12 @@ orError_t load_module(orModule_t* module, orModuleFormat format, const void* ima
 // LITERALINCLUDE END: modules-compile-or-load
 
 // LITERALINCLUDE START: modules-no-memory
-// Calls the function where the host may run out of memory.
+// Calls the function, and returns an error if the host runs out of memory.
 template <class Function>
 orError_t guarded(Function function) {
   try {
     return function();
-  } catch (const std::bad_alloc&) {                                         // NOT PROVEN: takes such a host
+  } catch (const std::bad_alloc&) {                                         // NOT PROVEN: needs such a host
     return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: as above
   }
 }
@@ -332,7 +332,7 @@ orError_t orModuleUnload(orModule_t module) {
   rest_if_process_is_ending();
   if (const orError_t error = process_is_ending() ? orSuccess : ref.device->synchronize()) return error;
   if (loaded_modules().remove(ref.handle.generation)) return orSuccess;
-  return fail(orErrorInvalidHandle, "%p was unloaded by another thread meanwhile",  // NOT PROVEN: takes a race
+  return fail(orErrorInvalidHandle, "%p was unloaded by another thread meanwhile",  // NOT PROVEN: needs a race
               static_cast<void*>(module));  // NOT PROVEN: as above
 }
 // LITERALINCLUDE END: modules-interface

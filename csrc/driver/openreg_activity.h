@@ -1,4 +1,4 @@
-// What the device did, and when: what a profiler stands on. A driver need not have these functions.
+// Records what the device did, and when: the basis of a profiler. A driver may omit these functions.
 #pragma once
 
 #include "openreg.h"
@@ -18,22 +18,22 @@ typedef struct orActivity {
   orActivityKind kind;
   int device;
   orStream_t stream;
-  uint64_t correlation;       // of the thread that queued the work: see orActivitySetCorrelation
-  int64_t begin_nanoseconds;  // on the device, since 1970 (CLOCK_REALTIME)
+  uint64_t correlation;       // set by the thread that queued the work: see orActivitySetCorrelation
+  int64_t begin_nanoseconds;  // when it began on the device, since 1970 (CLOCK_REALTIME)
   int64_t end_nanoseconds;
   size_t bytes;            // moved or filled; 0 for a kernel
-  orMemcpyKind copy_kind;  // of a copy: where its two pointers lie
-  const char* name;        // of a kernel, valid during the callback; null otherwise
+  orMemcpyKind copy_kind;  // for a copy: where its two pointers lie
+  const char* name;        // for a kernel, valid during the callback; otherwise null
 } orActivity;
 
-// Starts to record, and calls function(activity, user) for each piece of work that has run, on any thread and in any
-// order between streams. It must not call the driver. Recording twice is orErrorInvalidValue. Work that was queued
-// earlier need not be recorded.
+// Starts recording: calls function(activity, user) for each piece of work that has run, on any thread and in any order
+// between streams. The function must not call the driver. Starting twice is orErrorInvalidValue. Work queued earlier
+// need not be recorded.
 OR_OPTIONAL orError_t orActivityStart(void (*function)(const orActivity* activity, void* user), void* user);
-// Waits for all work of all devices; when it returns every activity was handed over, and none comes any more.
+// Waits for all work on all devices; when it returns, every activity has been delivered, and no more follow.
 OR_OPTIONAL orError_t orActivityStop(void);
-// The number that work queued from now on by the calling thread carries; 0, at first, says none. A profiler joins
-// operators and kernels by it. It needs no device, and costs nothing while nobody records.
+// Sets the number that work queued by the calling thread carries from now on; 0, the initial value, means none. A
+// profiler joins operators and kernels by it. It needs no device, and costs nothing while nothing is recorded.
 OR_OPTIONAL orError_t orActivitySetCorrelation(uint64_t correlation);
 // LITERALINCLUDE END: driver-activity
 

@@ -7,12 +7,12 @@
 extern "C" {
 #endif
 
-// The count replaces an earlier one; orDeviceReset sets all to 0. Kernels are counted at their launch.
+// A new count replaces the previous one; orDeviceReset sets all to 0. Kernels are counted when they are launched.
 // LITERALINCLUDE START: driver-faults
 typedef enum orFault_t {
   orFaultAllocation = 0,  // the next `count` calls of orMalloc find no memory
   orFaultKernel = 1,      // the next `count` kernels fail
-  orFaultHang = 2,  // the next `count` kernels never finish, until reset, loss of the device or the process's end
+  orFaultHang = 2,  // the next `count` kernels hang until a reset, the loss of the device or the process's exit
   orFaultDeviceLost = 3,  // the device is lost at once, and every call that touches it says so; count is ignored
 } orFault_t;
 

@@ -1,8 +1,7 @@
-// Kernels in the device's own language: load a module, look a function up in it, launch it on a stream.
+// Kernels in the device's own language: load a module, look up a function in it, launch it on a stream.
 //
-// The language is OpenCL C 1.2, and each driver says what it takes of it. A driver need not have these functions: where
-// the library lacks one, its address is null; orModuleLoad answers orErrorNotSupported for a format that it cannot
-// take.
+// The language is OpenCL C 1.2; each driver documents the subset that it accepts. A driver may omit these functions:
+// their addresses are then null. orModuleLoad returns orErrorNotSupported for a format that the driver does not accept.
 #pragma once
 
 #include "openreg.h"
@@ -17,20 +16,20 @@ typedef struct orFunction* orFunction_t;
 // LITERALINCLUDE START: driver-modules
 typedef enum orModuleFormat {
   orModuleSource = 0,  // text in the device's language
-  orModuleBinary = 1,  // what orModuleGetBinary gave for the same driver and kind of device
+  orModuleBinary = 1,  // from orModuleGetBinary of the same driver and kind of device
 } orModuleFormat;
 
-// Compiles, or loads, code for the current device, and may take seconds. What the compiler refuses is
-// orErrorCompilation with its whole log as the detail. `options` is for the compiler ("-DTILE=16"); null means none.
+// Compiles or loads code for the current device, which may take seconds. Code that the compiler rejects is
+// orErrorCompilation, with its whole log as the detail. `options` goes to the compiler ("-DTILE=16"); null means none.
 OR_OPTIONAL orError_t orModuleLoad(orModule_t* module, orModuleFormat format, const void* image, size_t bytes,
                                    const char* options);
-// The compiled module. With a null image *bytes becomes its size; otherwise *bytes is the room, and too little is
-// orErrorOutOfRange. To be kept on disk, so that the next process need not compile.
+// Gets the compiled module. With a null image *bytes becomes its size; otherwise *bytes is the size of the buffer, and
+// too little is orErrorOutOfRange. Saved on disk, the binary spares the next process the compilation.
 OR_OPTIONAL orError_t orModuleGetBinary(void* image, size_t* bytes, orModule_t module);
-// Waits for the work of the module's device. The functions of the module are dead then.
+// Waits for the work of the module's device. Invalidates the module's functions.
 OR_OPTIONAL orError_t orModuleUnload(orModule_t module);
 
-// A name that the module does not have is orErrorInvalidValue, whose detail lists those that it has.
+// An unknown name is orErrorInvalidValue, whose detail lists the names that the module has.
 OR_OPTIONAL orError_t orModuleGetFunction(orFunction_t* function, orModule_t module, const char* name);
 // LITERALINCLUDE END: driver-modules
 
@@ -38,8 +37,8 @@ OR_OPTIONAL orError_t orModuleGetFunction(orFunction_t* function, orModule_t mod
 typedef struct orFunctionAttributes {
   int argument_count;
   size_t max_group_size;  // work-items of one group
-  size_t group_size_multiple;  // whole multiples leave no lane idle
-  size_t local_memory;  // bytes that the function declares itself, arguments not counted
+  size_t group_size_multiple;  // multiples of it leave no lane idle
+  size_t local_memory;  // bytes that the function itself declares, without its arguments
 } orFunctionAttributes;
 
 OR_OPTIONAL orError_t orFunctionGetAttributes(orFunctionAttributes* attributes, orFunction_t function);
@@ -58,16 +57,16 @@ typedef struct orArgument {
   const void* value;
 } orArgument;
 
-// Groups of work-items, in up to three dimensions; what is not used is 1.
+// Groups of work-items, in up to three dimensions; unused dimensions are 1.
 typedef struct orLaunchConfig {
   unsigned groups[3];
   unsigned group_size[3];
 } orLaunchConfig;
 
-// Queues the function on a stream of the module's device; a null stream is the default stream of the module's device.
-// The wrong number of arguments, a value of the wrong size, no work-items, or more in a group than the function can
-// have are orErrorInvalidValue, before anything runs. The memory that the pointers name must stay allocated until the
-// stream has passed the launch, as with copies.
+// Queues the function on a stream of the module's device; a null stream is the default stream of the module's device. A
+// wrong number of arguments, a value of the wrong size, no work-items, or too many in a group are orErrorInvalidValue,
+// before anything runs. The memory that the pointers name must stay allocated until the stream has passed the launch,
+// as with copies.
 OR_OPTIONAL orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, const orArgument* arguments,
                                        size_t argument_count, orStream_t stream);
 // LITERALINCLUDE END: driver-function-launch

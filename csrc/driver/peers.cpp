@@ -1,5 +1,5 @@
-// Access between devices, for openreg_extended.h. All simulated devices share one address space, so any pair can. A
-// function is refused at its launch when a pointer lies on a peer that was not enabled; host kernels are not checked.
+// Peer access, for openreg_extended.h. All simulated devices share one address space, so any pair can be enabled.
+// Launching a function fails if a pointer argument lies on a peer that was not enabled; host kernels are not checked.
 #include "driver.h"
 #include "error.h"
 #include "openreg_extended.h"

@@ -1,5 +1,5 @@
 // Pinned host memory. On real hardware the pages are locked, so that the device can read them at any time; the
-// simulated device reads through the process's own page tables, and knowing the ranges is enough.
+// simulated device uses the process's own page tables, so that knowing the ranges is enough.
 #include "pinned.h"
 
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ namespace {
 
 class PinnedBlocks {
  public:
-  // False when the host has no memory for the record, or a block that is known, `other`, has some of the bytes.
+  // False if the host has no memory for the record, or if a known block, `other`, overlaps the new one.
   bool add(const PinnedBlock& block, std::optional<PinnedBlock>* other) {
     const std::lock_guard lock(mutex_);
     *other = first_in(block.base, block.bytes);
@@ -55,7 +55,7 @@ class PinnedBlocks {
   }
 
  private:
-  // The first block of which some bytes lie in the range. The caller has the lock.
+  // The first block that overlaps the range. Requires: mutex_ is held.
   std::optional<PinnedBlock> first_in(const void* start, size_t bytes) const {
     const auto* const begin = static_cast<const std::byte*>(start);
     const auto next = blocks_.upper_bound(begin);
@@ -80,7 +80,7 @@ PinnedBlocks& pinned_blocks() {
 }
 
 // LITERALINCLUDE START: memory-pinned-start
-// Checks that a block starts at the pointer, and that it came from where `registered` says.
+// Checks that a block starts at the pointer, and that its origin matches `registered`.
 orError_t check_pinned_start(const Driver& driver, const void* pointer, bool registered, PinnedBlock* block) {
   const char* const origin = registered ? "orHostRegister" : "orMallocHost";
   const auto found = find_pinned(pointer);
@@ -107,7 +107,7 @@ orError_t check_pinned_start(const Driver& driver, const void* pointer, bool reg
 }
 // LITERALINCLUDE END: memory-pinned-start
 
-// Adds a block to the list. One that cannot be added is unmapped; then errno says why.
+// Adds a block to the list. If that fails, unmaps the block and sets errno.
 bool record(void* base, size_t bytes) {
   std::optional<PinnedBlock> other;
   if (pinned_blocks().add({base, bytes}, &other)) return true;
@@ -116,7 +116,7 @@ bool record(void* base, size_t bytes) {
   return false;
 }
 
-// Whether all pages of the range are memory. Synchronising asks for nothing that is not done anyway, and refuses gaps.
+// Whether all pages of the range are mapped. An asynchronous msync changes nothing, and fails if there is a gap.
 bool is_mapped(void* start, size_t bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = reinterpret_cast<uintptr_t>(start) / page * page;
@@ -160,7 +160,7 @@ orError_t orMallocHost(void** pointer, size_t bytes) {
 // LITERALINCLUDE START: memory-pinned-free
 namespace {
 
-// Takes the block that starts at the pointer off the list, when no copy uses it any more.
+// Waits until no copy uses the block that starts at the pointer, and removes it from the list.
 orError_t take_pinned(const Driver& driver, const void* pointer, bool registered, PinnedBlock* block) {
   if (const orError_t error = check_pinned_start(driver, pointer, registered, block)) return error;
   bool passed = true;
@@ -202,7 +202,7 @@ orError_t orHostRegister(void* pointer, size_t bytes) {
     return fail(orErrorInvalidValue, "of %zu bytes at %p some are pinned already: %zu bytes at %p", bytes, pointer,
                 other->bytes, other->base);
   }
-  return fail(orErrorMemoryAllocation, "the host has no memory for the record");  // NOT PROVEN: takes such a host
+  return fail(orErrorMemoryAllocation, "the host has no memory for the record");  // NOT PROVEN: needs such a host
 }
 
 orError_t orHostUnregister(void* pointer) {

@@ -1,4 +1,4 @@
-// The pinned host memory that the driver has handed out.
+// The pinned host memory that the driver knows: allocated by it, or registered.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@ namespace openreg::driver {
 struct PinnedBlock {
   void* base = nullptr;
   size_t bytes = 0;         // as requested
-  bool registered = false;  // by orHostRegister: the memory is somebody else's
+  bool registered = false;  // by orHostRegister: the driver does not own the memory
 };
 
-// The block that the pointer lies in.
+// The block that contains the pointer.
 // Thread: any; takes a lock only while pinned memory exists.
 std::optional<PinnedBlock> find_pinned(const void* pointer);
 

@@ -1,7 +1,7 @@
-// Fork: the child has the driver's memory but none of its threads, and perhaps locks that nobody will ever release.
-// So the child's driver is cut off: it answers orErrorForked without taking a lock.
-// Exit: static destructors of other libraries may still call the driver, so its state is never destroyed. Only the
-// workers are ended, or they would run on while the process is taken down around them.
+// Fork and process exit. A forked child has the driver's memory but none of its threads, and perhaps locks that no
+// thread will ever release. Its driver is therefore cut off: it returns orErrorForked without taking a lock.
+// At exit, static destructors of other libraries may still call the driver, so its state is never destroyed. Only the
+// workers end; otherwise they would keep running while the process is torn down.
 #include "process.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ void after_fork_in_child() {
   cut_off_driver();
 }
 
-// At load and not at the driver's start: a fork that overlaps the start must find the handlers in place.
+// At load time, not at the driver's start: a fork that overlaps the start must find the handlers in place.
 [[gnu::constructor]] void watch_forks() {
   if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) std::abort();
 }

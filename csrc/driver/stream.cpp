@@ -1,4 +1,4 @@
-// Runs work in order: the ring, the thread that serves it, and the decision who runs a task.
+// Runs work in order: the ring, the worker thread that serves it, and the choice of the thread that runs a task.
 #include "stream.h"
 
 #include <pthread.h>
@@ -34,8 +34,9 @@ class InsideKernel {
 // LITERALINCLUDE END: stream-inside-kernel
 
 // LITERALINCLUDE START: stream-signals
-// Blocks, for a thread that is about to start, the signals that are meant for the process: its own threads handle
-// those. Signals that report a fault of the thread itself stay, or a fault would end the process without a word.
+// Blocks process-directed signals for a thread that is about to start, since the application's own threads handle
+// those. Signals that report a fault of the thread itself stay unblocked; otherwise a fault would end the process
+// without a message.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -64,7 +65,7 @@ bool keep(Task& task) {
   return task.keep();
 }
 
-// Releases a task when it goes out of scope, unless somebody else has taken that over.
+// Releases a task at the end of the scope, unless the queue has taken it over.
 class ReleasedUnlessQueued {
  public:
   explicit ReleasedUnlessQueued(Task& task) noexcept : task_(&task) {}
@@ -88,7 +89,7 @@ bool inside_kernel() noexcept { return t_inside_kernel; }
 // LITERALINCLUDE START: stream-begin-and-end
 uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
   const std::lock_guard lock(submit_);
-  if (device_ == nullptr) {  // once: a thread with a dead handle may be reading them when the object is reused
+  if (device_ == nullptr) {  // once: a thread with a stale handle may be reading them when the object is reused
     device_ = &device;
     index_ = index;
   }
@@ -112,7 +113,7 @@ orError_t Stream::end(uint64_t expected_generation) {
 
 // LITERALINCLUDE START: driver-submit
 orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
-  ReleasedUnlessQueued pending(task);  // before the lock, so after it: releasing may take locks of the task's owner
+  ReleasedUnlessQueued pending(task);  // declared first, to release after unlocking: that may take the owner's locks
   std::unique_lock lock(submit_);
   const auto drop = [&lock] {
     lock.unlock();              // NOT PROVEN: tests/driver/process_end.cpp does it while the process ends
@@ -127,7 +128,7 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
     return process_is_ending() ? drop() : orSuccess;
   }
   if (!served_ && !start_worker()) return process_is_ending() ? drop() : unserved();
-  if (*sequence >= kSlots && !wait(*sequence + 1 - kSlots)) return drop();  // the ring was full, and stays so
+  if (*sequence >= kSlots && !wait(*sequence + 1 - kSlots)) return drop();  // the ring is full, and stays full
   if (process_is_ending()) return drop();
   if (!keep(task)) return unserved();
   ring_[*sequence % kSlots] = task;
@@ -183,7 +184,8 @@ bool Stream::start_worker() {
     device_->list_served(*this, &next_served_);
     listed_ = true;
   }
-  // After listing: a process that ends meanwhile either finds the stream in the list, or is noticed here.
+  // After listing: if the process ends meanwhile, either its exit handler finds the stream in the list, or this check
+  // sees it.
   if (process_is_ending()) return false;
   try {
     const SignalsBlocked blocked;
@@ -216,7 +218,7 @@ void Stream::serve() {
     Task& task = ring_[(next - 1) % kSlots];
     run(task);
     release(task);
-    // What the end of the process drops, or cuts short, never passes: whoever waits for it is to be told.
+    // Work that the end of the process drops or cuts short never passes, so that its waiters get an error.
     if (!process_is_ending()) finished_.advance(next);
   }
 }

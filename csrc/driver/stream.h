@@ -1,4 +1,4 @@
-// A stream: work that runs in order, on a thread of its own or, when that is cheaper, on the caller.
+// A stream: work that runs in order, on a worker thread or, where that is cheaper, on the caller.
 #pragma once
 
 #include <atomic>
@@ -18,71 +18,71 @@ class Device;
 
 enum class Placement {
   kQueue,         // on the stream's thread
-  kCallerIfIdle,  // on the calling thread when the stream has no work, else on the stream's thread
+  kCallerIfIdle,  // on the calling thread if the stream has no work, otherwise on the stream's thread
   kCaller,        // on the calling thread, after the stream's work
 };
 
-// Sequence numbers count the queued tasks and go on when the object is reused for another stream: a pair (stream,
-// sequence), which is what an event holds, stays meaningful for ever. Work that ran on the caller has no number: it
-// was finished before anybody could ask.
+// Sequence numbers count the queued tasks and continue when the object is reused for another stream: a pair (stream,
+// sequence), which is what an event holds, stays valid forever. Work that ran on the caller has no number: it finished
+// before anything could wait for it.
 class Stream {
  public:
 // LITERALINCLUDE START: stream-interface
   std::atomic<uint64_t> generation{0};  // see HandleTable
 
-  // Makes the object a new stream and returns its generation. Device and index are the same whenever it is reused.
+  // Turns the object into a new stream and returns its generation. Device and index stay the same on reuse.
   uint64_t begin(Device& device, uint32_t index, int priority);
   // Waits for the stream's work, ends its thread and its generation.
   orError_t end(uint64_t expected_generation);
 
-  // Takes the task in every case, and releases it when it fails. `sequence` is the number to wait for.
-  // Returns: orErrorDeinitialized, on the thread that ends the process, where the task was dropped.
+  // Always takes ownership of the task, and releases it on failure. `sequence` becomes the number to wait for.
+  // Returns: orErrorDeinitialized on the thread that ends the process, if the task was dropped.
   orError_t submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence);
 
   [[nodiscard]] Device& device() const noexcept { return *device_; }
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
-  // The handle of the stream that the object is, or was, in a generation.
+  // The handle that the stream has, or had, in a generation.
   [[nodiscard]] orStream_t handle(uint64_t of_generation) const noexcept;
   [[nodiscard]] int priority() const noexcept { return priority_.load(); }
   [[nodiscard]] uint64_t queued() const noexcept { return queued_.reached(); }
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
 
-  // Waits until the stream has passed the sequence. False when the process is ending and it never will: the work was
-  // dropped, or still runs.
+  // Waits until the stream has passed the sequence. False if the process is ending and it never will: the work was
+  // dropped, or is still running.
   [[nodiscard]] bool wait(uint64_t sequence) noexcept;
-  // The same on behalf of a stream of another device: that device's reset and loss end the wait too.
+  // The same on behalf of a stream of another device, `waiter`, whose reset or loss also ends the wait.
   void wait_for(Device& waiter, uint64_t sequence) noexcept;
-  // Makes every thread that waits for this stream or serves it look again at what cancels its wait.
+  // Wakes every thread that waits for this stream or serves it, to check whether its wait was canceled.
   void wake_all() noexcept;
-  // Waits for the stream's work, and for a task that runs on another caller at the moment. False as for wait.
+  // Waits for the stream's work, and for a task that is running on another caller. False as for wait.
   [[nodiscard]] bool drain();
-  // Ends the thread that serves the stream, after the work still queued; that is dropped when the process is ending.
+  // Ends the worker thread after the work still queued, which is dropped if the process is ending.
   void stop_worker();
-  // The next stream in the device's list of those that ever had a thread.
+  // The next stream in the device's list of streams that have ever had a worker thread.
   [[nodiscard]] Stream* next_served() const noexcept { return next_served_; }
 // LITERALINCLUDE END: stream-interface
 
  private:
   static constexpr size_t kSlots = 1024;
 
-  // Whether the object is still the stream that a handle means.
+  // Checks that the object is still the stream that a handle names.
   [[nodiscard]] orError_t expect(uint64_t expected_generation) const;
   bool start_worker();
-  // What work without a thread comes to.
+  // The error for work that no thread can serve.
   [[nodiscard]] orError_t unserved() const;
   void serve();
   void run(Task& task);
 
 // LITERALINCLUDE START: stream-members
-  std::mutex submit_;  // held by whoever adds work or runs it on the caller
+  std::mutex submit_;  // held while work is added, or runs on the caller
   Device* device_ = nullptr;
   uint32_t index_ = 0;
   std::atomic<int> priority_{0};
-  bool served_ = false;           // whether a thread serves the stream; guarded by submit_
+  bool served_ = false;           // whether a worker thread runs; guarded by submit_
   std::unique_ptr<Task[]> ring_;  // slot of task n: n % kSlots
-  alignas(64) Timeline queued_;   // moved under submit_
-  alignas(64) Timeline finished_; // moved by the thread that serves the stream
+  alignas(64) Timeline queued_;   // advanced under submit_
+  alignas(64) Timeline finished_; // advanced by the worker thread
   std::mutex worker_mutex_;       // guards worker_
   std::thread worker_;
   std::atomic<bool> stop_{false};
@@ -91,7 +91,7 @@ class Stream {
 // LITERALINCLUDE END: stream-members
 };
 
-// Whether the calling thread is inside a kernel, where waiting for the device would mean waiting for itself.
+// Whether the calling thread is inside a kernel, where waiting for the device would deadlock.
 [[nodiscard]] bool inside_kernel() noexcept;
 
 }  // namespace openreg::driver

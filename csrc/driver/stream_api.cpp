@@ -1,4 +1,4 @@
-// The stream functions of the interface, but orStreamWaitEvent, which stands with the events.
+// The stream functions of the interface, except orStreamWaitEvent, which is in event.cpp.
 #include <algorithm>
 
 #include "driver.h"
@@ -9,7 +9,7 @@ using namespace openreg::driver;
 namespace {
 
 // LITERALINCLUDE START: stream-object
-// The simulated device serves all streams alike; two priorities, so that code which asks for one finds a choice.
+// The simulated device treats all streams alike; it has two priorities so that code that requests one has a choice.
 constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -1;
 

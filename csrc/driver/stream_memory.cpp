@@ -1,4 +1,4 @@
-// Allocations in the order of a stream, for openreg_extended.h.
+// Stream-ordered allocation, for openreg_extended.h.
 #include "driver.h"
 #include "error.h"
 #include "memory.h"
@@ -9,7 +9,8 @@ using namespace openreg::driver;
 namespace {
 
 // LITERALINCLUDE START: stream-memory-work
-// Gives memory back when the stream gets there. Dropped with other work when the device fails; the reset frees it then.
+// Frees memory when the stream reaches this point. If the device fails, it is dropped with the other work, and the
+// reset frees the memory.
 struct FreeWork {
   size_t offset;
 
@@ -21,7 +22,7 @@ struct FreeWork {
 }  // namespace
 
 // LITERALINCLUDE START: stream-ordered-memory
-// The memory is there at once, so it is for whatever is queued later.
+// The memory is available at once, and therefore to all work queued later.
 orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream) {
   const Call call("orMallocAsync");
   if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");

@@ -1,4 +1,4 @@
-// A unit of work as it lies in a stream's ring: fixed in size, so that queueing never allocates.
+// A unit of work in a stream's ring: fixed in size, so that queueing never allocates.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ class Device;
 
 // LITERALINCLUDE START: stream-task
 // Wraps a `Work`: a trivially copyable struct with
-//   void run(Device&)   does the work, on the device of the stream; left out when the device drops its work
+//   void run(Device&)   does the work on the stream's device; skipped if the device drops its work
 //   void release()      frees what the work owns; called once, after run or instead of it
-//   Activity activity() where there is one: what is recorded of it
-//   bool keep()         where there is one: called before the work is queued, to take over what its caller will end;
-//                       false when the host has no memory
+//   Activity activity() optional: describes the work to be recorded
+//   bool keep()         optional: called before the work is queued, to take over what its caller will destroy;
+//                       false if the host is out of memory
 class Task {
  public:
   template <class Work>
@@ -33,7 +33,7 @@ class Task {
   void release() { functions_->release(payload_); }
   [[nodiscard]] bool keep() { return functions_->keep(payload_); }
 
-  // Marks the task as one to be recorded, for the operation of this number.
+  // Marks the task to be recorded with this correlation number.
   void record(uint64_t correlation) {
     recorded_ = functions_->activity != nullptr;
     correlation_ = correlation;
@@ -47,10 +47,10 @@ class Task {
     void (*run)(void* work, Device& device);
     void (*release)(void* work);
     bool (*keep)(void* work);
-    Activity (*activity)(const void* work);  // null where there is nothing to record
+    Activity (*activity)(const void* work);  // null if there is nothing to record
   };
   template <class Work>
-  static constexpr auto describe() -> Activity (*)(const void*) {  // NOT PROVEN: runs in the compiler
+  static constexpr auto describe() -> Activity (*)(const void*) {  // NOT PROVEN: runs at compile time
     if constexpr (requires(const Work& own) { own.activity(); }) {  // NOT PROVEN: as above
       return [](const void* work) { return static_cast<const Work*>(work)->activity(); };
     } else {

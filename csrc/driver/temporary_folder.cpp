@@ -1,4 +1,4 @@
-// Files of a temporary folder.
+// Creates and removes a temporary folder, and reads and writes its files.
 #include "temporary_folder.h"
 
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace openreg::driver {
 
 // LITERALINCLUDE START: modules-folder
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // files that stay in a temporary folder cost nobody a result
+  std::error_code ignored;  // leftover temporary files affect no result
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
@@ -34,7 +34,7 @@ orError_t TemporaryFolder::create() {
 orError_t TemporaryFolder::write(const char* name, const std::string& text) const {
   std::ofstream file(path_ + "/" + name, std::ios::binary);
   if (file << text && file.flush()) return orSuccess;
-  return fail(orErrorNotSupported,  // NOT PROVEN: takes a full disk
+  return fail(orErrorNotSupported,  // NOT PROVEN: needs a full disk
               "%s/%s cannot be written; set TMPDIR to a folder with room",  // NOT PROVEN: as above
               path_.c_str(), name);  // NOT PROVEN: as above
 }

@@ -1,4 +1,4 @@
-// A folder for files that the driver needs for a moment.
+// A folder for temporary files.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace openreg::driver {
 
-// Thread: not safe. Removes the folder with all that it holds, in every case.
+// Thread: not safe. The destructor removes the folder and everything in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() = default;

@@ -24,7 +24,7 @@ void Timeline::announce(uint64_t number) noexcept {
 }
 
 void Timeline::sleep(uint32_t version) noexcept {
-  // Returns at once when the version has moved, and may return early: the caller looks again in every case.
+  // Returns at once if the version has changed, and may return early: the caller rechecks in every case.
   syscall(SYS_futex, &version_, FUTEX_WAIT_PRIVATE, version, nullptr, nullptr, 0);
 }
 // LITERALINCLUDE END: stream-timeline-sleep

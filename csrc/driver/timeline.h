@@ -1,5 +1,5 @@
-// A counter that only grows, and threads that wait until it has reached a number. Streams are made of two: how many
-// tasks were queued, and how many have finished.
+// A monotonic counter that threads can wait on. A stream has two: how many tasks were queued, and how many have
+// finished.
 #pragma once
 
 #include <sched.h>
@@ -10,26 +10,27 @@
 
 namespace openreg::driver {
 
-// Waiting first spins for about 20 microseconds, because waking a sleeping thread costs 10 to 60. Spinning yields, or
-// it would hold up the very thread that it waits for when both share a core.
+// Waiting first spins for about 20 microseconds, because waking a sleeping thread costs 10 to 60. Spinning yields;
+// otherwise it would hold up the very thread that it waits for when both share a core.
 //
-// No wake-up is lost: the waiter announces itself in wake_at_ and then looks at reached_; the other side moves
-// reached_ and then looks at wake_at_. All accesses are sequentially consistent, so at least one sees the other.
+// No wake-up is lost: the waiter announces itself in wake_at_ and then reads reached_; the other side advances reached_
+// and then reads wake_at_. All accesses are sequentially consistent, so at least one sees the other.
 class Timeline {
  public:
 // LITERALINCLUDE START: stream-timeline-counter
   [[nodiscard]] uint64_t reached() const noexcept { return reached_.load(); }
 
-  // Moves the counter and wakes whoever waits for this number. Called by one thread at a time.
+  // Advances the counter and wakes the threads that wait for this number. Called by one thread at a time.
   void advance(uint64_t number) noexcept {
     reached_.store(number);
     if (number >= wake_at_.load()) wake_all();
   }
 
-  // Makes every waiter look again, for example at what cancels its wait.
+  // Wakes every waiter to recheck its condition, for example whether its wait was canceled.
   void wake_all() noexcept;
 
-  // Waits until the counter has reached the number or `cancelled()` is true. Whoever makes it true calls wake_all.
+  // Waits until the counter has reached the number or `cancelled()` is true. Code that makes it true must call
+  // wake_all.
   template <class Cancelled>
   void wait(uint64_t number, Cancelled cancelled) noexcept {
     const auto done = [&] { return reached_.load() >= number || cancelled(); };
@@ -70,7 +71,7 @@ class Timeline {
 
   std::atomic<uint64_t> reached_{0};
   std::atomic<uint64_t> wake_at_{kNever};  // the smallest number that a sleeping thread waits for
-  std::atomic<uint32_t> version_{0};       // moves with every wake-up: the word that sleeping threads sleep on
+  std::atomic<uint32_t> version_{0};       // incremented by every wake-up: the futex word that threads sleep on
 };
 
 }  // namespace openreg::driver

@@ -1,6 +1,6 @@
-// The items of a group run as fibers: threads that the program itself switches. All start on one fiber, one item after
-// the other; an item that waits at a barrier keeps the fiber that it is on, and the next gets another. So items that
-// never wait cost no switch.
+// Runs the items of a group as fibers: threads that the program itself switches. All items start on one fiber, one
+// after the other; an item that waits at a barrier keeps its fiber, and the next item gets another. Items that never
+// wait therefore cost no switch.
 #include "work_group.h"
 
 #include <setjmp.h>
@@ -20,8 +20,8 @@ namespace openreg::driver {
 namespace {
 
 // LITERALINCLUDE START: groups-fiber
-// Memory for the variables of a work-item. Pages that are never used take none; the last one faults, so that too large
-// an array ends the process and changes no memory of somebody else.
+// The stack of a work-item. Unused pages take no memory; the lowest page faults, so that an oversized array ends the
+// process instead of corrupting other memory.
 class Stack {
  public:
   static constexpr size_t kBytes = size_t{256} << 10;
@@ -44,7 +44,7 @@ class Stack {
 
 struct Fiber : device_code::Item {
   Stack stack;
-  bool begun = false;  // whether `place` is one to go on from
+  bool begun = false;  // whether `place` can be resumed
   jmp_buf place{};
   bool waits = false;  // at a barrier
 };
@@ -59,7 +59,7 @@ class Group {
         arguments_(arguments),
         size_(config.group_size[0] * config.group_size[1] * config.group_size[2]) {}
 
-  // Runs the items of one group. False, and message() says why, when that cannot be.
+  // Runs the items of one group. False on failure; message() then says why.
   bool run(const std::array<unsigned, 3>& group);
   [[nodiscard]] const char* message() const noexcept { return message_; }
 
@@ -80,21 +80,22 @@ class Group {
   void* const* const arguments_;
   const size_t size_;
   std::array<unsigned, 3> group_{};
-  size_t started_ = 0;  // items of the group that runs
-  std::array<unsigned, 3> next_{};  // where the next of them stands
-  size_t waiting_ = 0;  // fibers that hold an item: the first so many
+  size_t started_ = 0;  // items of the current group that have started
+  std::array<unsigned, 3> next_{};  // position of the next one
+  size_t waiting_ = 0;  // how many fibers, from the first on, hold an item
   jmp_buf scheduler_{};
   Fiber* current_ = nullptr;
   char message_[256] = "";
 };
 
 thread_local Group* t_group = nullptr;
-// They are kept for later launches on the thread.
+// Kept for later launches on the thread.
 thread_local std::deque<Fiber> t_fibers;
 // LITERALINCLUDE END: groups-runner
 
 // LITERALINCLUDE START: groups-switch
-// makecontext() gives a fiber its stack, once. Later switches are jumps, which, unlike swapcontext(), call no system.
+// makecontext() gives a fiber its stack, once. Later switches are jumps, which, unlike swapcontext(), make no system
+// call.
 void Group::switch_to(Fiber& fiber) {
   current_ = &fiber;
   fiber.waits = false;
@@ -117,7 +118,7 @@ void Group::switch_back(Fiber& fiber) {
   if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
 }
 
-// What a fiber does, for one group after the other.
+// The body of a fiber, for one group after the other.
 void Group::serve_fiber() {
   while (true) {
     Fiber& fiber = *t_group->current_;
@@ -155,7 +156,7 @@ bool Group::start_items() {
     if (waiting_ == t_fibers.size()) t_fibers.emplace_back();
     Fiber& fiber = t_fibers[waiting_];
     if (!fiber.stack.ready()) {
-      t_fibers.pop_back();  // NOT PROVEN: takes such a host
+      t_fibers.pop_back();  // NOT PROVEN: needs such a host
       std::snprintf(message_, sizeof(message_),  // NOT PROVEN: as above
                     "the host has no memory for a group of %zu work-items", size_);  // NOT PROVEN: as above
       return false;  // NOT PROVEN: as above
@@ -166,7 +167,7 @@ bool Group::start_items() {
   return waiting_ == 0 || waiting_ == size_ || diverged(waiting_);
 }
 
-// Runs every item from the barrier where all wait up to the next, or to its end.
+// Resumes every item at the barrier where all wait, and runs it to the next barrier or to its end.
 bool Group::resume_items() {
   size_t waiting = 0;
   for (size_t i = 0; i < size_; ++i) {
@@ -177,7 +178,7 @@ bool Group::resume_items() {
   return waiting == 0 || waiting == size_ || diverged(waiting);
 }
 
-// On hardware such a group waits for ever. Here its items are given up in the middle, and their fibers begin anew.
+// On hardware such a group hangs. Here its items are abandoned midway, and their fibers start afresh.
 bool Group::diverged(size_t waiting) {
   for (Fiber& fiber : t_fibers) fiber.begun = false;
   std::snprintf(message_, sizeof(message_),

@@ -1,5 +1,5 @@
-// The device in torch.profiler: what Kineto, the library behind it, calls to record and to make a trace. Called on the
-// thread that starts or stops a profile; the numbers of operators come on every thread that is profiled.
+// The device in torch.profiler: what Kineto, the library behind it, calls to record and to build a trace. Called on the
+// thread that starts or stops a profile; the numbers of operators arrive on every thread that is profiled.
 #include <c10/util/Exception.h>
 #include <libkineto.h>
 #include <output_base.h>
@@ -26,8 +26,8 @@ namespace {
 using libkineto::ActivityType;
 
 // LITERALINCLUDE START: kineto-session
-// One profile, from its start until the trace is made. No exception may leave it: Kineto has none of its own, and would
-// stay half started. What goes wrong is a warning, and the trace lacks the device.
+// One profile, from its start until the trace is built. No exception may leave it: Kineto throws and catches none, and
+// would stay half started. A failure becomes a warning, and the trace lacks the device.
 class TraceSession final : public libkineto::IActivityProfilerSession {
  public:
   TraceSession(std::set<ActivityType> wanted, size_t most_records)
@@ -46,7 +46,7 @@ class TraceSession final : public libkineto::IActivityProfilerSession {
   std::vector<libkineto::ResourceInfo> getResourceInfos() override { return std::move(streams_); }
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }  // see FirstOfDevice
   std::string getDeviceProperties() override;
-  std::vector<std::string> errors() override { return errors_; }  // NOT PROVEN: Kineto does not ask in this release
+  std::vector<std::string> errors() override { return errors_; }  // NOT PROVEN: Kineto does not call it in this release
 
   void pushCorrelationId(uint64_t id) override { enter_operator(id); }
   void popCorrelationId() override { leave_operator(); }
@@ -94,7 +94,7 @@ void TraceSession::stop() {
 // LITERALINCLUDE END: kineto-start-and-stop
 
 // LITERALINCLUDE START: kineto-process
-// Not by times: what was queued while the profile ran belongs to it, also where it ran later.
+// Ignores the times: work that was queued while the profile ran belongs to it, even if it ran later.
 void TraceSession::processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback find, int64_t,
                                 int64_t) {
   try {
@@ -103,19 +103,19 @@ void TraceSession::processTrace(libkineto::ActivityLogger& logger, libkineto::ge
     buffer_ = builder.take_buffer();
     streams_ = builder.take_streams();
   } catch (const std::exception& error) {
-    fail(std::string("openreg: this profile lacks the device: ") + error.what());  // NOT PROVEN: takes memory away
+    fail(std::string("openreg: this profile lacks the device: ") + error.what());  // NOT PROVEN: exhausts memory
   }
   recording_ = {};
 }
 // LITERALINCLUDE END: kineto-process
 
 // LITERALINCLUDE START: kineto-device-properties
-// The entry deviceProperties of the trace: objects of JSON, with a comma between two.
+// The trace's entry deviceProperties: JSON objects, separated by commas.
 std::string TraceSession::getDeviceProperties() {
   std::ostringstream objects;
   for (c10::DeviceIndex index = 0; index < device_count_or_zero(); ++index) {
     const orDeviceProp properties = device_properties(index);
-    // std::quoted puts a backslash before quotes and backslashes, as JSON wants it.
+    // std::quoted puts a backslash before quotes and backslashes, as JSON requires.
     objects << (index == 0 ? "" : ", ") << "{\"id\": " << int{index} << ", \"name\": " << std::quoted(properties.name)
             << ", \"totalGlobalMem\": " << properties.total_memory << ", \"numSms\": " << properties.compute_units
             << "}";
@@ -128,7 +128,7 @@ std::string TraceSession::getDeviceProperties() {
 // Room for a million kernels with their calls, and as many copies.
 constexpr size_t kMostRecords = size_t{1} << 22;
 
-// What _ExperimentalConfig(custom_profiler_config='{"records": 1000}') asks for. Kineto drops a text with an "=" in it.
+// The number in _ExperimentalConfig(custom_profiler_config='{"records": 1000}'). Kineto drops a text with an "=" in it.
 size_t records_of(const std::string& config) {
   if (config.empty()) return kMostRecords;
   static const std::regex asked("\"records\"\\s*:\\s*(\\d{1,18})\\s*[,}]");
@@ -141,7 +141,7 @@ size_t records_of(const std::string& config) {
 
 class DeviceProfiler final : public libkineto::IActivityProfiler {
  public:
-  const std::string& name() const override { return name_; }  // NOT PROVEN: Kineto does not ask in this release
+  const std::string& name() const override { return name_; }  // NOT PROVEN: Kineto does not call it in this release
   const std::set<ActivityType>& availableActivities() const override { return available_; }  // NOT PROVEN: as above
 
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& asked,
@@ -166,8 +166,8 @@ void warn_of_no_record() {
 }
 
 // LITERALINCLUDE START: kineto-configure
-// Kineto asks at the start of every profile, and of those of the host alone too: the types of the host, that of calls
-// and that of ranges, are among theirs. What makes it one of the device is a type of the device.
+// Kineto calls this at the start of every profile, even one of the host alone: the types of driver calls and of ranges
+// are among the host's. A type of the device makes it a profile of the device.
 std::unique_ptr<libkineto::IActivityProfilerSession> DeviceProfiler::configure(const std::set<ActivityType>& asked,
                                                                                const libkineto::Config& config) {
   std::set<ActivityType> wanted;
@@ -179,7 +179,7 @@ std::unique_ptr<libkineto::IActivityProfilerSession> DeviceProfiler::configure(c
   }
   if (!of_device) return nullptr;
   if (!can_record()) {
-    warn_of_no_record();  // NOT PROVEN: takes another driver, as tests/profiler/test_without_record.py has it
+    warn_of_no_record();  // NOT PROVEN: requires another driver, as in tests/profiler/test_without_record.py
     return nullptr;  // NOT PROVEN: as above
   }
   return std::make_unique<TraceSession>(wanted, records_of(config.getCustomConfig()));
@@ -187,7 +187,7 @@ std::unique_ptr<libkineto::IActivityProfilerSession> DeviceProfiler::configure(c
 // LITERALINCLUDE END: kineto-configure
 
 // LITERALINCLUDE START: kineto-registration
-// Before or after Kineto's own start, which is that of the first profile.
+// Before or after Kineto itself starts, which is at the first profile.
 REGISTER_PRIVATEUSE1_PROFILER(DeviceProfiler);
 // LITERALINCLUDE END: kineto-registration
 

@@ -1,5 +1,5 @@
-// Every operator as a range: what torch.openreg.profiler.emit_ranges turns on for the calling thread, as
-// torch.autograd.profiler.emit_nvtx does for CUDA's tools. Called on the threads that it is on for.
+// Every operator as a range: torch.openreg.profiler.emit_ranges enables this for the calling thread, as
+// torch.autograd.profiler.emit_nvtx does for CUDA's tools. Called on the threads for which it is enabled.
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/standalone/privateuse1_observer.h>
@@ -20,20 +20,21 @@ namespace {
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerStateBase;
 
-// What PyTorch finds on the thread while it is on: its settings, and the callback that it removes at the end.
+// The state that PyTorch keeps on the thread while this is enabled: settings, and the callback that it removes at the
+// end.
 class EmitState final : public ProfilerStateBase {
  public:
   explicit EmitState(const ProfilerConfig& config) : ProfilerStateBase(config) {}
   torch::profiler::impl::ActiveProfilerType profilerType() override {
     return torch::profiler::impl::ActiveProfilerType::PRIVATEUSE1;
   }
-  // Ranges have no room for it.
-  void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}  // NOT PROVEN: not asked
+  // Ranges cannot carry memory usage.
+  void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}  // NOT PROVEN: not called
 };
 // LITERALINCLUDE END: observer-state
 
 // LITERALINCLUDE START: observer-callbacks
-// "aten::mul, seq = 3, sizes = [[2, 2], [2, 2]]": by seq, a range of the backward pass finds that of the forward pass.
+// "aten::mul, seq = 3, sizes = [[2, 2], [2, 2]]": seq relates a range of the backward pass to that of the forward pass.
 std::string range_name(const at::RecordFunction& function) {
   std::ostringstream name;
   name << function.name();
@@ -65,7 +66,7 @@ void start_emitting(const ProfilerConfig& config, const std::unordered_set<at::R
       at::RecordFunctionCallback(open_range, close_range).needsInputs(config.report_input_shapes).scopes(scopes)));
 }
 
-// PyTorch's macro for it works in PyTorch's own namespace only.
+// PyTorch's macro for this works in PyTorch's own namespace only.
 [[maybe_unused]] const torch::profiler::impl::RegisterPRIVATEUSE1Observer observer_registered(&start_emitting);
 // LITERALINCLUDE END: observer-registration
 

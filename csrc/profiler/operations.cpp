@@ -1,4 +1,5 @@
-// Two small stacks per thread. Called at the start and end of each operator while a profile runs.
+// Two small stacks per thread, of operators and of ranges. Called at the start and end of each operator while a profile
+// runs.
 #include "profiler/operations.h"
 
 #include <array>
@@ -12,15 +13,15 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: profiler-number-stack
-// No destructor and no allocation: a thread that ends may still free tensors. What is nested deeper than the room
-// counts to the deepest that has some.
+// No destructor and no allocation: a thread may still free tensors while it exits. Work nested deeper than kRoom is
+// attributed to the deepest number that was stored.
 class NumberStack {
  public:
   void push(uint64_t number) noexcept {
     if (depth_ < numbers_.size()) numbers_[depth_] = static_cast<uint32_t>(number);
     ++depth_;
   }
-  // One that was entered before the profile began is left without having been pushed.
+  // An operator that was entered before the profile began is left without having been pushed.
   void pop() noexcept {
     if (depth_ > 0) --depth_;
   }
@@ -62,7 +63,7 @@ ThreadOperations& of_this_thread() noexcept {
   return own;
 }
 
-// The driver refuses none of these calls: they only store a number.
+// The driver rejects none of these calls: they only store a number.
 void tell_driver(const ThreadOperations& own) {
   check(orActivitySetCorrelation(correlation_of(own.current().operation, 0)));
 }

@@ -12,8 +12,8 @@ struct Operations {
   uint32_t range = 0;      // the innermost range
 };
 
-// Called by the profiler where an operator or a range begins and ends, on its thread. Work that the thread queues until
-// then belongs to it: the driver notes the number in its records.
+// Called by the profiler at the start and end of an operator or a range, on its thread. Work that the thread queues in
+// between belongs to it: the driver stores the number in its records.
 void enter_operator(uint64_t number);
 void leave_operator();
 void enter_range(uint64_t number);
@@ -21,13 +21,13 @@ void leave_range();
 
 [[nodiscard]] Operations current_operations() noexcept;
 
-// Forgets, for all threads, what was entered before: a profile may end inside a range, which is never left then.
+// Discards, for all threads, what was entered before: a profile may end inside a range, which is then never left.
 void forget_operations() noexcept;
 // LITERALINCLUDE END: profiler-operations
 
 // LITERALINCLUDE START: profiler-correlation
-// What the driver notes with each piece of work: who queued it, and by which call. A call that the backend does not
-// record, such as one of another library, has no number, but its operator is known all the same.
+// The value that the driver stores with each piece of work: the operation that queued it, and the call. A call that the
+// backend does not record, such as one of another library, has no number, but its operator is known nevertheless.
 [[nodiscard]] constexpr uint64_t correlation_of(uint32_t operation, uint32_t call) noexcept {
   return uint64_t{operation} << 32 | call;
 }

@@ -20,7 +20,7 @@ struct OpenRange {
   int64_t begin;
 };
 
-// Nothing where nobody recorded when it was opened.
+// Empty if nothing was being recorded when the range was opened.
 thread_local std::vector<std::optional<OpenRange>> t_open;
 // LITERALINCLUDE END: profiler-open-ranges
 

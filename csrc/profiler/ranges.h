@@ -1,4 +1,4 @@
-// Named ranges of a thread, as NVTX is for CUDA: they cost little, and show where somebody records.
+// Named ranges of a thread, like NVTX for CUDA: they cost little, and appear in a profile that is being recorded.
 #pragma once
 
 #include "runtime/export.h"
@@ -6,13 +6,13 @@
 namespace openreg {
 
 // LITERALINCLUDE START: profiler-ranges
-// Opens a range of the calling thread inside those that are open. It is part of a profile that runs when it opens and
-// when it closes. The name is copied.
+// Opens a range of the calling thread, nested in those that are open. A profile includes it if it runs both when the
+// range opens and when it closes. The name is copied.
 OPENREG_EXPORT void push_range(const char* name);
 // Closes the innermost range of the calling thread.
 // Throws: when none is open.
 OPENREG_EXPORT void pop_range();
-// A point in time.
+// Marks a point in time.
 OPENREG_EXPORT void mark(const char* name);
 // LITERALINCLUDE END: profiler-ranges
 

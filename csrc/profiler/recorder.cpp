@@ -1,5 +1,5 @@
 // The recording: filled by the driver's callback, on the threads that run kernels, and by every thread that calls the
-// driver. The lock is held for a few instructions, and nothing else is called meanwhile.
+// driver. The lock is held for a few instructions, and nothing else is called under it.
 #include "profiler/recorder.h"
 
 #include <c10/util/ApproximateClock.h>
@@ -59,7 +59,7 @@ int32_t this_thread() noexcept {
 // LITERALINCLUDE END: profiler-recorder-state
 
 // LITERALINCLUDE START: profiler-recorder-add
-// A record that finds no room, or no memory, is counted. A profile that somebody forgot to stop must not take all
+// A record for which there is no room, or no memory, is counted. A profile that is never stopped must not exhaust
 // memory.
 template <class Add>
 void Recorder::add(Add add_record) noexcept {
@@ -72,13 +72,13 @@ void Recorder::add(Add add_record) noexcept {
   try {
     add_record(recording_);
   } catch (const std::bad_alloc&) {
-    ++recording_.dropped;  // NOT PROVEN: takes the host's memory away
+    ++recording_.dropped;  // NOT PROVEN: requires host memory to be exhausted
   }
 }
 // LITERALINCLUDE END: profiler-recorder-add
 
 // LITERALINCLUDE START: profiler-recorder-device
-// The name is valid during the call only. There are few, so each is kept once.
+// The name is valid only during the call. Names are few, so each is kept once.
 void Recorder::note(const orActivity* activity, void* recorder) noexcept {
   auto& self = *static_cast<Recorder*>(recorder);
   self.add([&](Recording& to) {
@@ -137,7 +137,7 @@ void Recorder::start(size_t most_records) {
 }
 
 Recording Recorder::stop() {
-  // In a forked child the lock may be held for ever, by a thread that is not there.
+  // In a forked child the lock may be held forever, by a thread that does not exist there.
   if (is_in_bad_fork()) return {};
   if (call_observer.exchange(nullptr) != nullptr) warn(orActivityStop());
   const std::lock_guard lock(mutex_);

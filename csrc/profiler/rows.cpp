@@ -1,4 +1,4 @@
-// Numbers of streams, in a table of the process. Called while a trace is made, on any thread.
+// Assigns numbers to streams, in a table of the process. Called while a trace is built, on any thread.
 #include "profiler/rows.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Rows of a trace: a device is a process there, and a stream one of its threads.
+// Rows of a trace, which shows a device as a process and a stream as one of its threads.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace openreg {
 
 // LITERALINCLUDE START: profiler-rows
-// A small number for the stream, which it keeps as long as the process lives: 0 for the default stream of a device, and
-// then in the order of first use. A trace has 32 bits for it, and the driver's handle has 64.
+// A small number for the stream, fixed for the life of the process: 0 for the default stream of a device, and then in
+// the order of first use. A trace has 32 bits for it, and the driver's handle has 64.
 // Throws: std::bad_alloc.
 [[nodiscard]] int32_t row_of(int device, orStream_t stream);
 

@@ -1,5 +1,5 @@
-// Times on the device for PyTorch's profiler of events, torch.autograd.profiler.profile(use_device="openreg"): it wants
-// an event before and after each operator, and the time between the two. Called on any thread, without the GIL.
+// Device times for PyTorch's event-based profiler, torch.autograd.profiler.profile(use_device="openreg"): it records an
+// event before and after each operator, and measures the time between them. Called on any thread, without the GIL.
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
@@ -17,7 +17,7 @@ using torch::profiler::impl::ProfilerVoidEventStub;
 
 class EventTimes final : public torch::profiler::impl::ProfilerStubs {
  public:
-  // Without it the rest is not asked. PyTorch calls record all the same, and prints a C++ stack for each operator.
+  // If false, PyTorch calls nothing below but record, and prints a C++ stack for each operator.
   bool enabled() const override { return true; }
 
   // On the current stream, which is where the kernels of an operator go.
@@ -31,7 +31,7 @@ class EventTimes final : public torch::profiler::impl::ProfilerStubs {
   }
 
   // Microseconds. Waits for both events.
-  // Throws: for events of two devices, of an operator that was given tensors of both.
+  // Throws: for events of different devices, as for an operator that was given tensors of both.
   float elapsed(const ProfilerVoidEventStub* start, const ProfilerVoidEventStub* end) const override {
     synchronize_event(start->get());
     synchronize_event(end->get());

@@ -1,4 +1,4 @@
-// Activities for Kineto. Runs once a profile has stopped, on the thread that stopped it.
+// Builds Kineto's activities from a recording. Runs once a profile has stopped, on the thread that stopped it.
 #include "profiler/trace_builder.h"
 
 #include <unistd.h>
@@ -28,7 +28,7 @@ ActivityType type_of(orActivityKind kind) {
   }
 }
 
-// As CUDA's traces have them: tools that know those sort by these names.
+// As in CUDA's traces: tools for those sort by these names.
 std::string name_of(const DeviceRecord& record) {
   if (record.kind == orActivityKernel) return record.name;
   if (record.kind == orActivityMemset) return "Memset (Device)";
@@ -42,15 +42,15 @@ std::string name_of(const DeviceRecord& record) {
   }
 }
 
-// Not USER_ANNOTATION: PyTorch takes each of these for one of its own.
+// Not USER_ANNOTATION: PyTorch would mistake each of these for one of its own.
 ActivityType type_of(HostRecord::Kind kind) {
   return kind == HostRecord::Kind::kCall ? ActivityType::PRIVATEUSE1_RUNTIME : ActivityType::PRIVATEUSE1_DRIVER;
 }
 // LITERALINCLUDE END: trace-names
 
 // LITERALINCLUDE START: trace-name-of-device
-// Kineto takes the name of one device from each profiler, and then calls the first sixteen "GPU 0" and so on, dated at
-// the start of the trace. What an activity says is dated later, and counts for a viewer that goes by the time.
+// Kineto takes the name of one device from each profiler, and then names the first sixteen "GPU 0" and so on, dated at
+// the start of the trace. A name logged with an activity has a later date, and wins in a viewer that goes by time.
 class FirstOfDevice final : public libkineto::GenericTraceActivity {
  public:
   FirstOfDevice(const libkineto::TraceSpan& span, ActivityType type, const std::string& name, int device)
@@ -99,7 +99,7 @@ void TraceBuilder::add(const Recording& recording, libkineto::ActivityLogger& lo
     span = {std::min(span.begin, record.begin), std::max(span.end, record.end)};
   }
   if (is_wanted(ActivityType::GPU_USER_ANNOTATION)) add_ranges(spans);
-  // What Kineto is told of is kept where it is from here on.
+  // Kineto keeps references to what it logs, so activities do not move from here on.
   for (const auto& activity : buffer_->activities) activity->log(logger);
 }
 // LITERALINCLUDE END: trace-add
@@ -114,7 +114,7 @@ TraceBuilder::Activity& TraceBuilder::keep(std::unique_ptr<Activity> made, int64
   return *buffer_->activities.back();
 }
 
-// The two ends of an arrow have one number and one type, and say which end they are.
+// The two ends of an arrow share one number and one type, and a flag tells them apart.
 void TraceBuilder::add_arrow(Activity* activity, uint32_t call, bool is_start) {
   activity->flow.id = call;
   activity->flow.type = libkineto::kLinkAsyncCpuGpu;
@@ -163,13 +163,13 @@ void TraceBuilder::add_device_record(const DeviceRecord& record, bool has_call) 
 // LITERALINCLUDE END: trace-device
 
 // LITERALINCLUDE START: trace-ranges
-// What a range of the user took on the device: from the start of its first kernel to the end of the last.
+// The time of a user's range on the device: from the start of its first kernel to the end of its last.
 void TraceBuilder::add_ranges(const std::map<SpanKey, Span>& spans) {
   for (const auto& [key, span] : spans) {
     const auto [device, row, range] = key;
     const libkineto::ITraceActivity* const on_host = find_(static_cast<int32_t>(range));
     if (on_host == nullptr) continue;  // the host was not recorded
-    // Not linked to it: PyTorch's tables would add its time to that of the kernels inside it.
+    // Not linked to the range on the host: PyTorch's tables would add its time to that of the kernels inside it.
     Activity& made = keep(std::make_unique<Activity>(buffer_->span, ActivityType::GPU_USER_ANNOTATION, on_host->name()),
                           span.begin, span.end, 0);
     made.device = device;

@@ -1,4 +1,4 @@
-// From records to what Kineto writes into a trace.
+// Converts records into what Kineto writes into a trace.
 #pragma once
 
 #include <libkineto.h>
@@ -17,15 +17,15 @@
 namespace openreg {
 
 // LITERALINCLUDE START: trace-builder
-// Makes one activity of each record whose type is wanted, and logs it.
+// Makes one activity from each record whose type is wanted, and logs it.
 class TraceBuilder {
  public:
-  // `find` returns PyTorch's own activity of an operator, or null: it is what attributes a kernel to an operator.
+  // `find` returns PyTorch's own activity of an operator, or null: it attributes a kernel to an operator.
   TraceBuilder(std::set<libkineto::ActivityType> wanted, libkineto::getLinkedActivityCallback find);
 
   void add(const Recording& recording, libkineto::ActivityLogger& logger);
 
-  // To be handed to Kineto, which keeps the activities as long as the trace, and names the rows.
+  // For Kineto, which keeps the activities as long as the trace, and names the rows.
   [[nodiscard]] std::unique_ptr<libkineto::CpuTraceBuffer> take_buffer() { return std::move(buffer_); }
   [[nodiscard]] std::vector<libkineto::ResourceInfo> take_streams() { return std::move(streams_); }
 
@@ -35,7 +35,7 @@ class TraceBuilder {
     int64_t begin;
     int64_t end;
   };
-  // A device, a row of it and a range of the user.
+  // A device, one of its rows, and a user's range.
   using SpanKey = std::tuple<int, int32_t, uint32_t>;
 
   [[nodiscard]] bool is_wanted(libkineto::ActivityType type) const { return wanted_.count(type) > 0; }

@@ -14,8 +14,8 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: bridge-init
-// Makes the devices ready, and lets PyTorch forget in forked children that they are: there, the first use of a device
-// calls _lazy_init again, which says what to do instead.
+// Initializes the devices, and makes PyTorch forget this in forked children: there, the first use of a device calls
+// _lazy_init again, which says what to do instead.
 void init() {
   at::globalContext().lazyInitDevice(c10::kPrivateUse1);
   torch::utils::register_fork_handler_for_device_init(c10::kPrivateUse1);

@@ -1,4 +1,4 @@
-// Ctrl-C, while the runtime waits for the device.
+// Handles Ctrl-C while the runtime waits for the device.
 #include <pybind11/pybind11.h>
 
 #include "python/bindings.h"
@@ -11,10 +11,10 @@ namespace {
 
 // LITERALINCLUDE START: bridge-signals
 // Runs the handlers of signals that have arrived; that of Ctrl-C raises KeyboardInterrupt. Called by waits, without the
-// GIL, and also after the interpreter has ended.
+// GIL, even after the interpreter has ended.
 void check_signals() {
   if (Py_IsInitialized() == 0) {
-    return;  // NOT PROVEN: takes a static object that waits for the device in its destructor
+    return;  // NOT PROVEN: requires a static object whose destructor waits for the device
   }
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) {
@@ -23,7 +23,7 @@ void check_signals() {
 }
 // LITERALINCLUDE END: bridge-signals
 
-// No function for Python to call.
+// Adds no function to _C.
 const Bindings interrupt_bindings([](py::module_&) { set_interrupt_check(&check_signals); });
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: bridge-native
-// Whether the driver takes kernels in the device's language. A function that it lacks has no address.
+// Whether the driver accepts kernels in the device's language. A function that it lacks has a null address.
 bool has_modules() { return &orModuleLoad != nullptr; }
 
 std::vector<at::ScalarType> native_dtypes(const std::string& name) {

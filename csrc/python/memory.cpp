@@ -1,7 +1,7 @@
-// Bindings of device memory: torch_openreg/openreg/memory.py and the race detector call them. Blocks, the memory
+// Bindings of device memory, which torch_openreg/openreg/memory.py and the race detector call: blocks, the memory
 // history with its stacks, and a snapshot in the form that PyTorch's viewer reads.
 //
-// Symbolizing a stack, which reads files and line numbers, happens here and not when it is gathered.
+// A stack is symbolized here, which reads files and line numbers, and not when it is gathered.
 #include <c10/util/ApproximateClock.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
@@ -15,7 +15,7 @@
 
 namespace py = pybind11;
 
-// Of torch/csrc/profiler/python/combined_traceback.h, which includes a header that PyTorch does not install.
+// Declared in torch/csrc/profiler/python/combined_traceback.h, which includes a header that PyTorch does not install.
 namespace torch {
 std::vector<py::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
 }  // namespace torch
@@ -48,14 +48,14 @@ py::list list_memory_blocks(int64_t index) {
 // LITERALINCLUDE END: bridge-memory
 
 // LITERALINCLUDE START: bridge-history-record
-// Each takes the GIL for the Python frames, unless the thread has it.
+// Both take the GIL for the Python frames, unless the thread has it.
 Stack gather_python_stack() {
   return torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, /*cpp=*/false);
 }
 Stack gather_whole_stack() { return torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, /*cpp=*/true); }
 
-// Times are taken by the cheapest clock there is. PyTorch converts them, by what it measured at the start and measures
-// again at the end.
+// Times are taken with the cheapest clock. PyTorch converts them with what it measures at the start and again at the
+// end.
 c10::ApproximateClockToUnixTimeConverter& history_clock() {
   static c10::ApproximateClockToUnixTimeConverter clock;
   return clock;
@@ -69,8 +69,8 @@ void record_history(int stacks, bool with_cpp, size_t max_entries, bool clear) {
 // LITERALINCLUDE END: bridge-history-record
 
 // LITERALINCLUDE START: bridge-history-stacks
-// Collects the stacks of a snapshot with the places where their frames go, and symbolizes all of them at once: most
-// frames are in many stacks.
+// Collects the stacks of a snapshot with the entries that receive their frames, and symbolizes all of them at once,
+// since most frames are in many stacks.
 class Frames {
  public:
   void put(const py::dict& entry, const Stack& stack) {
@@ -87,7 +87,7 @@ class Frames {
   }
 
  private:
-  std::vector<torch::CapturedTraceback*> stacks_;  // of the snapshot that is being converted, which keeps them
+  std::vector<torch::CapturedTraceback*> stacks_;  // owned by the snapshot that is being converted
   std::vector<py::dict> entries_;
 };
 // LITERALINCLUDE END: bridge-history-stacks
@@ -118,7 +118,7 @@ py::list list_entries(const std::vector<TraceEntry>& entries, Frames* frames) {
   return all;
 }
 
-// The blocks as memory_snapshot() lists them, each with its frames and those of its segment, and the entries.
+// Returns the blocks as memory_snapshot() lists them, each with its frames and those of its segment, and the entries.
 py::tuple memory_state(int64_t index) {
   HistoryCopy history;
   const std::vector<Block> blocks = memory_blocks_and_history(index, &history);

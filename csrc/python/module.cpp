@@ -1,7 +1,7 @@
-// The bridge to Python: the extension module torch_openreg._C, which torch_openreg's Python files call. Nothing in this
-// folder decides anything; each function is one call into the runtime.
+// The bridge to Python: the extension module torch_openreg._C, which torch_openreg's Python files call. This folder
+// only converts arguments and results; each function is one call into the runtime.
 //
-// A function that may wait for the device gives up the GIL while it does: see Note [Threads and the GIL].
+// A function that may wait for the device releases the GIL meanwhile: see Note [Threads and the GIL].
 #include <pybind11/pybind11.h>
 
 #include <vector>
@@ -22,7 +22,7 @@ std::vector<Bindings::Add>& registered_bindings() {
 // LITERALINCLUDE START: bridge-module
 Bindings::Bindings(Add add) { registered_bindings().push_back(add); }
 
-// Runs at the first import of _C, when the dynamic linker has made all Bindings.
+// Runs at the first import of _C, when the dynamic linker has constructed all Bindings.
 PYBIND11_MODULE(_C, m) {
   for (const Bindings::Add add : registered_bindings()) add(m);
 }

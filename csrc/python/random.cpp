@@ -14,7 +14,7 @@ namespace {
 
 // LITERALINCLUDE START: bridge-default-generator
 // The Python object of a device's default generator. PyTorch keeps one object per generator, so two calls return the
-// same one. It is asked for by way of at::Context, which makes the device ready first.
+// same one. It comes from at::Context, which initializes the device first.
 py::object get_default_generator(int64_t index) {
   const c10::Device device(c10::kPrivateUse1, resolve_device_index(index));
   const at::Generator& generator = at::globalContext().defaultGenerator(device);

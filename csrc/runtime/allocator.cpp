@@ -1,4 +1,4 @@
-// Device memory: what PyTorch asks of an allocator, over the pool of cached blocks.
+// Device memory: PyTorch's allocator interface, over the pool of cached blocks.
 //
 // Called on any thread, with or without the GIL: see Note [Threads and the GIL]. No lock is held while PyTorch's memory
 // profiler is called.
@@ -54,8 +54,8 @@ PoolSettings settings() {
           AcceleratorAllocatorConfig::max_non_split_rounding_size()};
 }
 
-// Requests of nearly one size share blocks. With roundup_power2_divisions:4, for example, sizes from 1 KiB to 2 KiB
-// become 1, 1.25, 1.5, 1.75 or 2 KiB.
+// Rounds up, so that requests of similar sizes share blocks. With roundup_power2_divisions:4, for example, sizes from
+// 1 KiB to 2 KiB become 1, 1.25, 1.5, 1.75 or 2 KiB.
 size_t round_up(size_t bytes) {
   const size_t divisions = AcceleratorAllocatorConfig::roundup_power2_divisions(bytes);
   const size_t unit = divisions > 1 ? std::max(BlockPool::kUnit, std::bit_floor(bytes) / divisions) : BlockPool::kUnit;
@@ -87,7 +87,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE START: allocator-allocate
   // Allocates for the calling thread's current stream of its current device. Zero bytes give a null pointer that
   // still knows its device.
-  // Throws: torch.OutOfMemoryError, after the cache was emptied and the driver asked once more.
+  // Throws: torch.OutOfMemoryError, after emptying the cache and retrying.
   c10::DataPtr allocate(size_t requested) override {
     const c10::Device device(c10::kPrivateUse1, resolve_device_index(-1));
     if (requested == 0) {
@@ -114,7 +114,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE END: allocator-allocate
 
   // LITERALINCLUDE START: allocator-copy
-  // For Allocator::clone. In stream order, so that it comes after the kernels that write the source.
+  // For Allocator::clone. Stream-ordered, so that it runs after the kernels that write the source.
   void copy_data(void* dst, const void* src, size_t bytes) const override {
     const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(dst, src, bytes, orMemcpyDeviceToDevice, current_stream_handle(current_device())));
@@ -126,7 +126,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE START: allocator-record-stream
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     orStream_t handle = stream_handle(stream);
-    // Memory that others allocated, as from_blob has it, is theirs to keep until its last use.
+    // The owner of external memory, as from_blob takes it, must keep it until its last use.
     if (data.get() != nullptr && data.get_deleter() == raw_deleter()) {
       TORCH_CHECK(block_pool().record_stream(data.get_context(), handle), "openreg: ", data.get_context(),
                   " is not memory in use, and cannot be recorded on ", stream);
@@ -180,22 +180,22 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
  private:
   // LITERALINCLUDE START: allocator-free
-  // A program may install a handler that turns warnings into exceptions. This one must not leave a deleter.
+  // A program may install a handler that turns warnings into exceptions. None may leave a deleter.
   static void warn_of_unknown(const void* pointer) noexcept {
     try {
       TORCH_WARN("openreg: ", pointer, " was freed, but is not memory in use: it was freed before, or never allocated");
     } catch (...) {
-      // The handler has the text.
+      // The handler has received the text.
     }
   }
 
-  // The deleter of every DataPtr. Called by destructors: it must not throw. In a forked child the lock may be held for
-  // ever by a thread that does not exist here, and the memory is not this process's to give back.
+  // The deleter of every DataPtr. Called by destructors: it must not throw. In a forked child the lock may be held
+  // forever by a thread that does not exist here, and the memory belongs to the parent.
   static void free(void* pointer) {
     if (pointer == nullptr || is_in_bad_fork()) {
       return;
     }
-    // Before: after it the memory may be anybody's.
+    // Before the free: after it the memory may already be reused.
     trace(&Tracer::trace_gpu_memory_deallocation, traced(pointer));
     const MemoryHistory::StackScope stack(memory_history(), RecordContext::ALL);
     orError_t error = orSuccess;
@@ -228,7 +228,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE END: allocator-out-of-memory
 
   // LITERALINCLUDE START: allocator-profiler
-  // What torch.profiler shows with profile_memory=True.
+  // For torch.profiler with profile_memory=True.
   static void report(void* pointer, int64_t bytes, c10::Device device) {
     if (!c10::memoryProfilingEnabled()) {
       return;

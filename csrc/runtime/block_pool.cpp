@@ -25,14 +25,14 @@ size_t segment_bytes(size_t bytes, const PoolSettings& settings) {
 // LITERALINCLUDE END: pool-sizes
 
 // LITERALINCLUDE START: pool-current-device
-// Makes a device current for the driver's calls that go by the current one, and then the device before.
+// Makes a device current for driver calls that depend on the current one, and restores the previous device.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) : error_(orGetDevice(&previous_)) {
     if (error_ == orSuccess) error_ = orSetDevice(device);
   }
   ~CurrentDevice() {
-    // It was current, so it exists; and there would be nobody to tell.
+    // It was current, so it exists; and a destructor could not report the error.
     [[maybe_unused]] const orError_t error = orSetDevice(previous_);
   }
   CurrentDevice(const CurrentDevice&) = delete;
@@ -105,11 +105,11 @@ Block* BlockPool::find_block(PerDevice& owner, const Block& wanted, PoolSettings
 
 Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings) {
   FreeBlocks& blocks = owner.free_blocks(wanted.small);
-  Block smallest = wanted;  // its address is null: it comes before all blocks of its size
+  Block smallest = wanted;  // a null address, which sorts before all blocks of this size
   const auto found = blocks.lower_bound(&smallest);
   if (found == blocks.end() || (*found)->stream != wanted.stream) return nullptr;
   Block* const block = *found;
-  // A block above the limit cannot be split: it is for requests of about its size.
+  // A block above the limit cannot be split: it serves requests of about its size.
   if (block->bytes > settings.max_split) {
     if (wanted.bytes <= settings.max_split) return nullptr;
     if (block->bytes >= wanted.bytes + settings.max_non_split_rounding) return nullptr;
@@ -120,9 +120,9 @@ Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSet
 
 void BlockPool::split_for(PerDevice& owner, Block* block, const Block& wanted, const PoolSettings& settings) {
   const size_t rest = block->bytes - wanted.bytes;
-  // A small rest of a large block is of no use to anybody: small requests look elsewhere.
+  // A small remainder of a large block is useless: small requests use other segments.
   if (block->small ? rest >= kUnit : rest > kSmallLimit && block->bytes <= settings.max_split) {
-    // A block that the host has no memory to split is handed out whole.
+    // If the host has no memory for the split, the block is handed out whole.
     static_cast<void>(split(owner, block, wanted.bytes));
   }
 }
@@ -151,7 +151,7 @@ bool BlockPool::split(PerDevice& owner, Block* block, size_t bytes) {
 // LITERALINCLUDE END: pool-take-free
 
 // LITERALINCLUDE START: pool-add-block
-// Makes all that the block will need until it is erased, or nothing.
+// Allocates everything that the block needs until it is erased, or nothing.
 Block* BlockPool::add_block(const Block& block) {
   try {
     if (nodes_.capacity() <= blocks_.size()) nodes_.reserve(2 * blocks_.size() + 64);
@@ -161,7 +161,7 @@ Block* BlockPool::add_block(const Block& block) {
     nodes_.push_back(maker.extract(maker.begin()));
     return added;
   } catch (const std::bad_alloc&) {
-    return nullptr;  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
+    return nullptr;  // NOT PROVEN: tests/stress/memory.cpp exhausts host memory
   }
 }
 
@@ -200,9 +200,9 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   whole.bytes = bytes;
   Block* const segment = add_block(whole);
   if (segment == nullptr) {
-    lock.unlock();                                                // NOT PROVEN: tests/stress/memory.cpp
-    error = orFree(pointer);                                      // NOT PROVEN: takes the host's
-    return error != orSuccess ? error : orErrorMemoryAllocation;  // NOT PROVEN: memory away
+    lock.unlock();                                                // NOT PROVEN: only when host memory
+    error = orFree(pointer);                                      // NOT PROVEN: is exhausted, as in
+    return error != orSuccess ? error : orErrorMemoryAllocation;  // NOT PROVEN: tests/stress/memory.cpp
   }
   owner.statistics.segment_came(*segment);
   notify(PoolEvent::kSegmentAllocated, *segment);
@@ -307,10 +307,10 @@ bool BlockPool::join_all(PerDevice& owner) {
 // LITERALINCLUDE START: pool-record-stream
 namespace {
 
-// An event behind what is queued on the stream. It is made on the stream's device, which need not hold the block.
+// Records an event behind the work queued on the stream, on the stream's device, which need not be the block's.
 //
-// A new one each time: this driver takes it from a table. Where to make one is slow, keep those that have passed, as
-// CUDA's allocator does, and drop them with a reset of the device, which ends them.
+// Creates a new one each time: this driver takes it from a table. Where that is slow, keep events that have passed, as
+// CUDA's allocator does, and drop them at a reset of the device, which destroys them.
 orError_t record_new_event(orStream_t stream, orEvent_t* event) {
   int device = 0;
   if (const orError_t error = orStreamGetDevice(stream, &device)) return error;
@@ -320,8 +320,8 @@ orError_t record_new_event(orStream_t stream, orEvent_t* event) {
   if (error != orSuccess) return error;
   error = orEventRecord(*event, stream);
   if (error != orSuccess) {
-    // The error to tell of is the first one.
-    [[maybe_unused]] const orError_t ignored = orEventDestroy(*event);  // NOT PROVEN: the stream ended just now
+    // The first error is the one to report.
+    [[maybe_unused]] const orError_t ignored = orEventDestroy(*event);  // NOT PROVEN: the stream was destroyed just now
   }
   return error;
 }
@@ -333,7 +333,7 @@ bool BlockPool::record_stream(void* address, orStream_t stream) {
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || !found->second.in_use) return false;
   Block& block = found->second;
-  // The block's own stream needs no event: its order is the rule by which the block is used again.
+  // The block's own stream needs no event: reuse of the block is ordered on that stream.
   if (stream != block.stream && std::ranges::find(block.used_by, stream) == block.used_by.end()) {
     block.used_by.push_back(stream);
   }
@@ -349,8 +349,8 @@ orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
       ++block->unpassed;
       continue;
     }
-    // Without an event, or memory to keep it in, there is only to wait. With any other error the stream or its device
-    // is gone, and with it the work that could use the block.
+    // Without an event, or memory to keep it in, the only option is to wait. After any other error the stream or its
+    // device is gone, and with it the work that could use the block.
     if (error == orSuccess || error == orErrorMemoryAllocation) error = orStreamSynchronize(stream);
     if (first_error == orSuccess) first_error = error;
   }
@@ -361,7 +361,7 @@ bool BlockPool::remember(PerDevice& owner, orStream_t stream, Pending pending) {
   try {
     owner.pending[stream].push_back(pending);
     return true;
-  } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp exhausts host memory
     [[maybe_unused]] const orError_t ignored = orEventDestroy(pending.event);  // NOT PROVEN: as above
     return false;  // NOT PROVEN: as above
   }
@@ -406,7 +406,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
   PerDevice& owner = of(device);
   if (const orError_t error = collect_passed(owner)) return error;
   join_all(owner);
-  segments->reserve(owner.small.size() + owner.large.size());  // first: what follows must not fail half way
+  segments->reserve(owner.small.size() + owner.large.size());  // now, since the loop below must not fail halfway
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       const auto place = next++;

@@ -1,20 +1,20 @@
-// Blocks of device memory, cached: what the driver's slow allocation and waiting free are hidden behind.
+// A caching pool of device memory blocks, which avoids the driver's slow allocation and blocking free.
 //
-// Knows the driver and nothing of PyTorch, so that it can be tested, and raced, without it. allocator.cpp joins the
-// two.
+// Depends on the driver and not on PyTorch, so that it can be tested, also for data races, without PyTorch.
+// allocator.cpp connects the two.
 //
-// A segment is what the driver gave; a block is a part of one. Blocks of a segment that are free and neighbours are
-// joined: large ones at once, small ones not before a request finds no block. Until then a small block waits as it is
-// for a request of its own size, and most come soon, since programs allocate the same sizes again and again.
+// A segment is one allocation of the driver; a block is a part of one. Adjacent free blocks of a segment are coalesced
+// ("joined"): large ones at once, small ones not before a request finds no block. Until then a small block is kept for
+// a request of its own size, and most come soon, since programs allocate the same sizes again and again.
 //
-// A block belongs to the stream it was allocated on: freed, it is at once free for that stream, whose later work runs
-// after everything queued so far. It is free for no other stream, since nothing orders the two.
+// A block belongs to the stream that it was allocated on. Once freed, it is available to that stream at once, whose
+// later work runs after everything queued so far, but not to any other stream, since nothing orders the two.
 //
-// Thread: any. One lock guards all of it, and is never held while the driver allocates, frees or waits, but where the
-// host has no memory to remember what a freed block has to wait for.
+// Thread: any. One lock guards everything. It is never held while the driver allocates, frees or waits, except when
+// there is no memory for the events that a freed block has to wait for.
 //
-// A host without memory loses no block: to free and to join allocates nothing, and what allocates does so before it
-// changes anything.
+// A host without memory loses no block: freeing and joining need no memory, and functions that allocate do so before
+// they change anything.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ struct Block {
   Block* next = nullptr;
   bool in_use = false;
   bool listed = false;                // in the set of free blocks: it can be split, and joined
-  Block* next_unjoined = nullptr;     // behind it in its list of unjoined blocks
-  size_t unpassed = 0;                // events that still stand between a freed block and its next use
+  Block* next_unjoined = nullptr;     // the next in its list of unjoined blocks
+  size_t unpassed = 0;                // events that must pass before a freed block is reused
   std::vector<orStream_t> used_by{};  // other streams that were recorded, each once
 
   bool is_split() const { return previous != nullptr || next != nullptr; }
@@ -53,7 +53,7 @@ struct Block {
 // LITERALINCLUDE END: pool-block
 
 // LITERALINCLUDE START: pool-statistics
-// One figure of the statistics: now, at most, and the sums of what came and what went.
+// One statistic: its current value, its peak, and the accumulated increases and decreases.
 struct Figure {
   int64_t current = 0;
   int64_t peak = 0;
@@ -64,18 +64,18 @@ struct Figure {
   void decrease(size_t amount);
 };
 
-// A block is active from its allocation until it may be used again, which is later than its free if other streams
-// were recorded. An inactive split block is a free part of a segment that is in use elsewhere.
+// A block is active from its allocation until it may be reused, which is later than its free if other streams were
+// recorded. An inactive split block is a free part of a segment that is in use elsewhere.
 struct BlockFigures {
   Figure allocations, segments, active, inactive_split;                        // counts
   Figure allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes;  // as rounded
-  Figure requested_bytes;                                                      // as asked for
+  Figure requested_bytes;                                                      // as requested
 };
 
 struct PoolStatistics {
   BlockFigures all, small, large;
   int64_t retries = 0;        // allocations that emptied the cache
-  int64_t out_of_memory = 0;  // allocations that failed all the same
+  int64_t out_of_memory = 0;  // allocations that still failed
   int64_t driver_allocations = 0;
   int64_t driver_frees = 0;
 
@@ -94,13 +94,13 @@ enum class PoolEvent {
   kAllocated,         // a block was handed out
   kFreeRequested,     // a block was freed
   kFreeCompleted,     // it can be used again: at once, or when the events of recorded streams have passed
-  kSegmentAllocated,  // the driver gave a segment
+  kSegmentAllocated,  // the driver allocated a segment
   kSegmentFreed,      // a segment is about to be returned to the driver
-  kSnapshot,          // a snapshot is being taken; bytes are the active ones of the device
+  kSnapshot,          // a snapshot is being taken; bytes is the device's active total
 };
 
-// Notified of each event in its order, with the pool's lock held: it returns soon, throws nothing, and calls neither
-// the pool nor the driver nor Python.
+// Notified of each event in order, with the pool's lock held: it must return soon, must not throw, and must not call
+// the pool, the driver or Python.
 class PoolObserver {
  public:
   virtual void happened(PoolEvent event, const Block& block) noexcept = 0;
@@ -110,11 +110,11 @@ class PoolObserver {
 };
 // LITERALINCLUDE END: pool-observer
 
-// What of PYTORCH_ALLOC_CONF concerns the pool. Bytes.
+// The settings of PYTORCH_ALLOC_CONF that concern the pool, in bytes.
 struct PoolSettings {
   size_t large_segment = size_t{20} << 20;
   size_t max_split = SIZE_MAX;                           // larger blocks are not split
-  size_t max_non_split_rounding = size_t{20} << 20;      // and not given for much smaller requests
+  size_t max_non_split_rounding = size_t{20} << 20;      // nor used for much smaller requests
 
   using Read = PoolSettings (*)();
 };
@@ -123,33 +123,34 @@ class BlockPool {
  public:
 // LITERALINCLUDE START: pool-interface
   static constexpr size_t kUnit = 512;                    // every block is a multiple of it
-  static constexpr size_t kSmallLimit = size_t{1} << 20;  // up to here a block comes from a segment for small ones
+  static constexpr size_t kSmallLimit = size_t{1} << 20;  // up to this size, blocks come from segments for small ones
 
   explicit BlockPool(int devices) : devices_(static_cast<size_t>(devices)) {}
 
-  // A block of at least `bytes` bytes, which the caller has rounded, for the stream of the device. The settings are
-  // read when there is no block of just this size.
-  // Returns: orErrorMemoryAllocation when there is none after the cache was emptied; the driver's other errors.
+  // Allocates a block of at least `bytes` bytes, which the caller has rounded, for the stream of the device. The
+  // settings are read unless an unjoined block has exactly this size.
+  // Returns: orErrorMemoryAllocation when there is no memory even after the cache was emptied; the driver's other
+  // errors.
   orError_t allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
                      PoolSettings::Read settings);
 
   struct Freed {
-    bool found = false;  // else the address is not one that was handed out, or was freed before
+    bool found = false;  // false: the address was never handed out, or is already freed
     int device = 0;
     size_t requested = 0;
   };
-  // Allocates nothing, and waits for nothing while the host has memory to remember the events of recorded streams. What
-  // the driver says of those goes to *error; the block is freed in any case.
+  // Allocates only what it takes to remember the events of recorded streams, and waits for the streams if that fails.
+  // Driver errors on those streams go to *error; the block is freed in any case.
   Freed free(void* address, orError_t* error);
 
-  // Keeps the block from its next use until the work that is queued on the stream when it is freed has finished.
+  // Delays the reuse of the block until the work queued on the stream at the time of the free has finished.
   // Returns: false when no block in use has the address.
   bool record_stream(void* address, orStream_t stream);
 
-  // Gives the driver back what is whole and free, after the streams that still use it.
+  // Returns whole free segments to the driver, after waiting for the streams that still use their blocks.
   orError_t release_cached(int device);
 
-  // The bytes that the pool may hold of the driver. More is out of memory.
+  // Limits the bytes that the pool may hold: an allocation beyond the limit is out of memory.
   void set_limit(int device, size_t bytes);
   size_t limit(int device) const;
 
@@ -160,9 +161,9 @@ class BlockPool {
   };
   Held held(int device) const;
 
-  // Both join what is free first, and so show what a request of any size would find.
+  // Both join free blocks first, and so show what a request of any size would find.
   PoolStatistics statistics(int device);
-  std::vector<Block> snapshot(int device);  // copies of all blocks, by address: neighbours follow each other
+  std::vector<Block> snapshot(int device);  // copies of all blocks, sorted by address: neighbors are adjacent
 
   void reset_peaks(int device);
   void reset_sums(int device);
@@ -175,14 +176,15 @@ class BlockPool {
 
  private:
   // LITERALINCLUDE START: pool-records
-  // By stream, then size, then address: the first block that is large enough is the best of its stream.
+  // By stream, then size, then address: the first block that is large enough is the best fit of its stream.
   struct ByStreamAndSize {
     bool operator()(const Block* a, const Block* b) const;
   };
   using FreeBlocks = std::set<Block*, ByStreamAndSize>;
 
-  // Freed small blocks as they are, in lists by stream and size: the latest of each, from which the others hang. There
-  // are lists enough for the sizes that a program uses at a time. Two that share one only lose time.
+  // Freed small blocks that are not joined yet, in lists by stream and size: the latest of each, which links to the
+  // others. There are lists enough for the sizes that a program uses at a time. Two sizes that share a list only cost
+  // time.
   struct Unjoined {
     std::array<Block*, 1024> latest{};
     size_t count = 0;
@@ -199,9 +201,9 @@ class BlockPool {
     FreeBlocks small;
     FreeBlocks large;
     Unjoined unjoined;
-    std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; none is empty
+    std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; no queue is empty
     size_t limit = SIZE_MAX;
-    size_t being_allocated = 0;  // bytes that the driver was asked for and has not given yet
+    size_t being_allocated = 0;  // bytes requested from the driver and not yet received
     PoolStatistics statistics;
 
     FreeBlocks& free_blocks(bool of_small) { return of_small ? small : large; }
@@ -229,17 +231,17 @@ class BlockPool {
   }
   PerDevice& of(int device) { return devices_[static_cast<size_t>(device)]; }
 
-  // These take it themselves.
+  // These lock it themselves.
   orError_t allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address);
   orError_t wait_for_pending(int device);
   orError_t take_whole_segments(int device, std::vector<void*>* segments);
-  bool reserve(int device, size_t bytes);  // false when it would pass the limit
+  bool reserve(int device, size_t bytes);  // false when it would exceed the limit
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   PoolObserver* observer_ = nullptr;
-  std::unordered_map<void*, Block> blocks_;  // all, by address; a map whose elements do not move
-  std::vector<FreeBlocks::node_type> nodes_;  // as many as blocks that no set lists: with these they are entered
+  std::unordered_map<void*, Block> blocks_;  // all, by address; the elements of the map do not move
+  std::vector<FreeBlocks::node_type> nodes_;  // one for each block in no set, which is inserted without an allocation
   // LITERALINCLUDE END: pool-records
 };
 

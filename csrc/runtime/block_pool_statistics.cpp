@@ -1,4 +1,4 @@
-// What the pool counts, and what it shows of its blocks.
+// The statistics of the pool, and its snapshots.
 #include <algorithm>
 
 #include "runtime/block_pool.h"

@@ -20,8 +20,8 @@ namespace {
 std::atomic<bool> initialized{false};
 std::atomic<bool> in_bad_fork{false};
 
-// Runs in the child, where only async-signal-safe functions may be called: it stores flags. Registered when the
-// driver has started, so there is nothing to ask. A profile that the parent records is none of the child's.
+// Runs in the child, where only async-signal-safe functions may be called: it only stores flags. Registered after the
+// driver has started, so it need not check that. A profile that the parent records does not include the child.
 void mark_forked_child() {
   in_bad_fork.store(true);
   call_observer.store(nullptr);
@@ -40,12 +40,12 @@ c10::DeviceIndex start_driver() {
 // LITERALINCLUDE END: device-driver-start
 
 // LITERALINCLUDE START: device-no-device-warning
-// A program may install a handler that turns warnings into exceptions. This one must not leave a noexcept function.
+// A program may install a handler that turns warnings into exceptions. None may leave a noexcept function.
 void warn_of_no_device(const c10::Error& error) noexcept {
   try {
     TORCH_WARN_ONCE("openreg reports no device: ", error.what_without_backtrace());
   } catch (...) {
-    // The handler has the text.
+    // The handler has received the text.
   }
 }
 // LITERALINCLUDE END: device-no-device-warning
@@ -54,9 +54,9 @@ void warn_of_no_device(const c10::Error& error) noexcept {
 
 // LITERALINCLUDE START: device-count-cached
 c10::DeviceIndex device_count() {
-  // A static whose initialisation throws is initialised again by the next call.
+  // A static whose initialization throws is initialized again by the next call.
   static const c10::DeviceIndex count = start_driver();
-  // In a forked child the driver refuses to start, with a text that says what to do instead.
+  // In a forked child the driver refuses to start, with a message that says what to do instead.
   return is_in_bad_fork() ? start_driver() : count;
 }
 

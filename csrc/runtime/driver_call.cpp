@@ -1,4 +1,4 @@
-// Who is told of calls of the driver: one for the process.
+// The observer of driver calls: one for the process.
 #include "runtime/driver_call.h"
 
 namespace openreg {

@@ -1,7 +1,7 @@
-// Calls of the driver that a profiler shows: what queues work, what waits, what allocates. Called on any thread, also
-// by code that knows nothing of PyTorch.
+// Driver calls that a profiler shows: those that queue work, wait or allocate. Called on any thread, also by code that
+// does not depend on PyTorch.
 //
-// Where the driver reports its own calls to a profiler, as CUPTI does for CUDA, none of this is needed.
+// If the driver reports its own calls to a profiler, as CUPTI does for CUDA, none of this is needed.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 namespace openreg {
 
 // LITERALINCLUDE START: driver-call-observer
-// Whoever records the calls. Both functions run on the calling thread, which may hold locks: they must not wait, nor
-// call the driver, except for orActivitySetCorrelation.
+// Records driver calls. Both functions run on the calling thread, which may hold locks: they must not wait, nor call
+// the driver, except for orActivitySetCorrelation.
 class CallObserver {
  public:
   struct Start {
@@ -27,13 +27,13 @@ class CallObserver {
   ~CallObserver() = default;
 };
 
-// Null while nobody records. An observer is never destroyed, since a thread may be about to tell it of a call.
+// Null while nothing is recorded. An observer is never destroyed, since a thread may be about to call it.
 OPENREG_EXPORT extern std::atomic<CallObserver*> call_observer;
 // LITERALINCLUDE END: driver-call-observer
 
 // LITERALINCLUDE START: driver-call-scope
-// Lives as long as one call of the driver. `function` is a string literal: the name of the row in a trace. Costs a load
-// and a branch while nobody records.
+// Spans one driver call. `function` is a string literal: the call's name in a trace. Costs a load and a branch while
+// nothing is recorded.
 class DriverCall {
  public:
   explicit DriverCall(const char* function) noexcept

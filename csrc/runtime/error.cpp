@@ -18,7 +18,7 @@ std::string describe(orError_t error) {
   if (const std::string detail = orGetErrorDetail(); !detail.empty()) {
     text += " (" + detail + ")";
   }
-  // Reported is cleared, so that it is not taken for the error of a later call. Errors that stay do so in the driver.
+  // Clears the error, so that it is not mistaken for that of a later call. Sticky errors persist in the driver.
   static_cast<void>(orGetLastError());
   if (error == orErrorLaunchFailure || error == orErrorDeviceLost) {
     text += ". PyTorch cannot reset a device: restart the process";
@@ -64,7 +64,7 @@ void warn(orError_t error, std::source_location where) noexcept {
     try {
       c10::warn({c10::UserWarning(), location_of(where), describe(error), false});
     } catch (...) {
-      // PyTorch's own handlers keep or print the text and return. Another one may throw, but not through here.
+      // PyTorch's own handlers store or print the text and return. Another one may throw, but not out of here.
     }
   }
 }
@@ -76,7 +76,7 @@ void warn(const std::exception& error, std::source_location where) noexcept {
     const char* const text = raised != nullptr ? raised->what_without_backtrace() : error.what();
     c10::warn({c10::UserWarning(), location_of(where), text, false});
   } catch (...) {
-    // As for errors of the driver.
+    // As above.
   }
 }
 

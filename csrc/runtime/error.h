@@ -1,8 +1,8 @@
 // Turns the driver's error codes into the exceptions that PyTorch users expect.
 //
-// What a call of the driver returns goes to check(), to is_finished() or, where an exception would end the process, to
-// warn(); code that knows nothing of PyTorch (block_pool.cpp) returns it to its caller. The compiler refuses a call
-// whose result nobody takes.
+// The result of a driver call goes to check(), to is_finished() or, where an exception would end the process, to
+// warn(); code that does not depend on PyTorch (block_pool.cpp) returns it to its caller. The compiler rejects a call
+// whose result is ignored.
 #pragma once
 
 #include <exception>
@@ -15,15 +15,15 @@ namespace openreg {
 
 // LITERALINCLUDE START: errors-contract
 // Throws: torch.OutOfMemoryError for orErrorMemoryAllocation, torch.AcceleratorError (with the driver's code) for a
-// failed kernel or a lost device, NotImplementedError for orErrorNotSupported, RuntimeError for the rest. The text is
-// the driver's own, which names what was asked, what was given and what is valid. With TORCH_SHOW_CPP_STACKTRACES=1
-// it is followed by the place of the call.
+// failed kernel or a lost device, NotImplementedError for orErrorNotSupported, RuntimeError for the rest. The message
+// is the driver's own, which names what was requested, what was given and what is valid. With
+// TORCH_SHOW_CPP_STACKTRACES=1 it is followed by the call site.
 OPENREG_EXPORT void check(orError_t error, std::source_location where = std::source_location::current());
 
-// For queries: whether the work has finished. Throws: as check, for every answer but orSuccess and orErrorNotReady.
+// For queries: whether the work has finished. Throws: as check, for every result but orSuccess and orErrorNotReady.
 bool is_finished(orError_t query, std::source_location where = std::source_location::current());
 
-// For destructors and noexcept functions: reports the same text, and the place of the call, as a warning.
+// For destructors and noexcept functions: issues the same message, with the call site, as a warning.
 void warn(orError_t error, std::source_location where = std::source_location::current()) noexcept;
 void warn(const std::exception& error, std::source_location where = std::source_location::current()) noexcept;
 // LITERALINCLUDE END: errors-contract

@@ -17,7 +17,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: event-first-record
-// The driver's events belong to the device that is current when they are made.
+// The driver's events belong to the device that is current when they are created.
 orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
   const bool timing = flag == c10::EventFlag::BACKEND_DEFAULT;
@@ -60,7 +60,7 @@ void block_stream(void* event, const c10::Stream& stream) {
 
 bool query_event(void* event) {
   const bool has_passed = event == nullptr || is_finished(orEventQuery(event_handle(event)));
-  // Whoever is told that it has passed need not wait any more.
+  // A query that finds the event passed synchronizes as a wait does.
   if (event != nullptr && has_passed) trace(&Tracer::trace_gpu_event_synchronization, traced(event));
   return has_passed;
 }
@@ -71,7 +71,7 @@ void synchronize_event(void* event) {
     wait_for_event(event_handle(event));
     check(orEventSynchronize(event_handle(event)));
     trace(&Tracer::trace_gpu_event_synchronization, traced(event));
-    raise_kernel_error(-1);  // the driver does not say of which device an event is
+    raise_kernel_error(-1);  // the driver does not report the device of an event
   }
 }
 // LITERALINCLUDE END: event-waits
@@ -87,7 +87,7 @@ double elapsed_time(void* start, void* end) {
 // LITERALINCLUDE END: event-time
 
 // LITERALINCLUDE START: event-end
-// Runs in destructors. In a forked child the event is not this process's to destroy.
+// Runs in destructors. In a forked child the event belongs to the parent.
 void destroy_event(void* event) noexcept {
   if (event != nullptr && !is_in_bad_fork()) {
     trace(&Tracer::trace_gpu_event_deletion, traced(event));

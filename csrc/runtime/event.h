@@ -1,7 +1,7 @@
 // Events: points in the work of a stream, for c10::Event and torch.Event.
 //
-// PyTorch holds an event as a void* that is null until the first record, because only the record says which device it
-// is for. Here it becomes the driver's handle. An event that was never recorded has passed.
+// PyTorch holds an event as a void* that is null until the first record, which determines the device. The first record
+// stores the driver's handle there. An event that was never recorded has passed.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,11 +10,11 @@
 namespace openreg {
 
 // LITERALINCLUDE START: event-functions
-// Puts the event's point behind the work that is queued on the stream now. Creates the event first if it is null.
-// Throws: when the stream is of another device than the event.
+// Records the event behind the work that is queued on the stream now. Creates the event first if it is null.
+// Throws: when the stream and the event belong to different devices.
 void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag);
 
-// Lets the stream wait, and not the host.
+// Makes the stream wait for the event, and not the host.
 void block_stream(void* event, const c10::Stream& stream);
 
 bool query_event(void* event);

@@ -1,5 +1,5 @@
-// Marks what the bindings call. Everything else stays inside libtorch_openreg, so that no name of it can clash with
-// one of another library in the same process.
+// Marks the symbols that the bindings call. All others stay hidden inside libtorch_openreg, so that none can clash with
+// a symbol of another library in the same process.
 #pragma once
 
 // LITERALINCLUDE START: build-export

@@ -1,5 +1,5 @@
-// Random numbers: generators and their registry. Called on any thread; a generator's state is guarded by its mutex_,
-// which the caller holds.
+// Random numbers: generators and their registry. Called on any thread; the caller holds a generator's mutex_, and a
+// lock of its own guards the state, which generators may share.
 #include "runtime/generator.h"
 
 #include <ATen/EmptyTensor.h>

@@ -1,7 +1,7 @@
 // Random numbers: one generator per device, whose whole state is a seed and an offset.
 //
-// Counter-based generators (Philox and its kin) need no more: the n-th number of a sequence is a function of the
-// seed and n. PyTorch's distributed tensors rely on exactly this state of 16 bytes.
+// Counter-based generators such as Philox need no more: the n-th number of a sequence is a function of the seed and n.
+// PyTorch's distributed tensors rely on exactly this state of 16 bytes.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -14,7 +14,7 @@
 
 namespace openreg {
 
-// A range of a sequence of random numbers: which sequence, and the place of the first number.
+// A range of a sequence of random numbers: which sequence, and the position of the first number.
 struct Positions {
   uint64_t seed = 0;
   uint64_t offset = 0;
@@ -35,18 +35,18 @@ class Generator final : public c10::GeneratorImpl {
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
   void set_state(const c10::TensorImpl& state) override;
 
-  // Another generator over the same seed and offset, and the way to adopt those of another one. Nothing is copied: what
-  // one of them draws, the other one does not.
+  // Return another generator over the same seed and offset, and adopt those of another one. Nothing is copied: a
+  // number that one of them draws, the other does not draw.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override;
 
-  // Hands out `count` positions of the sequence, and nobody else will get them.
+  // Reserves the next `count` positions of the sequence for the caller alone.
   // Requires: mutex_ is held, as for every use of a generator (see Note [Acquire lock when using random generators]
   // in ATen/core/Generator.h).
   Positions reserve(uint64_t count);
 
  private:
-  // Two generators may share it, and each of them has a mutex_ of its own. So it brings one too.
+  // Two generators may share it, each with a mutex_ of its own, so it has a mutex too.
   struct State {
     std::mutex mutex;
     Positions next{c10::default_rng_seed_val, 0};
@@ -66,8 +66,8 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 // A new generator with the default seed; -1 is the current device.
 at::Generator new_generator(c10::DeviceIndex index);
 
-// What a random operator on a device calls: positions of the generator that its caller passed, or of the default one.
-// Holds the generator's lock for the reservation and no longer.
+// Reserves positions for a random operator on a device, from the generator that its caller passed, or from the default
+// one. Holds the generator's lock for the reservation and no longer.
 // Throws: when the generator is not one of this device.
 Positions reserve_positions(const std::optional<at::Generator>& generator, c10::Device device, uint64_t count);
 

@@ -30,8 +30,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return {c10::kPrivateUse1, current_device()}; }
   void setDevice(c10::Device device) const override { set_device(device.index()); }
-  // Called by destructors of guards: an exception here would end the process. In a forked child there is nothing to go
-  // back to, and the call that the guard was for has said so.
+  // Called by destructors of guards: an exception here would end the process. In a forked child there is no device to
+  // restore, and the call that the guard was for has already raised the error.
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (!is_in_bad_fork()) {
       warn(orSetDevice(device.index()));
@@ -42,8 +42,8 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   // LITERALINCLUDE END: guard-devices
 
   // LITERALINCLUDE START: guard-capability
-  // The dtypes that can be allocated and converted into one another, which is what PyTorch wants to know. What is
-  // default constructed would claim all there are.
+  // The dtypes that can be allocated and converted into one another, which is what PyTorch means by a capability. A
+  // default-constructed one would claim all dtypes.
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
     static_cast<void>(resolve_device_index(device.index()));
     c10::DeviceCapability capability;
@@ -79,7 +79,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& stream) const override {
     openreg::synchronize_stream(stream_handle(stream), stream.device_index());
   }
-  // The device captures no graphs, so no stream of it ever does.
+  // The device does not support graph capture.
   bool isStreamCapturing(const c10::Stream&) const override { return false; }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     allocator().recordStream(data, stream);

@@ -1,8 +1,8 @@
-// The hooks: what PyTorch asks of a backend where there is no operator to dispatch, and no guard to ask.
+// The hooks: what PyTorch requires of a backend beyond operators and the device guard.
 //
 // Registered once when this library is loaded and called by at::Context, torch.Generator, pin_memory, storage
-// resizing and autograd, on any thread. The object is never destroyed. Every hook is one line into the file of the
-// concept it belongs to.
+// resizing and autograd, on any thread. The object is never destroyed. Each hook forwards, in one line, to the file of
+// its concept.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "runtime/device.h"
@@ -23,8 +23,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE END: hooks-init
 
   // LITERALINCLUDE START: hooks-primary-context
-  // Whether the device may hold work or memory. Autograd asks for every device at the start of a
-  // backward that reaches one, so this neither throws nor initializes.
+  // Whether the device may hold work or memory. Autograd calls this for every device at the start of a backward pass
+  // that reaches one, so it neither throws nor initializes.
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return is_initialized() && index >= 0 && index < device_count_or_zero();
   }
@@ -34,12 +34,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // The generator that all users of a device share. The reference stays valid for the life of the process.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
 
-  // One that belongs to the caller alone: torch.Generator(device="openreg:1").
+  // A generator that belongs to the caller alone: torch.Generator(device="openreg:1").
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index); }
   // LITERALINCLUDE END: hooks-generators
 
   // LITERALINCLUDE START: hooks-device-from-pointer
-  // Which device holds the memory: at::from_blob asks when its caller names no device.
+  // The device that holds the memory, for at::from_blob when its caller names no device.
   c10::Device getDeviceFromPtr(void* data) const override {
     orPointerAttributes attributes{};
     check(orPointerGetAttributes(&attributes, data));
@@ -53,7 +53,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // For Tensor.pin_memory(), torch.empty(pin_memory=True) and DataLoader(pin_memory=True).
   at::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
 
-  // Tensor.is_pinned() asks. Any pointer may come, also one that the driver has never seen.
+  // For Tensor.is_pinned(). Accepts any pointer, even one that the driver has never seen.
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   // LITERALINCLUDE END: hooks-pinned-memory
 
@@ -77,7 +77,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE END: hooks-current-device
 
   // LITERALINCLUDE START: hooks-resize-storage
-  // UntypedStorage.resize_() and FSDP, which frees and restores its parameters with it.
+  // For UntypedStorage.resize_() and FSDP, which frees and restores its parameters with it.
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize_storage(*storage.unsafeGetStorageImpl(), bytes);
   }

@@ -1,7 +1,7 @@
 // Pinned host memory: PyTorch's caching host allocator, over the driver.
 //
-// PyTorch brings the cache; a backend fills in how memory is pinned and how a stream's progress is asked for. A block
-// that an asynchronous copy uses is not handed out again before the copy's event has passed.
+// PyTorch provides the cache; a backend implements how memory is pinned and how the progress of a stream is queried. A
+// block that an asynchronous copy uses is not handed out again before the copy's event has passed.
 // Called on any thread, with or without the GIL.
 #include "runtime/host_allocator.h"
 
@@ -21,7 +21,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: pinned-runtime
-// The base class calls these; each is a few lines of driver.
+// The base class calls these; each makes a few driver calls.
 class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10::Event> {
  public:
   // For Allocator::clone.
@@ -41,7 +41,7 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
   }
 
   // Runs in the deleter of a DataPtr, where an exception would end the process. An event that was not recorded counts
-  // as passed, which is right for a device that has failed: it runs nothing more.
+  // as passed, which is correct for a failed device: it runs nothing more.
   void record_stream(std::optional<std::vector<c10::Event>>& events, c10::Stream stream) override {
     c10::Event event(c10::kPrivateUse1);
     try {
@@ -54,7 +54,7 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
 
   bool query_event(c10::Event& event) override { return event.query(); }
   c10::Stream get_current_stream() const override { return current_stream(-1); }
-  // Only asked while memory for a captured graph is allocated, and the device captures none.
+  // Called only while memory for a captured graph is allocated; this device does not capture graphs.
   bool stream_is_capturing(c10::Stream) const override { return false; }
 };
 // LITERALINCLUDE END: pinned-runtime
@@ -62,7 +62,7 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
 // LITERALINCLUDE START: pinned-allocate
 void free_pinned(void* block);
 
-// Its memory belongs to the CPU: only the pages are special. Zero bytes give a null pointer.
+// Allocates CPU memory with pinned pages. Zero bytes give a null pointer.
 using PinnedAllocator = at::CachingHostAllocatorInterface<PinnedMemory, free_pinned>;
 
 // Never destroyed: tensors may outlive static destruction.
@@ -71,7 +71,7 @@ PinnedAllocator& pinned_allocator() {
   return *instance;
 }
 
-// The deleter of every DataPtr. In a forked child the locks may be held for ever, and the memory is not this process's.
+// The deleter of every DataPtr. In a forked child the locks may be held forever, and the memory belongs to the parent.
 void free_pinned(void* block) {
   if (!is_in_bad_fork()) {
     pinned_allocator().free(block);
@@ -86,7 +86,7 @@ at::HostAllocator& host_allocator() { return pinned_allocator(); }
 // LITERALINCLUDE START: pinned-query
 bool is_pinned(const void* pointer) {
   if (!is_initialized()) {
-    return false;  // Nothing was pinned by this process, and asking the driver would start it.
+    return false;  // This process has pinned nothing, and a query would start the driver.
   }
   orPointerAttributes attributes{};
   check(orPointerGetAttributes(&attributes, pointer));

@@ -1,4 +1,4 @@
-// Exceptions of kernels on their way to the host. Kept on the thread that runs kernels, raised on any thread, with or
+// Carries exceptions from kernels to the host. Kept on the thread that runs kernels, raised on any thread, with or
 // without the GIL.
 #include "runtime/kernel_error.h"
 
@@ -24,7 +24,7 @@ namespace {
 struct Kept {
   std::mutex mutex;
   std::vector<std::pair<c10::DeviceIndex, std::exception_ptr>> errors;
-  std::atomic<size_t> count{0};  // who finds none takes no lock
+  std::atomic<size_t> count{0};  // while it is 0, no lock is taken
 };
 
 // Never destroyed: kernels may run until the process ends.
@@ -33,7 +33,7 @@ Kept& kept() {
   return errors;
 }
 
-// Says why the exception comes out of a call that has nothing to do with it. It keeps its type.
+// Explains why an unrelated call raises the exception, which keeps its type.
 void explain(const std::exception_ptr& error, const char* kernel, c10::DeviceIndex device) {
   try {
     std::rethrow_exception(error);
@@ -41,7 +41,7 @@ void explain(const std::exception_ptr& error, const char* kernel, c10::DeviceInd
     raised.add_context("raised by the kernel " + std::string(kernel) + " of openreg:" + std::to_string(device) +
                        " after the call that queued it had returned; with OPENREG_LAUNCH=inline that call raises it");
   } catch (...) {
-    // Another exception has no room for it.
+    // Other exceptions cannot carry the context.
   }
 }
 // LITERALINCLUDE END: kernel-error-kept
@@ -59,7 +59,7 @@ void keep_kernel_error(c10::DeviceIndex device, const char* kernel, std::excepti
       all.count.store(all.errors.size());
     }
   } catch (...) {
-    // No memory to keep it. The thread that runs kernels has nobody to tell.
+    // There is no memory to keep it, and the thread that runs kernels has no caller to report to.
   }
 }
 
@@ -80,7 +80,7 @@ void raise_kernel_error(c10::DeviceIndex device) {
     all.errors.erase(found);
     all.count.store(all.errors.size());
   }
-  std::rethrow_exception(error);  // NOT PROVEN: it runs, but clang counts nothing behind a block that may return
+  std::rethrow_exception(error);  // NOT PROVEN: it runs, but clang counts nothing after a block that may return
 }
 
 void synchronize_stream(orStream_t stream, c10::DeviceIndex device) {

@@ -1,4 +1,5 @@
-// Recording: called by the pool with its lock held, so what needs another lock, or time, is done before.
+// Records memory events. The pool calls it with its lock held, so anything slow, or in need of the GIL, is done
+// beforehand.
 #include "runtime/memory_history.h"
 
 #include <c10/util/ApproximateClock.h>
@@ -15,7 +16,7 @@ using c10::CachingDeviceAllocator::TraceEntry;
 // LITERALINCLUDE START: history-scopes
 namespace {
 
-// Both point into the stack of the calling thread, so that no destructor runs at the thread's end.
+// Both point to objects on the calling thread's stack, so that no destructor runs at thread exit.
 thread_local const Stack* t_stack = nullptr;
 thread_local HistoryCopy* t_copy = nullptr;
 
@@ -24,7 +25,7 @@ Stack current_stack() { return t_stack != nullptr ? *t_stack : nullptr; }
 }  // namespace
 
 void MemoryHistory::StackScope::begin(c10::CachingDeviceAllocator::CreateContextFn gather) {
-  stack_ = gather();  // may run Python, which may free and so begin and end a scope of its own
+  stack_ = gather();  // may run Python, which may free memory and so enter and leave a nested scope
   if (stack_ != nullptr) t_stack = &stack_;
 }
 
@@ -64,7 +65,7 @@ void MemoryHistory::happened(PoolEvent event, const Block& block) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     follow(devices_[static_cast<size_t>(block.device)], event, block);
   } catch (const std::exception&) {
-    // The host has no memory for the entry, and the pool goes on without it.
+    // The host has no memory for the entry: the pool continues without it.
   }
 }
 
@@ -77,8 +78,8 @@ void MemoryHistory::follow(PerDevice& of, PoolEvent event, const Block& block) {
     case PoolEvent::kFreeRequested:
       return add(of, TraceEntry::FREE_REQUESTED, block, block.requested);
     case PoolEvent::kFreeCompleted: {
-      // The block no longer has the bytes that were requested. If they are unknown, it was allocated before the
-      // recording began.
+      // The block no longer has its requested size. If the history does not have it either, the block was allocated
+      // before the recording began.
       const auto found = of.blocks.find(block.address);
       add(of, TraceEntry::FREE_COMPLETED, block, found == of.blocks.end() ? block.bytes : found->second.requested);
       of.blocks.erase(block.address);
@@ -102,7 +103,7 @@ void MemoryHistory::follow(PerDevice& of, PoolEvent event, const Block& block) {
 void MemoryHistory::out_of_memory(int device, size_t available, size_t requested) noexcept {
   Block block;
   block.device = device;
-  block.address = reinterpret_cast<char*>(available);  // the place that PyTorch's entry has for it
+  block.address = reinterpret_cast<char*>(available);  // PyTorch's entry stores it as the address
   try {
     const std::lock_guard<std::mutex> lock(mutex_);
     add(devices_[static_cast<size_t>(device)], TraceEntry::OOM, block, requested);

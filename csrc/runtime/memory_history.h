@@ -1,5 +1,5 @@
-// The history of device memory: what was allocated and freed, when, and by which line of the program. It is what
-// PyTorch's memory viewer shows. allocator.cpp gathers the stacks and asks for copies; the pool reports the events.
+// The history of device memory: what was allocated and freed, when, and by which line of the program. PyTorch's memory
+// viewer shows it. allocator.cpp gathers the stacks and requests copies; the pool reports the events.
 //
 // Thread: any.
 #pragma once
@@ -23,18 +23,18 @@ struct HistorySettings {
   c10::CachingDeviceAllocator::CreateContextFn gather = nullptr;
   // Which stacks are kept: those of memory in use (STATE), of all allocations (ALLOC), of frees as well (ALL), or none.
   c10::CachingDeviceAllocator::RecordContext stacks = c10::CachingDeviceAllocator::RecordContext::NEVER;
-  size_t max_entries = 0;  // of each device; the latest are kept
-  bool clear = false;  // forget the entries so far
+  size_t max_entries = 0;  // per device; the latest are kept
+  bool clear = false;  // discard earlier entries
 };
 // LITERALINCLUDE END: history-settings
 
 using Stack = std::shared_ptr<c10::GatheredContext>;
 
 // LITERALINCLUDE START: history-copy
-// What the history knows of a device.
+// A copy of the history of one device.
 struct HistoryCopy {
   std::vector<c10::CachingDeviceAllocator::TraceEntry> entries;  // the oldest first; times are approximate
-  std::unordered_map<const void*, Stack> blocks;  // by address: where what is in use was allocated
+  std::unordered_map<const void*, Stack> blocks;  // by address: where each block in use was allocated
   std::unordered_map<const void*, Stack> segments;  // by address: which allocation needed the segment
 };
 // LITERALINCLUDE END: history-copy
@@ -44,17 +44,17 @@ class MemoryHistory final : public PoolObserver {
  public:
   explicit MemoryHistory(int devices) : devices_(static_cast<size_t>(devices)) {}
 
-  // Begins, or goes on with other settings.
+  // Starts recording, or continues with other settings.
   void record(const HistorySettings& settings);
-  // Ends, and forgets everything.
+  // Stops recording, and discards everything.
   void stop();
 
   void happened(PoolEvent event, const Block& block) noexcept override;
   // The driver had no memory left: `available` bytes are free, and `requested` were needed.
   void out_of_memory(int device, size_t available, size_t requested) noexcept;
 
-  // Gathers the stack for what the calling thread does with the pool during the life of the object, if stacks of this
-  // level are kept. To be made before the pool's lock is taken, since gathering may take the GIL.
+  // Gathers the stack for the calling thread's use of the pool during the lifetime of the object, if stacks of this
+  // level are kept. Requires: the pool's lock is not held, since gathering may take the GIL.
   class StackScope {
    public:
     StackScope(const MemoryHistory& history, c10::CachingDeviceAllocator::RecordContext level) {
@@ -77,7 +77,7 @@ class MemoryHistory final : public PoolObserver {
     Stack stack_;
   };
 
-  // While it lives, a snapshot that the calling thread takes of the pool copies the history, at the same moment.
+  // During its lifetime, a pool snapshot that the calling thread takes also copies the history, at the same moment.
   class CopyScope {
    public:
     explicit CopyScope(HistoryCopy* copy);
@@ -98,7 +98,7 @@ class MemoryHistory final : public PoolObserver {
 
   struct PerDevice {
     std::vector<TraceEntry> entries;  // a ring once it is full
-    size_t next = 0;  // where the next one goes then: the oldest entry
+    size_t next = 0;  // the oldest entry, which the next one then replaces
     std::unordered_map<const void*, InUse> blocks;
     std::unordered_map<const void*, Stack> segments;
   };
@@ -109,10 +109,10 @@ class MemoryHistory final : public PoolObserver {
   void copy_to(HistoryCopy* copy, const PerDevice& of) const;
   static std::vector<TraceEntry> in_order(const PerDevice& of);
 
-  mutable std::mutex mutex_;  // taken with the pool's lock held, and so before nothing else
+  mutable std::mutex mutex_;  // taken with the pool's lock held: no other lock may be taken under it
   HistorySettings settings_;
   std::vector<PerDevice> devices_;
-  // Read without the lock with every allocation: null while no stacks of the level are kept.
+  // Read without the lock at every allocation: null while no stacks of the level are kept.
   std::atomic<c10::CachingDeviceAllocator::CreateContextFn> gather_for_state_{nullptr};
   std::atomic<c10::CachingDeviceAllocator::CreateContextFn> gather_for_all_{nullptr};
   // LITERALINCLUDE END: history-records

@@ -1,4 +1,5 @@
-// What a device is, in the driver's words: its name, its memory, its version. torch.openreg.get_device_properties asks.
+// The properties of a device, as the driver reports them: its name, its memory, its version.
+// torch.openreg.get_device_properties returns them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace openreg {
 
 // -1 is the current device.
-// Throws: for an index that names no device; the text names the valid ones.
+// Throws: for an index that names no device; the message names the valid ones.
 OPENREG_EXPORT orDeviceProp device_properties(int64_t index);
 
 }  // namespace openreg

@@ -1,5 +1,5 @@
-// What a saved tensor says about itself beyond its values. PyTorch's pickler calls the two functions below for every
-// tensor on the device that is saved, and for every one that is loaded with something to say. With or without the GIL.
+// Saves and loads the metadata of a tensor along with its values. PyTorch's pickler calls the two functions below for
+// every device tensor that is saved, and for every one that is loaded with metadata. With or without the GIL.
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
@@ -17,15 +17,15 @@ using Metadata = std::unordered_map<std::string, bool>;
 // The map also holds PyTorch's own "conj" and "neg", so a backend's keys begin with its name.
 constexpr const char* kForbidsFallback = "openreg.forbids_fallback";
 
-// Adds what differs from the default: a tensor without metadata is saved in the form that every PyTorch can read.
+// Adds only what differs from the default: a tensor without metadata is saved in the form that every PyTorch can read.
 void save_metadata(const at::Tensor& tensor, Metadata& metadata) {
   if (forbids_fallback(tensor)) {
     metadata[kForbidsFallback] = true;
   }
 }
 
-// Gets the map without PyTorch's own keys. A key that nobody here knows was written by a newer version, and may say
-// how the bytes are to be read; so it is not ignored.
+// Gets the map without PyTorch's own keys. An unknown key was written by a newer version and may determine how the
+// bytes are to be read, so it is not ignored.
 void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
     TORCH_CHECK(key == kForbidsFallback, "openreg: the file says '", key, "' of a tensor, which this version of ",
@@ -37,7 +37,7 @@ void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
 // LITERALINCLUDE END: serialization-functions
 
 // LITERALINCLUDE START: serialization-registration
-// Once per process: a second registration is an error. Other device types than PrivateUse1 are refused.
+// Once per process: a second registration is an error. PyTorch accepts no device type but PrivateUse1.
 [[maybe_unused]] const bool registered_serialization =
     (torch::jit::TensorBackendMetaRegistry(c10::kPrivateUse1, save_metadata, load_metadata), true);
 // LITERALINCLUDE END: serialization-registration

@@ -7,7 +7,7 @@
 
 namespace openreg {
 
-// Keeps the current stream of the current device busy for so many nanoseconds, and returns at once.
+// Keeps the current stream of the current device busy for that many nanoseconds, and returns at once.
 // Throws: when the number is negative.
 OPENREG_EXPORT void sleep_on_stream(int64_t nanoseconds);
 

@@ -20,14 +20,14 @@ namespace openreg {
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "openreg: a storage of ", storage.nbytes(), " bytes on ", storage.device(),
               " is not resizable, and cannot become ", bytes, " bytes");
-  // UntypedStorage.resize_ takes a signed number and hands it over without a look.
+  // UntypedStorage.resize_ takes a signed number and passes it on unchecked.
   TORCH_CHECK(bytes <= std::numeric_limits<int64_t>::max(), "openreg: a storage cannot have ",
               static_cast<int64_t>(bytes), " bytes");
   const c10::DeviceGuard guard(storage.device());
   c10::DataPtr data = storage.allocator()->allocate(bytes);
   if (const size_t kept = std::min(bytes, storage.nbytes()); kept > 0) {
-    // The old block is freed right away. Its next user comes after this copy: in stream order, or because the copy's
-    // stream is recorded, where it is another one than the block's.
+    // The old block is freed immediately. It is not reused before this copy has run: by stream order, or because the
+    // copy's stream is recorded if it is not the block's own.
     allocator().recordStream(storage.data_ptr(), current_stream(storage.device().index()));
     const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(data.mutable_get(), storage.data(), kept, orMemcpyDeviceToDevice,

@@ -8,12 +8,12 @@ namespace openreg {
 
 // Gives the storage `bytes` bytes and keeps as much of its content as fits. PyTorch's own resizing would copy the
 // content with the host's memcpy, which cannot touch device memory.
-// Throws: when the storage cannot be resized, for example because it wraps memory of somebody else.
+// Throws: when the storage cannot be resized, for example because it wraps external memory.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
 // LITERALINCLUDE START: storage-has-memory
-// Throws: when bytes are to lie at an address and there is no memory: somebody has resized the storage of a tensor to
-// 0, as FSDP does between two uses, and the tensor has kept its sizes.
+// Throws: when a tensor has bytes but no memory: its storage was resized to 0, as FSDP does between two uses, and the
+// tensor kept its sizes.
 inline void check_has_memory(const void* data, size_t bytes) {
   TORCH_CHECK(data != nullptr || bytes == 0, "openreg: a tensor of ", bytes,
               " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");

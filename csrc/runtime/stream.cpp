@@ -19,7 +19,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: stream-id-layout
-// The id is the handle. Only the default stream has the id 0, whatever its handle is.
+// A stream's id is its handle, except for the default stream, whose id is 0 whatever its handle is.
 orStream_t handle_of(c10::StreamId id) { return reinterpret_cast<orStream_t>(static_cast<uintptr_t>(id)); }
 
 c10::Stream stream_of(orStream_t handle, c10::DeviceIndex index) {
@@ -35,7 +35,7 @@ std::vector<orStream_t> ask_for_default_streams() {
   return handles;
 }
 
-// Requires: the index of a device that exists. Default streams last as long as the driver, so it is asked once.
+// Requires: the index of a device that exists. Default streams last as long as the driver, so they are queried once.
 orStream_t default_stream_handle(c10::DeviceIndex index) {
   static const auto* const handles = new std::vector<orStream_t>(ask_for_default_streams());
   return (*handles)[static_cast<size_t>(index)];
@@ -44,7 +44,7 @@ orStream_t default_stream_handle(c10::DeviceIndex index) {
 
 // LITERALINCLUDE START: stream-current-of-thread
 // The ids of the calling thread's current streams, with room for every device that PyTorch can name. All are 0 in a new
-// thread, and no destructor runs at its end: whatever is destroyed then may still ask.
+// thread. No destructor runs at thread exit, since objects that are destroyed then may still read them.
 constexpr size_t kDevices = std::numeric_limits<c10::DeviceIndex>::max() + 1;
 thread_local std::array<c10::StreamId, kDevices> t_current{};
 
@@ -53,14 +53,14 @@ c10::StreamId& current_id(c10::DeviceIndex index) { return t_current[static_cast
 // LITERALINCLUDE END: stream-current-of-thread
 
 // LITERALINCLUDE START: stream-pool
-// The streams of one device and priority. They are never destroyed: a c10::Stream is a number that anybody may have
-// copied, so nobody can tell when the last user is gone.
+// The streams of one device and priority. They are never destroyed: a c10::Stream is a number that may be copied
+// anywhere, so its last use is unknown.
 class StreamPool {
  public:
   c10::Stream take(c10::DeviceIndex index, int priority) {
     bool is_new = false;
     orStream_t handle = take_handle(index, priority, &is_new);
-    if (is_new) trace(&Tracer::trace_gpu_stream_creation, traced(handle));  // with the lock open
+    if (is_new) trace(&Tracer::trace_gpu_stream_creation, traced(handle));  // without the lock
     return stream_of(handle, index);
   }
 
@@ -170,7 +170,7 @@ orStream_t stream_handle(const c10::Stream& stream) {
 }
 
 orStream_t current_stream_handle(c10::DeviceIndex index) {
-  // Checked when it was made current. If it was ended since, the driver refuses it.
+  // Checked when it was made current. If it has been destroyed since, the driver rejects it.
   const c10::DeviceIndex device = resolve_device_index(index);
   const c10::StreamId id = current_id(device);
   return id == 0 ? default_stream_handle(device) : handle_of(id);

@@ -1,8 +1,8 @@
 // Streams: which queue of the device receives the work of the calling thread.
 //
-// PyTorch names a stream by its device and an id of 64 bits that the backend chooses. Here the id is the driver's
-// handle, and 0 is the device's default stream, as PyTorch demands. So an id needs no table to become a handle, and a
-// stream that another library made has an id as well.
+// PyTorch names a stream by its device and a 64-bit id that the backend chooses. Here the id is the driver's handle,
+// and 0 is the device's default stream, as PyTorch requires. So no table maps ids to handles, and a stream that another
+// library created has an id as well.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -19,32 +19,31 @@ namespace openreg {
 // -1 is the current device in all functions here.
 OPENREG_EXPORT c10::Stream default_stream(int64_t index);
 
-// The current stream is a property of the calling thread, one for each device; every thread starts with the default
-// streams.
+// The current stream is per-thread state, one for each device; every thread starts with the default streams.
 OPENREG_EXPORT c10::Stream current_stream(int64_t index);
 
-// Makes the stream current on its device and returns the one before. The current device stays as it is.
-// Throws: when the stream does not exist, or no longer, or is one of another device.
+// Makes the stream current on its device and returns the previous one. The current device stays as it is.
+// Throws: when the stream does not exist, or no longer exists, or belongs to another device.
 c10::Stream exchange_stream(const c10::Stream& stream);
 
-// A stream of the device's pool. There are 32 for each priority, created when they are first asked for; the 33rd
-// caller shares one with the first. A number below 0 is high priority, every other one normal.
+// A stream from the device's pool. There are 32 for each priority, each created on first use; the 33rd caller shares
+// one with the first. A priority below 0 is high, any other normal.
 c10::Stream stream_from_pool(c10::DeviceIndex index, int priority);
 
-// A stream that somebody else made with the driver, and ends. It must not end while PyTorch uses it.
-// Throws: when the driver knows no such stream.
+// A stream that other code created with the driver, and will destroy: not while PyTorch uses it.
+// Throws: when the driver does not know the stream.
 OPENREG_EXPORT c10::Stream external_stream(uint64_t handle);
 
 OPENREG_EXPORT int stream_priority(const c10::Stream& stream);
 
 // The driver's handle of a PyTorch stream.
-// Throws: when the stream is not one of this backend, or is one of another device than it says.
+// Throws: when the stream is not one of this backend, or does not belong to the device that it names.
 orStream_t stream_handle(const c10::Stream& stream);
 
 // The driver's handle of the calling thread's current stream, which kernels and copies are queued on.
 OPENREG_EXPORT orStream_t current_stream_handle(c10::DeviceIndex index);
 
-// The driver's handles of the device's default stream, and of those of its pools that were ever asked for.
+// The driver's handles of the device's default stream, and of all streams of its pools created so far.
 std::vector<orStream_t> stream_handles(c10::DeviceIndex index);
 // LITERALINCLUDE END: stream-functions
 

@@ -1,4 +1,4 @@
-// The mode, and what it does about a wait. Called on any thread, with or without the GIL.
+// The synchronization debug mode, and its effect on a wait. Called on any thread, with or without the GIL.
 #include "runtime/sync_debug.h"
 
 #include <c10/macros/Macros.h>

@@ -1,4 +1,4 @@
-// Finding the calls that make the host wait for the device, for torch.openreg.set_sync_debug_mode.
+// Finds calls that synchronize the host with the device, for torch.openreg.set_sync_debug_mode.
 #pragma once
 
 #include "runtime/export.h"
@@ -12,9 +12,9 @@ enum class SyncDebugMode { kDefault, kWarn, kError };
 OPENREG_EXPORT void set_sync_debug_mode(SyncDebugMode mode) noexcept;
 OPENREG_EXPORT SyncDebugMode sync_debug_mode() noexcept;
 
-// To be called before a wait that the program did not ask for by name, as it does with synchronize(). `what` completes
-// the sentence "the host waits for the device: ...".
-// Throws: in the mode kError. A warning that a program turns into an exception is raised when the call has ended.
+// To be called before an implicit wait, one that the program did not request as it does with synchronize(). `what`
+// completes the sentence "the host waits for the device: ...".
+// Throws: in the mode kError. A warning that a program turns into an exception is raised after the call has ended.
 void before_implicit_wait(const char* what);
 // LITERALINCLUDE END: sync-debug-contract
 

@@ -1,5 +1,5 @@
-// The backend's metadata of a tensor. PyTorch owns it, copies it with detach() and .data, and never looks into it.
-// Called on any thread, with or without the GIL.
+// The backend's metadata of a tensor. PyTorch owns it, passes it on in detach() and .data, and never reads it. Called
+// on any thread, with or without the GIL.
 #include "runtime/tensor_meta.h"
 
 #include <c10/core/TensorImpl.h>
@@ -9,15 +9,15 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: meta-class
-// PyTorch copies the reference, and not the object, into the tensors that detach() and .data make. So an object is
-// never changed: a new one takes its place. A class that does change must override BackendMeta::clone.
+// detach() and .data copy the reference, and not the object, to the new tensor. So an object is immutable, and is
+// replaced instead. A mutable class must override BackendMeta::clone.
 struct TensorMeta final : c10::BackendMeta {
   explicit TensorMeta(bool forbid) : forbids_fallback(forbid) {}
 
   const bool forbids_fallback;
 };
 
-// Most tensors have no object. The cast also gives null for one that is not of this class.
+// Most tensors have no metadata. The cast also returns null for metadata of another class.
 bool is_marked(const at::TensorBase& tensor) {
   const auto* meta = dynamic_cast<const TensorMeta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
   return meta != nullptr && meta->forbids_fallback;
@@ -28,7 +28,7 @@ bool is_marked(const at::TensorBase& tensor) {
 
 // LITERALINCLUDE START: meta-access
 bool forbids_fallback(const at::Tensor& tensor) {
-  // Views are new tensors, whose slot PyTorch leaves empty; but they know what they are views of.
+  // PyTorch leaves the slot of a view empty, but a view knows its base.
   return is_marked(tensor) || (tensor.is_view() && is_marked(tensor._base()));
 }
 

@@ -1,4 +1,4 @@
-// Who calls into Python for a trace. Called on any thread, with or without the GIL.
+// The function that calls into Python for a trace. Called on any thread, with or without the GIL.
 #include "runtime/trace.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Events for PyTorch's trace of devices, which tools in Python listen to: torch.openreg._gpu_trace.
+// Reports runtime events to PyTorch's device trace, which Python tools observe: torch.openreg._gpu_trace.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,17 +18,17 @@ using Tracer = c10::impl::PyInterpreterVTable;
 
 inline bool is_traced() { return C10_UNLIKELY(c10::impl::GPUTrace::get_trace() != nullptr); }
 
-// Reports an event by the function of PyTorch's interpreter that is named after it: trace(&Tracer::trace_gpu_..., ...).
-// Until a program has called torch._C._activate_gpu_trace() it costs the load of a flag; then it takes the GIL. To be
-// called without a lock.
+// Reports an event through the function of PyTorch's interpreter that is named after it: trace(&Tracer::trace_gpu_...,
+// ...). Until a program calls torch._C._activate_gpu_trace(), it costs the load of a flag; then it takes the GIL.
+// Requires: no lock is held.
 template <class... Arguments>
 void trace(void (Tracer::*event)(c10::DeviceType, Arguments...) const, std::type_identity_t<Arguments>... arguments);
 
-// What a trace calls a stream, an event or memory.
+// The identifier of a stream, an event or memory in a trace.
 inline uintptr_t traced(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
-// Makes a call into Python while Python's pending exception, if there is one, is put aside: destructors run where one
-// is pending, and PyTorch's trace would lose it. The runtime knows no Python, so the bindings set it, once.
+// Calls into Python with Python's pending exception, if any, set aside: destructors may run while one is pending, and
+// PyTorch's trace would lose it. The runtime does not depend on Python, so the bindings set it, once.
 using TraceCaller = void (*)(c10::function_ref<void()> call);
 OPENREG_EXPORT void set_trace_caller(TraceCaller caller);
 // LITERALINCLUDE END: trace-function

@@ -1,5 +1,5 @@
-// Waiting by asking. A thread inside the driver's own wait cannot run Python's signal handlers; one that asks, sleeps
-// and asks again can, with any driver that answers whether work has finished.
+// Waits by polling. A thread inside the driver's own wait cannot run Python's signal handlers; a thread that polls and
+// sleeps can, with any driver that reports whether work has finished.
 #include "runtime/wait.h"
 
 #include <c10/core/DeviceGuard.h>
@@ -21,7 +21,7 @@ namespace {
 std::atomic<InterruptCheck> interrupt_check{nullptr};
 
 // LITERALINCLUDE START: wait-who
-// The operating system hands Ctrl-C to the main thread, and Python runs its handlers there alone.
+// The operating system delivers Ctrl-C to the main thread, and Python runs its handlers there alone.
 bool is_interruptible() {
   static thread_local const bool is_main_thread = gettid() == getpid();
   return is_main_thread && interrupt_check.load() != nullptr;
@@ -31,14 +31,14 @@ bool is_interruptible() {
 // LITERALINCLUDE START: wait-poll
 using WaitClock = std::chrono::steady_clock;
 
-// False when a signal has ended the sleep.
+// Returns false when a signal has interrupted the sleep.
 bool sleep_for(std::chrono::nanoseconds duration) {
   const timespec pause{0, static_cast<long>(duration.count())};
   return nanosleep(&pause, nullptr) == 0;
 }
 
-// Asks until the answer is not orErrorNotReady. The pauses grow with the time waited, so that a short wait ends soon
-// and a long one costs little: it is late by a sixteenth, and by a millisecond at most.
+// Polls until the answer is not orErrorNotReady. The pauses grow with the time waited, so that a short wait ends soon
+// and a long one costs little: it ends late by a sixteenth, and by a millisecond at most.
 template <class Query>
 void poll(Query query) {
   using namespace std::chrono_literals;
@@ -51,7 +51,7 @@ void poll(Query query) {
       continue;
     }
     const bool slept = sleep_for(std::min<std::chrono::nanoseconds>((now - start) / 16, 1ms));
-    // A signal that came just before the sleep did not end it. Checking takes the GIL, so it is not done each time.
+    // A signal that arrived before the sleep did not interrupt it. Checking takes the GIL, so it is not done each time.
     if (!slept || now - checked > 100ms) {
       checked = now;
       interrupt_check.load()();
@@ -61,8 +61,8 @@ void poll(Query query) {
 // LITERALINCLUDE END: wait-poll
 
 // LITERALINCLUDE START: wait-marker
-// An event behind what is queued on the stream: the stream itself may never be idle, while other threads use it. An
-// error here is none of the wait's, which the driver's own follows: without an event it waits for nothing.
+// An event behind the work queued on the stream: the stream itself may never be idle while other threads use it. Errors
+// are not reported here, since the driver's own wait follows: without an event this wait ends at once.
 class Marker {
  public:
   Marker(orStream_t stream, c10::DeviceIndex device) {
@@ -71,7 +71,7 @@ class Marker {
     if (made_ == orSuccess) made_ = orEventRecord(event_, stream);
   }
   ~Marker() {
-    if (event_ != nullptr) made_ = orEventDestroy(event_);  // refused by a device that has failed
+    if (event_ != nullptr) made_ = orEventDestroy(event_);  // rejected by a failed device
   }
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;

@@ -1,4 +1,4 @@
-// Waits of the host for the device that Ctrl-C can end. Called on any thread, with or without the GIL.
+// Host waits for the device that Ctrl-C can interrupt. Called on any thread, with or without the GIL.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,17 +9,17 @@
 namespace openreg {
 
 // LITERALINCLUDE START: wait-contract
-// What a waiting main thread calls now and then: it throws when the user has pressed Ctrl-C. The runtime knows no
+// Called now and then by a waiting main thread: throws when the user has pressed Ctrl-C. The runtime does not depend on
 // Python, so the bindings set it, once. Without one nothing here waits.
 using InterruptCheck = void (*)();
 OPENREG_EXPORT void set_interrupt_check(InterruptCheck check);
 
-// On the process's main thread, where Python runs the handlers of signals: waits for the work queued before the call,
-// and calls the interrupt check meanwhile. Elsewhere returns at once. It reports nothing: what comes after it is the
-// driver's own wait, which then has little left to wait for.
-// Throws: what the check throws. The work goes on.
+// On the process's main thread, where Python runs signal handlers: waits for the work queued before the call, and calls
+// the interrupt check meanwhile. On other threads, returns at once. It reports no errors: the driver's own wait
+// follows, and then has little left to wait for.
+// Throws: what the check throws. The work continues.
 OPENREG_EXPORT void wait_for_stream(orStream_t stream, c10::DeviceIndex device);
-// For all streams of the device that the backend has made.
+// The same for all streams that the backend has created on the device.
 void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);
 // LITERALINCLUDE END: wait-contract

@@ -1,6 +1,6 @@
-// openreg_stable::rms_norm, a custom operator whose library outlives the PyTorch that it was built with: the schema,
-// and all kernels but the device's, which is in kernels/stable/rms_norm.cpp. Called on any thread, with or without the
-// GIL.
+// openreg_stable::rms_norm, a custom operator whose library works with later PyTorch releases without a rebuild: the
+// schema, and all kernels except the device's, which is in kernels/stable/rms_norm.cpp. Called on any thread, with or
+// without the GIL.
 #include "stable/rms_norm.h"
 
 #include <torch/csrc/stable/library.h>
@@ -19,7 +19,7 @@ bool is_floating(ScalarType dtype) {
          dtype == ScalarType::BFloat16;
 }
 
-// What can be asked of a tensor without making a constant of a size that is a symbol.
+// The checks that do not turn a symbolic size into a constant.
 void check_dtypes_and_dimensions(const Tensor& input, const Tensor& weight) {
   const ScalarType dtype = input.scalar_type();
   STD_TORCH_CHECK(is_floating(dtype), "openreg: rms_norm takes float, double, half or bfloat16, got ", dtype);

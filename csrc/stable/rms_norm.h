@@ -1,5 +1,5 @@
-// What the kernels of openreg_stable::rms_norm on every device have in common: the arguments that they accept, and the
-// arithmetic of a row. Of PyTorch, this folder uses only the headers whose binary interface is stable.
+// What the kernels of openreg_stable::rms_norm share on every device: the argument checks, and the arithmetic of a row.
+// This folder uses only those headers of PyTorch whose binary interface is stable.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>
@@ -10,11 +10,11 @@
 
 namespace openreg_stable {
 
-// Throws: for a dtype that is not a floating point one, and for a weight that does not fit the last dimension.
+// Throws: for a dtype that is not floating point, and for a weight that does not fit the last dimension.
 void check_rms_norm(const torch::stable::Tensor& input, const torch::stable::Tensor& weight);
 
 // LITERALINCLUDE START: stable-rows
-// The work of an operator as addresses and numbers, without tensors: so it can be given to threads and to the device.
+// The work of an operator as addresses and numbers, without tensors, so that threads and the device can run it.
 template <class T>
 struct RmsNormRows {
   using Math = std::conditional_t<std::is_same_v<T, double>, double, float>;  // float for half and bfloat16
@@ -30,7 +30,7 @@ struct RmsNormRows {
     for (int64_t row = first; row < last; ++row) {
       const T* from = in + row * columns;
       T* to = out + row * columns;
-      double squares = 0;  // of many terms: float would lose digits
+      double squares = 0;  // a sum of many terms: float would lose digits
       for (int64_t i = 0; i < columns; ++i) {
         squares += static_cast<double>(from[i]) * static_cast<double>(from[i]);
       }

@@ -1,4 +1,4 @@
-// openreg::custom_abs, a custom operator without a derivative: all of it but the device's kernel, which is in
+// openreg::custom_abs, a custom operator without a derivative: everything except the device's kernel, which is in
 // kernels/custom/abs.cpp. Called on any thread, with or without the GIL.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/abs.h>
@@ -20,8 +20,8 @@ TORCH_LIBRARY_IMPL(openreg, CPU, m) { m.impl("custom_abs", custom_abs_cpu); }
 // LITERALINCLUDE END: custom-abs-cpu
 
 // LITERALINCLUDE START: custom-abs-meta
-// Sizes, strides and dtype of the result, without data: the answer for tensors on device "meta", and for those with
-// which torch.compile traces. Must agree with the kernels: empty_like keeps the order of strides, as they do.
+// Infers sizes, strides and dtype of the result, without data, for tensors on device "meta" and for those that
+// torch.compile traces. Must agree with the kernels: empty_like keeps the order of strides, as they do.
 at::Tensor custom_abs_meta(const at::Tensor& input) {
   return at::empty_like(input, input.options().dtype(c10::toRealValueType(input.scalar_type())));
 }
@@ -30,8 +30,8 @@ TORCH_LIBRARY_IMPL(openreg, Meta, m) { m.impl("custom_abs", custom_abs_meta); }
 // LITERALINCLUDE END: custom-abs-meta
 
 // LITERALINCLUDE START: custom-abs-autograd
-// Says that there is no derivative: backward() through the operator is an error. Without these lines PyTorch's own
-// fallback for the key only warns, and the gradient is missing.
+// Declares that there is no derivative: backward() through the operator raises an error. Without these lines PyTorch's
+// own fallback for the key only warns, and the gradient is missing.
 TORCH_LIBRARY_IMPL(openreg, AutogradPrivateUse1, m) {
   m.impl("custom_abs", torch::autograd::autogradNotImplementedFallback());
 }

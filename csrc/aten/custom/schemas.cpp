@@ -1,5 +1,5 @@
-// The custom operators of this backend: their names and schemas, in a namespace of our own. Loading the library
-// makes them callable as torch.ops.openreg.<name>; their kernels are in the other custom_*.cpp files.
+// The custom operators of this backend: their names and schemas, in a namespace of our own. Loading the library makes
+// them callable as torch.ops.openreg.<name>; aten/custom and kernels/custom implement them.
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 

@@ -1,8 +1,8 @@
 // openreg::soft_cap, a custom operator whose derivative is an operator too. It limits values smoothly to the open
 // interval (-cap, cap), as some language models do with their logits: cap * tanh(input / cap).
 //
-// Here is all of both but the device's kernels, which are in kernels/custom/soft_cap.cpp. Called on any thread, with
-// or without the GIL.
+// This file implements both except for the device's kernels, which are in kernels/custom/soft_cap.cpp. Called on any
+// thread, with or without the GIL.
 #include "aten/custom/soft_cap.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -108,10 +108,10 @@ class SoftCap final : public torch::autograd::Function<SoftCap> {
 
 at::Tensor soft_cap_autograd(const at::Tensor& input, double cap) { return SoftCap::apply(input, cap); }
 
-// An alias key: stands for AutogradPrivateUse1, AutogradCPU and those of all other devices.
+// Autograd is an alias key for AutogradPrivateUse1, AutogradCPU and the autograd keys of all other devices.
 TORCH_LIBRARY_IMPL(openreg, Autograd, m) {
   m.impl("soft_cap", soft_cap_autograd);
-  // A second derivative is not offered, and says so.
+  // There is no second derivative: requesting one raises an error.
   m.impl("soft_cap_backward", torch::autograd::autogradNotImplementedFallback());
 }
 // LITERALINCLUDE END: soft-cap-autograd

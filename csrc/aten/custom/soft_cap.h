@@ -1,11 +1,11 @@
-// What the kernels of openreg::soft_cap on every device have in common: which arguments they accept.
+// The argument checks that the kernels of openreg::soft_cap share on every device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace openreg {
 
-// Throws: for a dtype that is not a floating point one, and for a cap that is not positive and finite.
+// Throws: for a dtype that is not floating point, and for a cap that is not positive and finite.
 void check_soft_cap(const at::Tensor& input, double cap);
 
 // Throws: as check_soft_cap, and when the gradient does not have the sizes and dtype of the output.

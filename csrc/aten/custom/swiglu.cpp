@@ -1,6 +1,7 @@
-// openreg::swiglu, a custom operator by torch::autograd::Function alone: the gated unit silu(gate) * up of language
-// models. It is made of PyTorch's operators, so it needs no kernel, on no device; what it adds is a derivative that
-// keeps two tensors for backward and computes the third anew. Called on any thread, with or without the GIL.
+// openreg::swiglu, a custom operator that is only a torch::autograd::Function: the gated unit silu(gate) * up of
+// language models. It is composed of PyTorch's operators, so it needs no kernel on any device; what it adds is a
+// derivative that saves two tensors for backward and recomputes the third. Called on any thread, with or without the
+// GIL.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/sigmoid.h>
@@ -19,8 +20,8 @@ class Swiglu final : public torch::autograd::Function<Swiglu> {
     return at::silu(gate).mul(up);
   }
 
-  // silu(x) is x * sigmoid(x). Of differentiable operators as well, so that a second derivative exists: aten's own
-  // silu_backward has none.
+  // silu(x) is x * sigmoid(x). This is composed of differentiable operators too, so that a second derivative exists:
+  // aten's own silu_backward has none.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& grads) {
     const torch::autograd::variable_list saved = ctx->get_saved_variables();

@@ -1,8 +1,8 @@
-// Convolution on the CPU: what the fallback cannot do by itself.
+// Convolution on the CPU, which the fallback cannot handle by itself.
 //
-// PyTorch's convolution looks for an implementation by device, and for one that it does not know it calls
+// PyTorch's convolution selects an implementation by device. For a device that it does not know it calls
 // convolution_overrideable and, for the gradients, convolution_backward_overrideable. Both have a kernel for all
-// devices, which raises. So no fallback ever sees them. Called on any thread, with or without the GIL.
+// devices, which raises, so the fallback is never called. Called on any thread, with or without the GIL.
 #include "aten/fallback/convolution.h"
 
 #include <ATen/native/CPUFallback.h>
@@ -14,7 +14,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: convolution-cpu-forward
-// aten::convolution has the same arguments, and chooses an implementation for where they are: on the CPU now.
+// aten::convolution takes the same arguments and selects the implementation by their device, which is now the CPU.
 at::Tensor convolution_on_cpu(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                               bool transposed, at::IntArrayRef output_padding, int64_t groups) {
@@ -24,7 +24,7 @@ at::Tensor convolution_on_cpu(const at::Tensor& input, const at::Tensor& weight,
 // LITERALINCLUDE END: convolution-cpu-forward
 
 // LITERALINCLUDE START: convolution-cpu-backward
-// aten::convolution_backward wants to be told the sizes of the bias as well: one element for each channel.
+// aten::convolution_backward also takes the sizes of the bias: one element per channel.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_on_cpu(
     const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
     at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups,

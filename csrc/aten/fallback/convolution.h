@@ -1,4 +1,4 @@
-// Convolution and its derivative on the CPU: for a device that has none of its own, or none of a dtype.
+// Convolution and its derivative on the CPU, for a device that has no kernel for them, or none for a dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>

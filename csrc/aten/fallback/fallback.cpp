@@ -1,7 +1,7 @@
 // The CPU fallback: one boxed function that runs any operator for which the device has no kernel.
 //
-// "Boxed" means that the arguments come as a stack of IValues and that the schema tells what they are, so that one
-// function fits every operator. Called on any thread, with or without the GIL; waits for the device.
+// "Boxed" means that the arguments arrive as a stack of IValues, which the schema describes, so that one function fits
+// every operator. Called on any thread, with or without the GIL; waits for the device.
 #include "aten/fallback/fallback.h"
 
 #include <ATen/EmptyTensor.h>
@@ -30,8 +30,8 @@ bool is_written(const c10::Argument& argument) {
 }
 
 // LITERALINCLUDE START: fallback-unsaid
-// The schemas of two operators do not say that they write the running statistics. What comes of believing them: the
-// statistics stay as they are, and a model that was trained is wrong as soon as it is evaluated.
+// Two operators write the running statistics although their schemas do not say so. If the statistics were not copied
+// back, a trained model would give wrong results as soon as it is evaluated.
 bool is_written(const c10::OperatorHandle& op, const c10::Argument& argument) {
   const std::string& name = op.operator_name().name;
   const bool unsaid = (name == "aten::native_batch_norm" || name == "aten::batch_norm_update_stats") &&
@@ -41,7 +41,7 @@ bool is_written(const c10::OperatorHandle& op, const c10::Argument& argument) {
 // LITERALINCLUDE END: fallback-unsaid
 
 // LITERALINCLUDE START: fallback-check-schema
-// Cases in which a round trip through the CPU cannot give the right answer, whatever the arguments are.
+// Rejects operators for which a round trip through the CPU cannot give the right answer, whatever the arguments are.
 void check_schema(const c10::OperatorHandle& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                               "openreg: ", op.operator_name(),
@@ -56,11 +56,11 @@ void check_schema(const c10::OperatorHandle& op) {
 // LITERALINCLUDE END: fallback-check-schema
 
 // LITERALINCLUDE START: fallback-layout
-// A copy on the host with the layout of the original: a kernel may add in another order for another layout, and lays
-// its results out like its arguments. What expand() repeats is copied once. A view that leaves out most of what it
-// spans is copied without the gaps.
+// Copies a tensor to the host with the same layout: kernels add in an order that depends on the layout, and lay out
+// their results like their arguments. Dimensions that expand() repeats are copied once. A view that leaves out most of
+// the memory that it spans is copied without the gaps.
 at::Tensor copy_to_host(const at::Tensor& tensor) {
-  constexpr size_t kMostBytes = 4;  // for each that is needed
+  constexpr size_t kMostBytes = 4;  // copied at most, for each byte that is needed
   at::Tensor once = tensor;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) once = once.narrow(dim, 0, 1);
@@ -77,8 +77,8 @@ at::Tensor copy_to_host(const at::Tensor& tensor) {
 // LITERALINCLUDE END: fallback-layout
 
 // LITERALINCLUDE START: fallback-tensors
-// Puts in the place of each tensor in a value what replace(tensor) returns. A value may be a tensor, a list of them, or
-// a list with gaps.
+// Replaces each tensor in a value by replace(tensor). A value may be a tensor, a list of tensors, or a list of optional
+// tensors.
 template <class Replace>
 void replace_tensors(c10::IValue& value, Replace replace) {
   if (value.isTensor()) {
@@ -133,8 +133,8 @@ class FallbackCall {
   }
 
   // LITERALINCLUDE START: fallback-find-device
-  // Results belong on the device that was asked for, or else on that of the tensors. Not on that of the first argument:
-  // in `1 - x` it is a CPU scalar.
+  // Results belong on the device that the call names, or otherwise on that of its tensors. The first argument does not
+  // decide: in `1 - x` it is a CPU scalar.
   void find_device() {
     for_each_tensor([this](const c10::Argument& argument, const at::Tensor& tensor) {
       if (tensor.is_privateuseone()) {
@@ -158,8 +158,8 @@ class FallbackCall {
   // LITERALINCLUDE END: fallback-find-device
 
   // LITERALINCLUDE START: fallback-check-device
-  // As on every accelerator: a CPU tensor may stand beside device tensors as a number (zero dimensions) or as an
-  // index (the elements of Tensor?[]).
+  // As on every accelerator, a CPU tensor may accompany device tensors as a number (zero dimensions) or as an index
+  // (the elements of Tensor?[]).
   void check_device(const c10::Argument& argument, const at::Tensor& tensor) const {
     if (!tensor.defined() || tensor.is_privateuseone()) {
       return;
@@ -198,8 +198,8 @@ class FallbackCall {
   // LITERALINCLUDE END: fallback-replace-arguments
 
   // LITERALINCLUDE START: fallback-check-overlap
-  // An output that shares a part of its memory with another argument. The CPU's kernel refuses it, but sees the copies,
-  // which share nothing.
+  // Rejects an output that shares part of its memory with another argument. The CPU's kernel would reject it too, but
+  // sees the copies, which share nothing.
   void check_overlap() const {
     for (const c10::TensorImpl* written : written_) {
       for (const auto& [impl, copy] : copies_) {
@@ -214,7 +214,7 @@ class FallbackCall {
   }
 
   // LITERALINCLUDE START: fallback-permission
-  // A tensor can be marked as one that must not cross the bus, as torch.openreg.forbid_fallback does.
+  // torch.openreg.forbid_fallback marks a tensor that must never be copied to the CPU.
   void check_permission(const c10::Argument& argument, const at::Tensor& tensor) const {
     TORCH_CHECK_NOT_IMPLEMENTED(!forbids_fallback(tensor), "openreg: ", op_.operator_name(),
                                 " has no kernel for openreg, and its argument '", argument.name(),
@@ -231,7 +231,7 @@ class FallbackCall {
     }
     check_permission(argument, tensor);
     if (is_written(op_, argument)) {
-      at::assert_no_internal_overlap(tensor);  // Not every kernel of the CPU refuses it.
+      at::assert_no_internal_overlap(tensor);  // Not every CPU kernel rejects it.
       written_.insert(tensor.unsafeGetTensorImpl());
     }
     const auto [found, is_new] = copies_.try_emplace(tensor.unsafeGetTensorImpl());
@@ -268,7 +268,7 @@ class FallbackCall {
   }
 
   // LITERALINCLUDE START: fallback-result-to-device
-  // A result that is one of the arguments becomes that argument again, everything else a new tensor with the same
+  // A result that is one of the arguments becomes that argument again; any other becomes a new tensor with the same
   // strides.
   at::Tensor to_device(const at::Tensor& host) const {
     if (!host.defined()) {
@@ -295,8 +295,8 @@ class FallbackCall {
 namespace {
 
 // LITERALINCLUDE START: fallback-recursion
-// The fallback calls operators itself: to, empty_strided, resize_, copy_. One of those without a kernel would fall
-// back in its turn, and so on, until the stack is full. Marks an operator as being served on this thread.
+// Marks an operator as being run by the fallback on this thread. The fallback itself calls to, empty_strided, resize_
+// and copy_: one of them without a kernel would fall back in turn, until the stack overflows.
 class Serving {
  public:
   explicit Serving(const c10::OperatorHandle& op) : name_(op.operator_name()), outer_(innermost_) {
@@ -333,21 +333,22 @@ void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 namespace {
 
 // LITERALINCLUDE START: fallback-for-all-operators
-// Every operator of every namespace that has no kernel for the device and no composite one.
+// Serves every operator, of any namespace, that has neither a kernel for the device nor a composite one.
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 // LITERALINCLUDE END: fallback-for-all-operators
 
 // LITERALINCLUDE START: fallback-for-one-operator
-// An operator with a composite kernel never reaches the line above, since a composite one is preferred to it. Some are
-// composite in name only: conj_physical_ calls no operator, but a stub that nobody has filled for this device, and most
-// of the others read their arguments as memory of the host. _linalg_solve_ex allocates before it compares devices.
+// An operator with a composite kernel never reaches the fallback above, since the dispatcher prefers the composite
+// kernel. Some are composite in name only: conj_physical_ calls no operator but a stub that is not registered for this
+// device, and most of the others read their arguments as host memory. _linalg_solve_ex allocates before it compares
+// devices.
 constexpr const char* kByFallback[] = {
     "conj_physical_",          "_linalg_solve_ex",         "_rowwise_prune",
     "_sobol_engine_draw",      "_sobol_engine_ff_",        "_sobol_engine_initialize_state_",
     "_sobol_engine_scramble_", "choose_qparams_optimized",
 };
 
-// A packed weight is no tensor, but an object of the host behind one: it cannot come back from the CPU.
+// A packed weight is a host object that a tensor only wraps: it cannot be copied back from the CPU.
 constexpr const char* kOfHostObjects[] = {
     "fbgemm_linear_fp16_weight",
     "fbgemm_linear_fp16_weight.out",
@@ -363,7 +364,7 @@ constexpr const char* kOfHostObjects[] = {
 
 void refuse_host_object(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "openreg: ", op.operator_name(), " packs weights for the CPU, and takes tensors ",
-                              "of the CPU alone: move its arguments there");  // NOT PROVEN: of the line above
+                              "of the CPU alone: move its arguments there");  // NOT PROVEN: continues the line above
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

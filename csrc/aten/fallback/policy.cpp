@@ -34,7 +34,7 @@ std::string full_name(const c10::OperatorName& name) {
 std::set<std::string> known_names() {
   std::set<std::string> known;
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    // A registration for an operator that nobody has defined has a name too, and no schema.
+    // A kernel registered for an undefined operator has a name, but no schema.
     if (c10::Dispatcher::singleton().findSchema(name).has_value()) {
       known.insert(name.name);
       known.insert(full_name(name));
@@ -64,7 +64,7 @@ void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& 
 // LITERALINCLUDE START: policy-first-fallback
 namespace {
 
-// OPENREG_FALLBACK_WARNING=off silences the warning of the first fallback of the process. Read when that happens.
+// OPENREG_FALLBACK_WARNING=off silences the warning at the first fallback of the process. Read at that time.
 bool warns_of_first_fallback() {
   const char* const choice = std::getenv("OPENREG_FALLBACK_WARNING");
   const std::string_view chosen = choice == nullptr ? "once" : choice;
@@ -73,8 +73,8 @@ bool warns_of_first_fallback() {
   return chosen == "once";
 }
 
-// Requires: no lock. A warning may become an exception, which ends the call before anything has been copied. It begins
-// with two words and no colon, so that Python's option -W can select it: -W "ignore:openreg runs".
+// Requires: no lock is held. The warning may be raised as an exception, which ends the call before anything is copied.
+// The message begins with two words and no colon, so that Python's option -W can select it: -W "ignore:openreg runs".
 void warn_of_first_fallback(const std::string& name) {
   static const bool warns = warns_of_first_fallback();
   static std::atomic_flag warned;

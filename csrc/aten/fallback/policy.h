@@ -22,7 +22,7 @@ enum class FallbackPolicy {
 };
 
 // Sets the policy of the process. A name is "aten::sub.Tensor" for one overload, or "aten::sub" for all of them.
-// Throws: for a name that no operator has, and for names with kAll, which has no use for them.
+// Throws: for an unknown operator name, and for names with kAll, which takes none.
 OPENREG_EXPORT void set_fallback_policy(FallbackPolicy policy, const std::vector<std::string>& names);
 
 // Counts the call. Throws: NotImplementedError when the policy does not let the operator fall back.

@@ -17,8 +17,8 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// The whole state of the Mersenne Twister, so that 64 bits of seed and 64 of offset count. Its own seeding would keep
-// 32 bits of both.
+// Fills the whole state of the Mersenne Twister, so that all 64 bits of both seed and offset count. Its own seeding
+// takes only 32 bits.
 at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
   constexpr uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;
   uint64_t input = mix(seed + kGoldenGamma) ^ mix(mix(offset + kGoldenGamma) + kGoldenGamma);

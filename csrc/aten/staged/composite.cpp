@@ -1,4 +1,4 @@
-// In a build without kernels: operators whose composite kernel in PyTorch does not suit the fallback.
+// Operators whose composite kernel in PyTorch does not suit the fallback, for a build without kernels.
 #include <ATen/ops/isin.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
@@ -8,7 +8,7 @@
 namespace openreg {
 namespace {
 
-// isin of a number: PyTorch's meta function gives the result a wrong shape. With a tensor in its place it is right.
+// PyTorch's meta function infers a wrong shape for isin of a number, but the right one for a tensor in its place.
 at::Tensor isin_number(const at::Scalar& element, const at::Tensor& test_elements, bool assume_unique, bool invert) {
   return at::isin(at::scalar_tensor(element, test_elements.options()), test_elements, assume_unique, invert);
 }
@@ -18,8 +18,8 @@ at::Tensor& isin_number_out(const at::Scalar& element, const at::Tensor& test_el
   return at::isin_out(out, at::scalar_tensor(element, test_elements.options()), test_elements, assume_unique, invert);
 }
 
-// That of the two losses hands its `out` overload an output of the wrong shape, which the CPU resizes, and warns the
-// user. That of mode with `out` knows three devices by name.
+// The composite kernels of the two losses give their `out` overload an output of the wrong shape, which the CPU kernel
+// resizes with a warning to the user. That of mode with `out` accepts three devices, by name.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name : {"mse_loss", "smooth_l1_loss", "mode.values"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());

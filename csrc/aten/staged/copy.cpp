@@ -1,5 +1,5 @@
-// The strided copy without a kernel: through the host. It is what a device can do on its first day, and what the
-// build with HOST_KERNELS=OFF uses. It waits for the device.
+// The strided copy without a kernel: through the host. A new device can use it before it has kernels, and the build
+// with HOST_KERNELS=OFF does. It waits for the device.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
-// In a build without kernels: operators that write a number into a tensor, which may be one of the host while the
-// number is on the device: `x[0] = y.sum()`. They wait for the device.
+// Operators that write a number into a tensor, which may be on the host while the number is on the device
+// (`x[0] = y.sum()`), for a build without kernels. They wait for the device.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
@@ -11,7 +11,7 @@
 namespace openreg {
 namespace {
 
-// Whether a value may go to the CPU's kernel: a number may, what says which elements to write may not.
+// Whether an argument may be copied for the CPU kernel: a number may; a tensor that selects elements to write may not.
 bool may_be_copied(const c10::IValue& value) {
   const auto is_on_device = [](const std::optional<at::Tensor>& tensor) {
     return tensor && tensor->is_privateuseone();

@@ -1,6 +1,5 @@
-// In a build without kernels: stubs that PyTorch calls on its way through operators that it composes, such as
-// kaiser_window. No fallback stands between the two, so the loop of the CPU runs here, on copies. It waits for the
-// device.
+// Stubs that PyTorch calls from operators that it composes, such as kaiser_window, for a build without kernels. No
+// fallback can intercept these calls, so the CPU's loop runs here, on copies. It waits for the device.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Activation.h>

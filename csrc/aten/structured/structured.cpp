@@ -1,5 +1,5 @@
-// The part of a structured operator's call that is the same for all of them (structured.h): where outputs are set, and
-// what is checked. Compiled once, and not for each operator. Called on any thread, with or without the GIL.
+// The part of a structured operator's call that all of them share (structured.h): setting outputs and checking
+// arguments. Compiled once, and not for each operator. Called on any thread, with or without the GIL.
 #include "aten/structured/structured.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -18,7 +18,7 @@ void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef str
   TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
               out.device(), " instead");
   if (!at::native::resize_output(out, sizes)) {
-    return;  // It had these sizes, and keeps its strides.
+    return;  // It has these sizes already, and keeps its strides.
   }
   if (!strides.empty()) {
     out.as_strided_(sizes, strides);
@@ -57,7 +57,7 @@ std::optional<c10::Device> first_device(Arguments arguments) {
 
 void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments) {
   std::optional<c10::Device> device;
-  size_t i = 0;  // Numbers behind the last tensor need no name.
+  size_t i = 0;  // Arguments after the last tensor need no name.
   const auto check = [&](const auto* argument) {
     if (argument == nullptr) return;
     TORCH_INTERNAL_ASSERT(i < names.size(), name, " has no name for its tensor argument ", i);
@@ -104,7 +104,7 @@ void check_overlap(const Outputs& outputs, size_t count, Arguments arguments) {
   for (size_t i = 0; i < count; ++i) {
     const at::Tensor& output = outputs.get(static_cast<int64_t>(i));
     if (!output.defined()) {
-      continue;  // a gradient that nobody asked for
+      continue;  // a gradient that was not requested
     }
     for (const Argument& argument : arguments) {
       if (argument.tensor != nullptr && !argument.is_optional) at::assert_no_partial_overlap(output, *argument.tensor);
@@ -114,7 +114,7 @@ void check_overlap(const Outputs& outputs, size_t count, Arguments arguments) {
 
 void check_apart(const at::Tensor& self, Arguments arguments) {
   bool is_first = true;
-  bool by_mask = false;  // A mask comes first; where indices do, bools are values.
+  bool by_mask = false;  // A mask is the first argument; after indices, a bool tensor holds values.
   for (const Argument& argument : arguments) {
     if (argument.tensor != nullptr && argument.tensor->dim() > 0) {
       by_mask = by_mask || (is_first && argument.tensor->scalar_type() == at::kBool);

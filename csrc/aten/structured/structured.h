@@ -1,8 +1,8 @@
-// What is common to all structured operators: which device they run on, and where their outputs come from.
+// What all structured operators share: which device they run on, and where their outputs come from.
 //
 // PyTorch wrote the first half of a structured operator for every device: a class with a function `meta`, which checks
-// the arguments and says what each output is to be. It says so by calling functions that are virtual, and here they
-// are. The second half, the kernel, is the device's own. generate_structured.py writes the classes that join the two.
+// the arguments and describes each output by calling virtual functions. These are implemented here. The second half,
+// the kernel, is the device's own. generate_structured.py writes the classes that join the two.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -29,7 +29,7 @@ namespace openreg {
 // Where the outputs of a call come from.
 class Outputs {
  public:
-  // Makes output i what meta says, or refuses to. Without strides the memory format of the options decides.
+  // Gives output i the properties from meta, or throws. Without strides the memory format of the options decides.
   virtual void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) = 0;
   virtual const at::Tensor& get(int64_t i) const = 0;
 
@@ -39,7 +39,7 @@ class Outputs {
 // LITERALINCLUDE END: structured-outputs
 
 // LITERALINCLUDE START: structured-new-outputs
-// Outputs that the call returns: allocated as meta says.
+// Outputs that the call returns, allocated as meta specifies.
 template <size_t N>
 class NewOutputs final : public Outputs {
  public:
@@ -63,7 +63,7 @@ class NewOutputs final : public Outputs {
 // LITERALINCLUDE END: structured-new-outputs
 
 // LITERALINCLUDE START: structured-old-outputs
-// Outputs that the caller gave with out=: checked, and resized as PyTorch does it everywhere.
+// Outputs that the caller passed with out=: checked, and resized as everywhere in PyTorch.
 OPENREG_EXPORT void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
                               const at::TensorOptions& options);
 
@@ -81,7 +81,7 @@ class GivenOutputs final : public Outputs {
   std::array<const at::Tensor*, N> tensors_;
 };
 
-// The output of an operator in place: it must be what it is to become already.
+// The output of an in-place operator: it must already have the properties from meta.
 class OPENREG_EXPORT InPlaceOutput final : public Outputs {
  public:
   explicit InPlaceOutput(const at::Tensor& self) : self_(self) {}
@@ -95,7 +95,7 @@ class OPENREG_EXPORT InPlaceOutput final : public Outputs {
 // LITERALINCLUDE END: structured-old-outputs
 
 // LITERALINCLUDE START: structured-meta
-// PyTorch's meta function, with an answer to what it asks.
+// PyTorch's meta class, with its virtual functions implemented.
 template <class Meta>
 class Shaped final : public Meta {
  public:
@@ -104,13 +104,13 @@ class Shaped final : public Meta {
   const at::Tensor& maybe_get_output(int64_t i) override { return outputs_.get(i); }
 
   void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {  // NOT PROVEN: decompositions of matrices call it
-    set_output_raw_strided(i, sizes, strides, options);          // NOT PROVEN: decompositions of matrices call it
+                          at::TensorOptions options) override {  // NOT PROVEN: matrix decompositions call it
+    set_output_raw_strided(i, sizes, strides, options);          // NOT PROVEN: matrix decompositions call it
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::TensorOptions options) override {
     outputs_.set(i, sizes, strides, options);
-    // Of an elementwise operator the class is a TensorIterator, which now asks for the output and plans its loop.
+    // The class of an elementwise operator is a TensorIterator, which now fetches the output and plans its loop.
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
       Meta::set_output_raw_strided(i, sizes, strides, options);
     }
@@ -122,7 +122,7 @@ class Shaped final : public Meta {
 // LITERALINCLUDE END: structured-meta
 
 // LITERALINCLUDE START: structured-argument
-// An argument as the checks see it that are the same for all operators, and compiled once: the tensors in it, if any.
+// The tensors in an argument, if any: type-erased, for checks that all operators share and that are compiled once.
 struct Argument {
   Argument(const at::Tensor& given) : tensor(&given) {}
   Argument(const std::optional<at::Tensor>& given) : tensor(given ? &*given : nullptr), is_optional(true) {}
@@ -138,27 +138,27 @@ struct Argument {
 };
 using Arguments = std::initializer_list<Argument>;
 
-// The device of the first tensor that is not the CPU's: of `1 - x` that is the second argument.
+// The device of the first tensor that is not on the CPU: in `1 - x`, that of the second argument.
 OPENREG_EXPORT std::optional<c10::Device> first_device(Arguments arguments);
 
-// Raises what PyTorch raises for tensors on two devices.
+// Raises PyTorch's error for tensors on two devices.
 OPENREG_EXPORT void check_one_device(const char* name, std::span<const char* const> names, Arguments arguments);
 
-// What a tensor of the host may take from the device is a number, as a tensor of the device takes numbers of the host.
+// Raises if a CPU tensor is to be written with anything from the device but numbers (tensors without dimensions).
 OPENREG_EXPORT void check_numbers(const char* name, const at::Tensor& self, Arguments arguments);
 
-// Raises what PyTorch raises where two elements of a given output have one address. Asked before meta, since an output
-// that is resized has no such elements any more, and yet the caller has given another tensor.
+// Raises PyTorch's error if two elements of a given output share an address. Called before meta: a resized output no
+// longer has such elements, although the caller passed it with them.
 OPENREG_EXPORT void check_written_once(const Outputs& outputs, size_t count);
 
-// Raises what PyTorch raises where an output covers a part of an input.
+// Raises PyTorch's error if an output partially overlaps an input.
 OPENREG_EXPORT void check_overlap(const Outputs& outputs, size_t count, Arguments arguments);
 
-// The same for an operator that changes one tensor, and reads others after it has begun to write. A number may stand in
-// the tensor. A mask may be the tensor itself, and so may what it selects, since of that no element is read too late.
+// The same for an operator that writes one tensor while it still reads others. A number may be an element of the
+// tensor. A mask may be the tensor itself, and so may the values for it: no element is read after it is overwritten.
 OPENREG_EXPORT void check_apart(const at::Tensor& self, Arguments arguments);
 
-// Makes a device the current one for as long as it lives.
+// Makes a device the current one for the lifetime of the object.
 class OPENREG_EXPORT OnDevice {
  public:
   explicit OnDevice(std::optional<c10::Device> device);
@@ -170,7 +170,7 @@ class OPENREG_EXPORT OnDevice {
 // LITERALINCLUDE END: structured-argument
 
 // LITERALINCLUDE START: structured-call
-// meta takes what is optional by reference.
+// meta takes optional arguments as reference types.
 template <class Value>
 const Value& for_meta(const Value& value) {
   return value;
@@ -182,7 +182,7 @@ inline at::OptionalScalarRef for_meta(const std::optional<at::Scalar>& scalar) {
   return scalar ? at::OptionalScalarRef(*scalar) : at::OptionalScalarRef();
 }
 
-// The second half: PyTorch's own, where the class has one and ends in a stub of the device, or else our kernel.
+// The second half: PyTorch's own impl, if the class has one (it calls a stub of the device), or else our kernel.
 template <class Op, size_t... I, class... Given>
 void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_sequence<I...>,
              const Given&... arguments) {
@@ -193,12 +193,12 @@ void compute(Shaped<typename Op::Meta>& op, const Outputs& outputs, std::index_s
   }
 }
 
-// One call of one operator, whichever overload it is: not inlined, so that the overloads share it.
+// Runs one operator, whichever overload was called: not inlined, so that the overloads share it.
 template <class Op, class... Given>
 C10_NOINLINE void run_structured(Outputs& outputs, const Given&... arguments) {
   Shaped<typename Op::Meta> op(outputs);
-  // A TensorIterator checks overlap in meta; of the other operators some leave it to the kernel, where it is too late,
-  // or to the caller, who gets nonsense. A few kernels make copies.
+  // A TensorIterator checks overlap in meta. Some other operators leave it to the kernel, which is too late, or to the
+  // caller, who would get wrong results. A few kernels make copies.
   constexpr bool kIsIterator = std::is_base_of_v<at::TensorIteratorBase, typename Op::Meta>;
   if constexpr (!kIsIterator) {
     check_written_once(outputs, Op::kOutputs);
@@ -212,7 +212,7 @@ C10_NOINLINE void run_structured(Outputs& outputs, const Given&... arguments) {
 // LITERALINCLUDE END: structured-call
 
 // LITERALINCLUDE START: structured-overloads
-// Elementwise operators check for themselves, in meta, since to them a CPU tensor without dimensions is a number.
+// Elementwise operators check devices in meta, since they accept a CPU tensor without dimensions as a number.
 template <class Op, class... Given>
 void check_one_device(const Given&... arguments) {
   if constexpr (requires { Op::kOnOneDevice; }) {
@@ -245,8 +245,8 @@ const Value& on_host(const Value& value) {
 }
 inline at::Tensor on_host(const at::Tensor& tensor) { return tensor.cpu(); }
 
-// An operator that exists in place alone, and never changes the sizes of its argument: without a meta function. It
-// comes here for one argument of the device, and that need not be the one that it changes.
+// An operator that exists only in place and never resizes its argument, so it has no meta function. Any argument on the
+// device dispatches here, so the one that it changes may be on the CPU.
 template <class Op, class... Given>
 void in_place_only(const at::Tensor& self, const Given&... arguments) {
   check_one_device<Op>(self, arguments...);
@@ -261,7 +261,7 @@ void in_place_only(const at::Tensor& self, const Given&... arguments) {
   Op::enqueue(outputs, self, arguments...);
 }
 
-// The overload in place: its first argument is its output.
+// The in-place overload: its first argument is its output.
 template <class Op, class... Given>
 void in_place(const at::Tensor& self, const Given&... arguments) {
   check_one_device<Op>(self, arguments...);

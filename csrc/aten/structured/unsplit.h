@@ -1,8 +1,8 @@
-// The first half of operators that PyTorch has not split in two: what their outputs are. structured.toml says which
-// operator has which, and generate_structured.py joins them with the rest.
+// Shape inference for non-structured operators, which PyTorch has not split in two. structured.toml assigns one of
+// these classes to each operator, and generate_structured.py joins it with the rest.
 //
-// A function here computes sizes. What PyTorch's function for the CPU refuses beyond that, it refuses while it
-// computes, and the call waits for it.
+// A function here only computes sizes. Any other error is raised by PyTorch's CPU function while it computes, and the
+// call waits for it.
 #pragma once
 
 #include <ATen/ExpandUtils.h>
@@ -25,7 +25,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: unsplit-like
-// The strides of what is to lie in memory as a tensor does.
+// The strides of an output that is laid out like a tensor.
 inline at::DimVector strides_of(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) {
     return at::DimVector(tensor.strides());
@@ -33,7 +33,7 @@ inline at::DimVector strides_of(const at::Tensor& tensor) {
   return at::DimVector(at::infer_dense_strides(tensor.sizes(), tensor.strides()));
 }
 
-// In which order the elements of an output lie in memory: row by row, as those of an argument, or in its format.
+// The order of an output's elements in memory: row by row, in the order of an argument, or in its memory format.
 enum class Order { kRows, kKept, kFormat };
 
 // Outputs with the sizes and the dtype of one argument.
@@ -61,7 +61,7 @@ using LikeSecondInItsFormatMeta = LikeMeta<1, Order::kFormat>;
 // LITERALINCLUDE END: unsplit-like
 
 // LITERALINCLUDE START: unsplit-reductions
-// The dtype of a sum: whole numbers are added, and multiplied, as int64, unless the caller says otherwise.
+// The dtype of a sum or product: integers accumulate as int64, unless the caller says otherwise.
 inline at::ScalarType sum_dtype(const at::Tensor& self, const at::Tensor& out, std::optional<at::ScalarType> asked) {
   if (asked) {
     return *asked;
@@ -72,7 +72,7 @@ inline at::ScalarType sum_dtype(const at::Tensor& self, const at::Tensor& out, s
   return at::isIntegralType(self.scalar_type(), /*includeBool=*/true) ? at::kLong : self.scalar_type();
 }
 
-// One number of a whole tensor: dot, median ...
+// One number for a whole tensor: dot, median ...
 struct NumberMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const auto&...) { set_output_raw_strided(0, {}, {}, self.options()); }
 };
@@ -89,7 +89,7 @@ struct ProductMeta : at::impl::MetaBase {
   }
 };
 
-// The dtype of an output to which a result is converted: that of the one given, if it can hold such results.
+// The dtype of an output: that of a given output, if the result can be cast to it, or else the computed one.
 inline at::ScalarType given_dtype(at::ScalarType computed, const at::Tensor& out) {
   if (!out.defined()) {
     return computed;
@@ -126,7 +126,7 @@ struct CountMeta : at::impl::MetaBase {
   }
 };
 
-// The deviation is real, also that of complex numbers.
+// The standard deviation is real, even that of complex numbers.
 struct DeviationMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::OptionalIntArrayRef dim, at::OptionalScalarRef, bool keepdim) {
     const at::ScalarType real = c10::toRealValueType(self.scalar_type());
@@ -142,12 +142,12 @@ struct DeviationAndMeanMeta : at::impl::MetaBase {
   }
 };
 
-// Of each row along a dimension a number, and where it was found.
+// For each row along a dimension, a number and its index.
 struct PlaceMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, int64_t dim, bool keepdim) {
     at::meta::resize_reduction_with_indices(*this, self, dim, keepdim, self.scalar_type());
   }
-  // kthvalue, whose output may not be its input: it would be resized before it is read.
+  // kthvalue, whose output must not overlap its input: it would be resized before it is read.
   void meta(const at::Tensor& self, int64_t, int64_t dim, bool keepdim) {
     if (const at::Tensor& values = maybe_get_output(0); values.defined()) {
       at::assert_no_overlap(self, values);
@@ -158,7 +158,7 @@ struct PlaceMeta : at::impl::MetaBase {
 // LITERALINCLUDE END: unsplit-reductions
 
 // LITERALINCLUDE START: unsplit-windows
-// The last N sizes of an image, or of a batch of images, replaced.
+// Replaces the last N sizes of an image, or of a batch of images.
 template <size_t N>
 at::DimVector with_last(const at::Tensor& self, at::IntArrayRef last) {
   TORCH_CHECK(last.size() == N, "Expected ", N, " output sizes, but got ", last);
@@ -169,13 +169,13 @@ at::DimVector with_last(const at::Tensor& self, at::IntArrayRef last) {
   return sizes;
 }
 
-// Images keep the format of their memory; of volumes the CPU's functions write row by row.
+// Images keep their memory format; the CPU's functions write volumes row by row.
 template <size_t N>
 at::TensorOptions window_options(const at::Tensor& self) {
   return N == 2 ? self.options().memory_format(self.suggest_memory_format()) : self.options();
 }
 
-// The sizes are an argument.
+// The output sizes are an argument.
 template <size_t N>
 struct AdaptivePoolMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef output_size) {
@@ -196,7 +196,7 @@ struct UnpoolMeta : at::impl::MetaBase {
 using Unpool2dMeta = UnpoolMeta<2>;
 using Unpool3dMeta = UnpoolMeta<3>;
 
-// A window moves over the image. One number stands for three that are equal, and no stride for that of the window.
+// A sliding window. A single number means three equal ones, and the stride defaults to the window's size.
 struct MaxPool3dMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
             at::IntArrayRef dilation, bool ceil_mode) {
@@ -213,7 +213,7 @@ struct MaxPool3dMeta : at::impl::MetaBase {
       const auto size =
           at::native::pooling_output_shape(self.size(i - 3), each(kernel, i), each(padding, i),
                                            each(stride.empty() ? kernel : stride, i), each(dilation, i), ceil_mode);
-      last.push_back(std::max<int64_t>(size, 0));  // One that is too small is refused by the library.
+      last.push_back(std::max<int64_t>(size, 0));  // The library rejects one that is too small.
     }
     const at::TensorOptions options = self.options().memory_format(self.suggest_memory_format());
     const at::DimVector sizes = with_last<3>(self, last);
@@ -222,7 +222,7 @@ struct MaxPool3dMeta : at::impl::MetaBase {
   }
 };
 
-// Padding is given from the last dimension on, before and after.
+// Padding is listed from the last dimension backward, before and after each.
 struct ReflectionPad2dMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, at::IntArrayRef padding) {
     TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4, but got: ", padding.size());
@@ -231,14 +231,14 @@ struct ReflectionPad2dMeta : at::impl::MetaBase {
   }
 };
 
-// The derivative of a window that moves, which has the sizes of what it moved over.
+// The derivative of a sliding window, with the sizes of the window's input.
 struct UnfoldBackwardMeta : at::impl::MetaBase {
   void meta(const at::Tensor& grad, at::IntArrayRef input_sizes, const auto&...) {
     set_output_raw_strided(0, input_sizes, {}, grad.options());
   }
 };
 
-// A gradient for each row of the table, where the forward took some.
+// A gradient for every row of the table, of which the forward read some.
 struct EmbeddingBackwardMeta : at::impl::MetaBase {
   void meta(const at::Tensor& grad, const at::Tensor&, int64_t num_weights, const auto&...) {
     set_output_raw_strided(0, {num_weights, grad.size(-1)}, {}, grad.options());
@@ -247,7 +247,7 @@ struct EmbeddingBackwardMeta : at::impl::MetaBase {
 // LITERALINCLUDE END: unsplit-windows
 
 // LITERALINCLUDE START: unsplit-pairs
-// The elements of the one at the places that the other says.
+// The elements of one tensor at the indices that the other holds.
 struct TakeMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& index) {
     if (const at::Tensor& out = maybe_get_output(0); out.defined()) {
@@ -258,15 +258,15 @@ struct TakeMeta : at::impl::MetaBase {
   }
 };
 
-// Whether one number is among the elements. PyTorch's meta function says that the answer has no element.
+// Whether one number is among the elements. PyTorch's meta function infers a result without elements.
 struct IsinNumberMeta : at::impl::MetaBase {
   void meta(const at::Scalar&, const at::Tensor& elements, bool, bool) {
     set_output_raw_strided(0, {}, {}, elements.options().dtype(at::kBool));
   }
 };
 
-// For each pair of elements one, in the order of the first. Where that is broadcast, both have a say: PyTorch's
-// iterator knows how much, and needs no memory to tell.
+// One result for each pair of elements, laid out like the first tensor. If that is broadcast, the strides depend on
+// both: PyTorch's iterator infers them, without memory.
 inline void set_like(at::impl::MetaBase& meta, const at::Tensor& first, const at::Tensor& second,
                      const at::TensorOptions& options) {
   const at::DimVector sizes(at::infer_size(first.sizes(), second.sizes()));
@@ -280,7 +280,7 @@ inline void set_like(at::impl::MetaBase& meta, const at::Tensor& first, const at
   meta.set_output_raw_strided(0, sizes, pairs.strides(), options);
 }
 
-// Complex numbers of two real ones. Another dtype of the output is refused in the CPU's words.
+// Complex numbers from two real ones. Any other output dtype is rejected with the CPU's message.
 struct ComplexMeta : at::impl::MetaBase {
   void meta(const at::Tensor& first, const at::Tensor& second) {
     const at::ScalarType dtype = c10::toComplexType(first.scalar_type());
@@ -293,7 +293,7 @@ struct ComplexMeta : at::impl::MetaBase {
 // LITERALINCLUDE END: unsplit-pairs
 
 // LITERALINCLUDE START: unsplit-losses
-// A loss for each element, or one of all.
+// One loss per element, or one for all.
 struct LossMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, const auto&...) {
     const at::TensorOptions options = self.options().dtype(at::result_type(self, target));
@@ -308,7 +308,7 @@ struct LossMeta : at::impl::MetaBase {
   }
 };
 
-// The same for a target of classes, with the weight of all targets as second output.
+// The same for class targets, with the total weight of the targets as the second output.
 struct ClassLoss2dMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef, int64_t reduction, int64_t) {
     set_output_raw_strided(0, reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef(), {},
@@ -319,7 +319,7 @@ struct ClassLoss2dMeta : at::impl::MetaBase {
 // LITERALINCLUDE END: unsplit-losses
 
 // LITERALINCLUDE START: unsplit-factories
-// An output that is given may have any dtype, and any sizes with that many elements.
+// A given output may have any dtype, and any shape with that many elements.
 inline void set_count(at::impl::MetaBase& meta, int64_t count) {
   const at::Tensor& out = meta.maybe_get_output(0);
   meta.set_output_raw_strided(0, out.numel() == count ? out.sizes() : at::IntArrayRef(count), {}, out.options());
@@ -351,7 +351,7 @@ struct EyeMeta : at::impl::MetaBase {
 // LITERALINCLUDE END: unsplit-factories
 
 // LITERALINCLUDE START: unsplit-by-values
-// How large these are stands in the values: they are counted on the device, and the host waits for the number.
+// The sizes of these outputs depend on values: the device counts them, and the host waits for the count.
 struct NonzeroMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self) {
     const at::Tensor& out = maybe_get_output(0);

@@ -1,4 +1,4 @@
-// Copies and fills. The driver alone can turn an address into bytes; here that is an addition, on hardware a transfer.
+// Copies and fills. Only the driver can turn an address into bytes: here by an addition, on hardware by a transfer.
 #include <cstring>
 
 #include "driver.h"
@@ -68,7 +68,7 @@ orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) 
   return call("orMemcpy", [&](Driver& driver) { return copy(driver, dst, src, bytes, kind); });
 }
 
-// The stream has no work that the copy would have to come after.
+// The stream has no earlier work to wait for.
 orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
   return call("orMemcpyAsync", [&](Driver& driver) {
     Stream* found = nullptr;

@@ -1,4 +1,4 @@
-// The functions that tell what devices there are and choose one.
+// The functions that enumerate and select devices.
 #include "driver.h"
 
 using namespace openreg::driver::minimal;

@@ -1,4 +1,4 @@
-// Starts the driver, and what its functions share.
+// Starts the driver, and implements what its functions share.
 #include "driver.h"
 
 #include <pthread.h>
@@ -14,12 +14,12 @@
 namespace openreg::driver::minimal {
 namespace {
 
-Driver* g_driver = nullptr;  // guarded by mutex(); never destroyed: static destructors of others may call the driver
+Driver* g_driver = nullptr;  // guarded by mutex(); never destroyed: other libraries' static destructors may call it
 std::atomic<bool> g_forked{false};
 
 // LITERALINCLUDE START: minimal-fork
-// A child gets the memory of this driver, which on hardware it would share with its parent. The lock is held across the
-// fork, so that no thread that the child does not have holds it there.
+// A child gets a copy of this driver's memory, which on hardware it would share with its parent. The lock is held
+// across the fork, so that in the child no missing thread holds it.
 void before_fork() { mutex().lock(); }
 void after_fork_in_parent() { mutex().unlock(); }
 void after_fork_in_child() {
@@ -41,11 +41,11 @@ orError_t start(Driver* driver) {
                 "OPENREG_LAUNCH is 'async', but this driver queues nothing; valid are auto and inline");
   }
   for (int index = 0; index < config.device_count; ++index) {
-    // Pages that nobody has written to cost nothing.
+    // Pages that were never written cost nothing.
     void* const bytes =
         mmap(nullptr, config.device_memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bytes == MAP_FAILED) {
-      return fail(orErrorInitialization,  // NOT PROVEN: takes such a host
+      return fail(orErrorInitialization,  // NOT PROVEN: needs such a host
                   "the host has no %zu bytes for the memory of device %d (%s)",  // NOT PROVEN: as above
                   config.device_memory, index, std::strerror(errno));  // NOT PROVEN: as above
     }

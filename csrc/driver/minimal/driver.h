@@ -1,7 +1,7 @@
-// A driver in which all work is done when the call returns: the least that the backend runs on.
+// A driver that finishes all work before each call returns: the smallest that the backend runs on.
 //
-// Its device is a piece of memory behind addresses that mean nothing to the host. It has no kernels but "sleep", and
-// one lock for everything.
+// Its device is a block of memory behind addresses that mean nothing to the host. It has one kernel, "sleep", and one
+// lock for everything.
 #pragma once
 
 #include <chrono>
@@ -22,9 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 // LITERALINCLUDE START: minimal-records
 struct Device {
-  std::byte* bytes = nullptr;  // where the driver reaches the memory; nobody else learns of it
+  std::byte* bytes = nullptr;  // where the driver accesses the memory; never exposed
   size_t total = 0;
-  std::map<size_t, size_t> allocations;  // the bytes asked for, by their offset in the memory
+  std::map<size_t, size_t> allocations;  // requested bytes, by their offset in the memory
 };
 struct Stream {
   int device;
@@ -35,7 +35,7 @@ struct Event {
   std::optional<Clock::time_point> recorded;
 };
 
-// Handles are numbers that are never used again, so that a dead one is recognised.
+// Handles are numbers that are never reused, so that a stale one is recognized.
 struct Driver {
   std::vector<Device> devices;
   std::map<uintptr_t, size_t> pinned;
@@ -44,7 +44,7 @@ struct Driver {
   uint64_t last_handle = 0;
 
   orError_t find_device(int index, Device** device);
-  // Null is the default stream of the calling thread's device.
+  // Null is the default stream of the calling thread's current device.
   orError_t find_stream(orStream_t handle, Stream** stream);
 };
 // LITERALINCLUDE END: minimal-records
@@ -53,12 +53,12 @@ constexpr int kMajor = 1;
 constexpr int kMinor = 0;
 constexpr size_t kAlignment = 512;
 
-// The device of the calling thread.
+// The current device of the calling thread.
 int& current_device() noexcept;
 
 // LITERALINCLUDE START: minimal-addresses
-// A device address is a number: this tag, the device from bit 40 on, and the offset in its memory. No processor has
-// memory there, so that host code which uses one faults; adding to it, as views do, stays within the device.
+// A device address is a number: this tag, the device from bit 40 on, and the offset in its memory. No processor maps
+// memory there, so host code that uses one faults; arithmetic on it, as views do, stays within the device.
 constexpr uintptr_t kTag = uintptr_t{0x00d0} << 48;
 constexpr unsigned kDeviceShift = 40;
 
@@ -67,23 +67,23 @@ struct Location {
   size_t offset;
 };
 
-// Where an address lies; nothing for any that is not of a device.
+// The location of a device address; empty for any other address.
 std::optional<Location> locate(const Driver& driver, const void* pointer);
 void* address_of(Location location);
 // LITERALINCLUDE END: minimal-addresses
 
-// The start of the allocation of a device that the offset lies in, or the error.
+// Finds the start and size of the allocation that contains the location.
 orError_t find_allocation(const Device& device, Location location, size_t* start, size_t* bytes);
 
-// Starts the driver at the first call. Refuses in a forked child. Requires: mutex() is held.
+// Gets the driver, and starts it on the first call. Requires: mutex() is held; is_forked() is false.
 orError_t get_driver(Driver** driver);
 std::mutex& mutex();
-// Whether the driver is that of the parent of this process. Takes no lock.
+// Whether this process is a forked child that inherited the driver. Takes no lock.
 [[nodiscard]] bool is_forked() noexcept;
 orError_t refuse_forked();
 
 // LITERALINCLUDE START: minimal-call
-// What every function of the interface that needs a device has in common. `body` is called with the driver, alone.
+// The common part of every interface function that needs a device. Calls `body` with the driver, under the lock.
 template <class Body>
 orError_t call(const char* function, Body body) {
   const Call named(function);
@@ -94,7 +94,7 @@ orError_t call(const char* function, Body body) {
   try {
     return body(*driver);
   } catch (const std::bad_alloc&) {
-    return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: takes such a host
+    return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: needs such a host
   }
 }
 // LITERALINCLUDE END: minimal-call

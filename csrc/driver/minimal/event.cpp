@@ -1,4 +1,4 @@
-// Events. What was recorded has passed at once; an event keeps when that was.
+// Events. A record passes at once; the event stores its time.
 #include "driver.h"
 
 using namespace openreg::driver::minimal;

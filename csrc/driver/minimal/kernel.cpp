@@ -1,4 +1,4 @@
-// The one kernel: "sleep". It holds the driver's lock while it runs, as the device would be busy for everybody.
+// The only kernel: "sleep". It holds the driver's lock while it runs, since a real device would be busy for everyone.
 #include <algorithm>
 #include <cstring>
 #include <thread>

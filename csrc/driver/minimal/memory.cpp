@@ -1,4 +1,4 @@
-// Device memory by addresses that mean nothing to the host, pinned memory, and what a pointer points to.
+// Device memory at addresses that mean nothing to the host, pinned memory, and what a pointer points to.
 #include <cstdlib>
 #include <iterator>
 
@@ -42,7 +42,7 @@ namespace {
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // LITERALINCLUDE START: minimal-room
-// The first gap that is wide enough. The allocator above asks seldom, and for large blocks.
+// First fit. The caching allocator above asks rarely, and for large blocks.
 std::optional<size_t> find_room(const Device& device, size_t bytes) {
   size_t start = 0;
   for (const auto& [offset, size] : device.allocations) {
@@ -59,7 +59,7 @@ size_t free_bytes(const Device& device) {
   return free;
 }
 
-// The pinned block that the pointer lies in; end() when it lies in none.
+// The pinned block that contains the pointer; end() if there is none.
 std::map<uintptr_t, size_t>::iterator find_pinned(Driver& driver, const void* pointer) {
   const auto number = reinterpret_cast<uintptr_t>(pointer);
   const auto after = driver.pinned.upper_bound(number);
@@ -120,7 +120,7 @@ orError_t orMemGetInfo(size_t* free, size_t* total) {
 }
 
 // LITERALINCLUDE START: minimal-pinned
-// To a driver that copies by hand all host memory is alike; pinned memory is known by name alone.
+// To a driver that copies on the CPU, all host memory is alike; pinned memory differs only in being recorded.
 orError_t orMallocHost(void** pointer, size_t bytes) {
   return call("orMallocHost", [&](Driver& driver) {
     if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");

@@ -10,7 +10,7 @@ namespace {
 constexpr int kOnlyPriority = 0;
 
 // LITERALINCLUDE START: minimal-always-idle
-// Whoever waits for a stream, or asks whether it has finished, gets the same answer: it has.
+// Waiting for a stream and querying it give the same answer: it has finished.
 orError_t is_idle(const char* function, orStream_t stream) {
   return call(function, [&](Driver& driver) {
     Stream* found = nullptr;
@@ -35,7 +35,7 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   });
 }
 
-// Lowest and highest are one: there are no priorities.
+// Lowest and highest are the same: there are no priorities.
 orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   const Call named("orDeviceGetStreamPriorityRange");
   if (lowest == nullptr || highest == nullptr) return fail(orErrorInvalidValue, "lowest or highest is null");

@@ -1,5 +1,5 @@
-// Activities: OpenCL takes the times of every command by the device's clock, and the driver reads them when it sees
-// that the command has ended. The device's clock is compared with the host's when recording starts.
+// Activities: OpenCL timestamps every command with the device's clock, and the driver reads the times when it sees that
+// the command has ended. The device's clock is compared with the host's when recording starts.
 #include "activity.h"
 
 #include <atomic>
@@ -30,7 +30,7 @@ int64_t time_of(const ClEvent& event, cl_profiling_info which) {
 }
 
 // LITERALINCLUDE START: opencl-clock
-// A marker's time on the device lies between two times of the host; of several attempts the closest counts.
+// A marker's time on the device lies between two times on the host; of several attempts, the closest counts.
 int64_t clock_offset(const Device& device) {
   constexpr int kAttempts = 10;
   int64_t offset = 0;

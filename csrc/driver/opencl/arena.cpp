@@ -1,4 +1,4 @@
-// Best fit: the smallest gap that is wide enough, joined with its neighbours when a block is freed.
+// Best fit: the smallest gap that is large enough; a freed block is coalesced with its neighbors.
 #include "arena.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace openreg::driver::opencl {
 namespace {
 
-// The caching allocator asks seldom, and for blocks of megabytes.
+// The caching allocator asks rarely, and for blocks of megabytes.
 constexpr size_t kRegion = size_t{256} << 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ bool Arena::add_region(size_t bytes) {
     add_gap(start, size);
     return true;
   };
-  // More than is asked for, so that the next allocations find room; or what the device can still give.
+  // More than requested, so that the next allocations find room, or what the device has left.
   const size_t wanted = std::max(bytes, std::min(kRegion, total_ - reserved_));
   if (take(wanted)) return true;
   drop_empty_regions();
@@ -73,7 +73,7 @@ void Arena::reclaim(const Block& block) {
   uintptr_t start = block.start;
   size_t bytes = round_up(block.bytes);
   used_ -= bytes;
-  // Two regions may happen to touch; a gap never spans both.
+  // Two regions may happen to be adjacent; a gap never spans both.
   const auto region = region_of(start);
   const uintptr_t region_end = region->first + region->second.bytes;
   const auto after = gaps_.find(start + bytes);

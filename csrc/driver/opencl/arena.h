@@ -14,9 +14,9 @@
 namespace openreg::driver::opencl {
 
 // LITERALINCLUDE START: opencl-arena
-// OpenCL gives out memory in whole objects, of which a device allows only so large ones, and cannot be asked where an
-// address lies. So memory is taken in large regions, which are kept when they become empty: an address of theirs that
-// is not allocated is known to have been freed. A region is given back only when another needs its room.
+// OpenCL allocates memory in whole objects of limited size, and cannot tell where an address lies. Memory is therefore
+// taken in large regions, which are kept when they become empty: an unallocated address in a region is known to have
+// been freed. A region is released only when another needs its room.
 // Thread: safe.
 class Arena {
  public:
@@ -30,16 +30,16 @@ class Arena {
 
   Arena(cl_context context, size_t total) : context_(context), total_(total) {}
 
-  // Nothing when there is no room.
+  // Empty if there is no room.
   std::optional<uintptr_t> allocate(size_t bytes);
-  // Where the address lies, and the block that it lies in when it is allocated.
+  // Where the address lies, and the block that contains it if it is allocated.
   Place find(uintptr_t address, Block* block) const;
   // False when no block starts there.
   bool release(uintptr_t start);
-  // Hides the block, which stays in use until `reclaim` of the same bytes.
+  // Hides the block, which stays in use until `reclaim`.
   std::optional<Block> retire(uintptr_t start);
   void reclaim(const Block& block);
-  // Makes a block that was retired an allocation again. Requires: both sizes round up to the same.
+  // Turns a retired block into an allocation again. Requires: both sizes round up to the same number.
   void reuse(const Block& block, size_t bytes);
 
   // Releases all blocks, retired ones too, and keeps the regions.
@@ -47,7 +47,7 @@ class Arena {
 
   [[nodiscard]] size_t free_bytes() const;
   [[nodiscard]] size_t total_bytes() const noexcept { return total_; }
-  // The regions, for kernels that reach memory by pointers in structs; `version` changes when they do.
+  // The regions, for kernels that access memory through pointers in structs; `version` changes when they do.
   std::vector<void*> regions(uint64_t* version) const;
   // The bytes from the address to the end of its region; 0 outside all regions.
   [[nodiscard]] size_t bytes_in_region(uintptr_t address) const;

@@ -1,5 +1,5 @@
-// Copies and fills. A copy takes shared virtual memory and host memory on either side alike, and is a command like any
-// other; the driver decides who waits for it.
+// Copies and fills. An OpenCL copy accepts shared virtual memory and host memory on either side, and is a command like
+// any other; the driver decides which calls wait for it.
 #include "copy.h"
 
 #include <cstring>
@@ -10,8 +10,8 @@
 namespace openreg::driver::opencl {
 namespace {
 
-// A source of pageable memory up to this size is set aside, so that the copy can be queued; for a larger one the call
-// waits, because a second copy of it would cost more than the wait gains.
+// A pageable source up to this size is copied to a staging buffer, so that the copy can be queued; for a larger one the
+// call waits, because staging would cost more than queueing gains.
 constexpr size_t kStagingBytes = size_t{1} << 20;
 
 orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src) {
@@ -130,7 +130,7 @@ orError_t queue_staged(Stream& stream, Rows rows) {
 
 orError_t queue_copy(Stream& stream, const Side& dst, const Side& src, const Rows& rows) {
   Device& device = stream.device();
-  if (dst.device == nullptr && src.device == nullptr) {  // no work for the device, but in its order
+  if (dst.device == nullptr && src.device == nullptr) {  // not work for the device, but stream-ordered
     if (const orError_t error = device.synchronize(stream, stream.last())) return error;
     copy_on_host(rows);
     return orSuccess;
@@ -140,8 +140,8 @@ orError_t queue_copy(Stream& stream, const Side& dst, const Side& src, const Row
   }
   ClEvent queued;
   if (const orError_t error = submit_copy(stream, rows, kind_of(dst, src), nullptr, &queued)) return error;
-  // A copy to pageable memory synchronises, and so reports. One from it does not: whether it waited is a matter of size
-  // and of what else the stream was doing, and when a failure is reported may not depend on that.
+  // A copy to pageable memory synchronizes, and therefore reports failures. A copy from it does not: whether it waits
+  // depends on its size and on the stream's other work, and when a failure is reported must not depend on that.
   if (dst.pageable()) return device.synchronize(stream, queued);
   if (src.pageable()) {
     wait_for(queued);
@@ -151,7 +151,7 @@ orError_t queue_copy(Stream& stream, const Side& dst, const Side& src, const Row
 }
 // LITERALINCLUDE END: opencl-copy
 
-// OpenCL repeats patterns of up to 128 bytes; the bytes of a fill are patterns of one.
+// OpenCL repeats patterns of up to 128 bytes; a fill with a byte is a pattern of one.
 orError_t submit_fill(Stream& stream, void* pointer, const void* pattern, size_t pattern_bytes, size_t bytes,
                       ClEvent* queued) {
   Work work;
@@ -208,7 +208,7 @@ orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind k
   });
 }
 
-// There is no copy of rows of shared virtual memory: each row is a command, unless the rows touch.
+// OpenCL has no 2D copy of shared virtual memory: each row is a command, unless the rows are contiguous.
 orError_t orMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width, size_t height,
                           orMemcpyKind kind, orStream_t stream) {
   return call("orMemcpy2DAsync", [&](Driver& driver) {

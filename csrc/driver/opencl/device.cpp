@@ -1,4 +1,4 @@
-// Synchronisation and reset of a device, and the functions that tell what devices there are and choose one.
+// Synchronization and reset of a device, and the functions that enumerate and select devices.
 #include "device.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ cl_int Device::enqueue_mark(cl_command_queue queue, cl_event* event) const {
   return clEnqueueSVMMemFill(queue, fill_for_marks_, &kNothing, 1, 1, 0, nullptr, event);
 }
 
-// The event of a marker need not tell when it was passed. Where it does not, a fill of one byte marks the place.
+// The event of a marker need not have timestamps. If it has none, a fill of one byte replaces the marker.
 orError_t Device::choose_mark() {
   ClQueue queue;
   if (const orError_t error = create_queue(kLowestPriority, &queue)) return error;
@@ -50,7 +50,7 @@ orError_t Device::fail_ended_by_reset() const {
 void wait_for(const ClEvent& event) noexcept {
   if (has_ended(event)) return;
   const cl_event waited = event.get();
-  (void)clWaitForEvents(1, &waited);  // a command that failed is found by whoever collects it
+  (void)clWaitForEvents(1, &waited);  // collect() finds a command that failed
 }
 
 orError_t Device::synchronize_with(const std::function<void()>& wait) {
@@ -74,7 +74,7 @@ orError_t Device::synchronize(Stream& stream, const ClEvent& event) {
 }
 
 void Device::finish() {
-  std::vector<std::pair<std::shared_ptr<Stream>, ClEvent>> queued;  // not what others queue meanwhile
+  std::vector<std::pair<std::shared_ptr<Stream>, ClEvent>> queued;  // not what other threads queue meanwhile
   started_driver()->streams.for_each([&](const std::shared_ptr<Stream>& stream) {
     if (&stream->device() == this) queued.emplace_back(stream, stream->last());
   });
@@ -104,8 +104,8 @@ orError_t Device::lose() {
 }
 
 // LITERALINCLUDE START: opencl-reset
-// What is queued runs to its end, because OpenCL cannot take it back; sleeps are cut short. A platform whose context
-// does not survive a failed kernel leaves the device lost.
+// Queued work runs to completion, because OpenCL cannot cancel it; sleeps are cut short. If the platform's context does
+// not survive a failed kernel, the device is lost.
 orError_t Device::reset() {
   const std::lock_guard lock(reset_mutex_);
   Driver& driver = *started_driver();
@@ -118,7 +118,7 @@ orError_t Device::reset() {
   });
   for (const auto& stream : streams) {
     if (stream->number() == default_stream_number(index)) {
-      stream->finish();  // it lives on
+      stream->finish();  // it survives
     } else if (driver.streams.take(stream->number())) {
       stream->end();
     }
@@ -145,7 +145,7 @@ namespace {
 
 void copy_text(char (&to)[64], const std::string& from) { std::snprintf(to, sizeof(to), "%s", from.c_str()); }
 
-// Each vendor has a question of its own for how many work-items run in step. A processor answers by its vectors.
+// Each vendor has its own query for how many work-items run in lockstep. For a CPU it is the vector width.
 int simd_width(cl_device_id id) {
   constexpr cl_device_info kQuestions[] = {CL_DEVICE_WARP_SIZE_NV, CL_DEVICE_WAVEFRONT_WIDTH_AMD,
                                            CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT};
@@ -155,7 +155,7 @@ int simd_width(cl_device_id id) {
   return 0;
 }
 
-// All zeros where the device has none. Sub-devices inherit one, and are told apart by their last byte.
+// All zeros if the device has none. Sub-devices inherit one; their last byte distinguishes them.
 void read_uuid(const Device& device, unsigned char (&uuid)[CL_UUID_SIZE_KHR]) {
   if (!has_extension(device.id, "cl_khr_device_uuid") ||
       clGetDeviceInfo(device.id, CL_DEVICE_UUID_KHR, sizeof(uuid), uuid, nullptr) != CL_SUCCESS) {

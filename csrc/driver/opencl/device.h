@@ -1,4 +1,4 @@
-// One device of OpenCL, with its memory, and what has gone wrong with it.
+// One OpenCL device, with its memory and its failure.
 #pragma once
 
 #include <atomic>
@@ -29,20 +29,20 @@ class Device {
       : index(device_index), id(device_id), context(cl), launch(mode), arena(cl, memory) {}
 
   orError_t create_queue(int priority, ClQueue* queue) const;
-  // Queues a command that does nothing and whose event has times.
+  // Queues a command that does nothing and whose event has timestamps.
   cl_int enqueue_mark(cl_command_queue queue, cl_event* event) const;
-  // Finds out which command that is.
+  // Determines which command that is.
   orError_t choose_mark();
 
   // Waits for all work queued so far and reports the failure of a command, or that the device was reset meanwhile.
   orError_t synchronize();
-  // The same for the work of one stream up to an event; none is nothing to wait for.
+  // The same for the work of one stream up to an event; an empty event means no wait.
   orError_t synchronize(Stream& stream, const ClEvent& event);
-  // Waits for all work, whatever becomes of it.
+  // Waits for all work, whether or not it succeeds.
   void finish();
   orError_t reset();
 
-  // Keeps that a command has failed, for the next function that synchronises.
+  // Stores the failure of a command, for the next function that synchronizes.
   void store_failure(cl_int status, const char* what);
   // Whether holds end at once.
   [[nodiscard]] bool stopping() const noexcept { return resetting_.load() || process_is_ending(); }
@@ -58,17 +58,17 @@ class Device {
 
  private:
   [[nodiscard]] orError_t fail_ended_by_reset() const;
-  // Whether the device takes work; after a failed kernel it may not.
+  // Whether the device accepts work; after a failed kernel it may not.
   [[nodiscard]] bool works() const;
   orError_t lose();
   orError_t synchronize_with(const std::function<void()>& wait);
 
-  void* fill_for_marks_ = nullptr;  // a byte of device memory, where the events of markers have no times
+  void* fill_for_marks_ = nullptr;  // a byte of device memory, if the events of markers have no timestamps
   std::atomic<bool> resetting_{false};
   std::mutex reset_mutex_;  // one reset at a time
 };
 
-// Waits until the command has ended, well or badly. None is nothing to wait for.
+// Waits until the command has ended, successfully or not. An empty event means no wait.
 void wait_for(const ClEvent& event) noexcept;
 
 }  // namespace openreg::driver::opencl

@@ -1,4 +1,4 @@
-// Starts the driver, and looks up what handles and addresses name.
+// Starts the driver, and looks up handles and addresses.
 #include "driver.h"
 
 #include <algorithm>

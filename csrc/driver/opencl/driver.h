@@ -1,4 +1,4 @@
-// The running driver: the devices, the handles given out, and how a function of the interface gets at them.
+// The running driver: its devices and handles, and the lookups that the interface functions share.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ constexpr int kLowestPriority = 0;
 
 struct Driver {
   std::string platform;
-  // One context for all devices: events can only be waited for within a context, and memory copied without the host.
+  // One context for all devices: only within a context can a queue wait for events, and memory be copied without the
+  // host.
   cl_context context = nullptr;
   int highest_priority = kLowestPriority;
   std::vector<std::unique_ptr<Device>> devices;
@@ -35,11 +36,11 @@ struct Driver {
   HostThread sleeps;
   HostThread host_functions;
 
-  // No two objects share a number, whatever they are.
+  // No two objects share a number, whatever their kind.
   uint64_t new_handle() noexcept { return last_handle_.fetch_add(1) + 1; }
 
   orError_t find_device(int index, Device** device);
-  // The device of the calling thread.
+  // The current device of the calling thread.
   Device& current();
   Stream& default_stream(const Device& device);
   // Null is the default stream of the current device.
@@ -49,7 +50,7 @@ struct Driver {
   Device* device_of(const void* pointer, Arena::Place* place, Arena::Block* block);
 
  private:
-  std::atomic<uint64_t> last_handle_{1023};  // below are the default streams
+  std::atomic<uint64_t> last_handle_{1023};  // lower numbers are default streams
 };
 
 constexpr uint64_t default_stream_number(int device) { return static_cast<uint64_t>(device) + 1; }
@@ -59,24 +60,24 @@ uint64_t number_of(Handle handle) {
   return reinterpret_cast<uint64_t>(handle);
 }
 
-// The number of the calling thread's device.
+// The index of the calling thread's current device.
 int& current_device() noexcept;
 // Whether the calling thread runs a kernel, which must not wait for the device.
 bool& inside_kernel() noexcept;
 
-// The driver, started at the first call. Refuses in a forked child. Thread: takes no lock once it has started.
+// Gets the driver, and starts it on the first call. Fails in a forked child. Thread: takes no lock once it has started.
 orError_t get_driver(Driver** driver);
 orError_t refuse_in_kernel();
 // Null before the start and in a forked child.
 Driver* started_driver() noexcept;
 [[nodiscard]] bool is_forked() noexcept;
-// Makes get_driver refuse, when the driver had started. Called in a forked child.
+// Makes get_driver fail if the driver had started. Called in a forked child.
 void cut_off_driver() noexcept;
-// The answer of orDeviceGetStreamPriorityRange, which a forked child may call.
+// The result of orDeviceGetStreamPriorityRange, which a forked child may call.
 [[nodiscard]] int known_highest_priority() noexcept;
 
-// What the functions of the interface have in common: a name for the texts of errors, the driver, and that no exception
-// leaves them. A kernel may call only those that never wait.
+// The common part of the interface functions: sets the name for error texts, gets the driver, and lets no exception
+// escape. A kernel may call only those that never wait.
 template <class Body>
 orError_t call_in_kernel(const char* function, Body body) {
   const Call named(function);

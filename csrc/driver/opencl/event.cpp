@@ -1,5 +1,4 @@
-// Events. Without timing a record is the last command of the stream; with timing it is a marker, whose time OpenCL
-// takes.
+// Events. Without timing, a record is the stream's last command; with timing, it is a marker, which OpenCL timestamps.
 #include "event.h"
 
 #include "driver.h"
@@ -42,7 +41,7 @@ orError_t record(Event& event, const std::shared_ptr<Stream>& stream) {
 }
 // LITERALINCLUDE END: opencl-record
 
-// The last record of an event whose device still works, for the functions that wait for it or ask about it.
+// Finds the last record of an event whose device has not failed, for the functions that wait for or query it.
 orError_t find_last(Driver& driver, orEvent_t handle, std::shared_ptr<Event>* event, Event::Point* point) {
   if (const orError_t error = driver.find_event(handle, event)) return error;
   if (const orError_t error = (*event)->device.failure.refuse()) return error;
@@ -50,7 +49,7 @@ orError_t find_last(Driver& driver, orEvent_t handle, std::shared_ptr<Event>* ev
   return orSuccess;
 }
 
-// The device's clock when the stream passed the last record, in nanoseconds.
+// Gets the time of the device's clock when the stream passed the last record, in nanoseconds.
 orError_t find_time(Driver& driver, orEvent_t handle, const char* which, std::shared_ptr<Event>* event,
                     cl_ulong* time) {
   Event::Point point;

@@ -14,7 +14,7 @@ struct Event {
 
   struct Point {
     std::shared_ptr<Stream> stream;  // null when the event was never recorded
-    ClEvent command;                 // none when the stream was idle
+    ClEvent command;                 // empty if the stream was idle
   };
 
   Device& device;

@@ -1,5 +1,5 @@
-// Stream-ordered memory, host functions, and peers. Registered memory is in pinned.cpp, wide fills and copies of rows
-// in copy.cpp.
+// Stream-ordered allocation, host functions and peer access. Registered memory is in pinned.cpp; pattern fills and 2D
+// copies are in copy.cpp.
 #include "../openreg_extended.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using openreg::driver::fail;
 
 namespace {
 
-// A block that the same stream has freed is free for its later work at once.
+// Reuses a block that the same stream has freed: it is available to the stream's later work at once.
 std::optional<uintptr_t> reuse_own(Device& device, uint64_t stream, size_t bytes) {
   const std::lock_guard lock(device.retired_mutex);
   const auto own = std::ranges::find_if(device.retired, [&](const Retired& retired) {
@@ -87,7 +87,7 @@ orError_t find_pair(Driver& driver, int device, int peer) {
 
 }  // namespace
 
-// Devices of one context share its memory: there is nothing to be enabled.
+// Devices of one context share its memory: there is nothing to enable.
 orError_t orDeviceCanAccessPeer(int* can_access, int device, int peer) {
   return call("orDeviceCanAccessPeer", [&](Driver& driver) {
     if (can_access == nullptr) return fail(orErrorInvalidValue, "can_access is null");

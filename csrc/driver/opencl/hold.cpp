@@ -1,5 +1,5 @@
-// OpenCL C has no clock, and OpenCL no host functions. What it has are user events, which the host completes: a barrier
-// waits for one, and the command before it tells by a callback when its time begins.
+// Holds a stream by a user event, which the host completes, since OpenCL C has no clock and OpenCL has no host
+// functions. A barrier waits for the event, and a callback of the command before the barrier starts the hold's time.
 #include "hold.h"
 
 #include <algorithm>
@@ -31,10 +31,10 @@ cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, H
   if (before) {
     auto waiting = std::make_unique<Waiting>(Waiting{&thread, hold});
     if (clSetEventCallback(before.get(), CL_COMPLETE, begin, waiting.get()) == CL_SUCCESS) {
-      (void)waiting.release();  // it belongs to the callback
+      (void)waiting.release();  // the callback owns it
       return CL_SUCCESS;
     }
-    wait_for(before);  // NOT PROVEN: takes a platform that refuses the callback
+    wait_for(before);  // NOT PROVEN: needs a platform that refuses the callback
   }
   thread.post(std::move(hold));
   return CL_SUCCESS;
@@ -69,7 +69,7 @@ void HostThread::post(Hold hold) {
 void HostThread::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    // One whose device is being reset is due, whatever its time.
+    // A hold whose device is being reset is due, whatever its time.
     auto next = std::ranges::find_if(holds_, [](const auto& entry) { return entry.second.device->stopping(); });
     if (next == holds_.end()) next = holds_.begin();
     if (next == holds_.end()) {

@@ -1,4 +1,4 @@
-// Host code in the order of a stream: the stream is held until the host has done its part.
+// Host code on a stream: the stream is held until the host has done its part.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 
 namespace openreg::driver::opencl {
 
-// What happens when the stream gets there: after `time` function(user) is called, if there is one, and the stream goes
-// on.
+// What happens when the stream reaches the hold: after `time`, function(user) is called, if it is set, and the stream
+// continues.
 struct Hold {
   Device* device = nullptr;
   std::chrono::nanoseconds time{0};
@@ -25,12 +25,12 @@ struct Hold {
   ClEvent gate;  // the stream waits for it
 };
 
-// A thread that serves the holds of all streams, in the order of their times. It starts with the first.
+// A thread that serves the holds of all streams, in the order of their times. It starts with the first hold.
 class HostThread {
  public:
-  // The time of the hold begins now. Thread: safe, and called by threads of OpenCL.
+  // Starts the time of the hold. Thread: safe, and called by threads of OpenCL.
   void post(Hold hold);
-  // Looks again which holds must end at once.
+  // Rechecks which holds must end at once.
   void hurry();
   // Ends the thread. Requires: no hold is left.
   void stop();

@@ -1,4 +1,4 @@
-// Host functions as native kernels, for devices that have them: the device is the host then, and its addresses are the
+// Host functions as native kernels, for devices that support them: such a device is the host, and its addresses are the
 // host's.
 #include "../openreg_host_kernels.h"
 
@@ -13,10 +13,10 @@ using openreg::driver::LaunchMode;
 
 namespace {
 
-// In the launch mode auto a kernel that touches no more, and finds its stream idle, runs on the calling thread.
+// In the launch mode auto, a kernel that touches no more bytes runs on the calling thread if its stream is idle.
 constexpr size_t kSmallWork = size_t{1} << 20;
 
-// A kernel and the closure that the driver owns, from the launch until it ran or was dropped.
+// A kernel and its closure, from the launch until the kernel has run or was dropped.
 class HostKernel {
  public:
   explicit HostKernel(const orHostKernel& kernel) : kernel_(kernel) {}
@@ -28,7 +28,7 @@ class HostKernel {
 
   [[nodiscard]] const char* name() const { return kernel_.name; }
 
-  // Makes a closure that lies on the caller's stack one that the driver owns; false when the host has no memory.
+  // Replaces a closure that the caller owns by one that the driver owns; false if the host is out of memory.
   bool keep() {
     if (kernel_.keep == nullptr) return true;
     void* const kept = kernel_.keep(kernel_.closure);
@@ -58,7 +58,7 @@ class HostKernel {
 
  private:
   orHostKernel kernel_;
-  Device* device_ = nullptr;  // which it runs on
+  Device* device_ = nullptr;  // the device that it runs on
 };
 
 void CL_CALLBACK run_native(void* arguments) { (*static_cast<HostKernel**>(arguments))->run(); }
@@ -66,7 +66,7 @@ void CL_CALLBACK run_native(void* arguments) { (*static_cast<HostKernel**>(argum
 orError_t queue(Stream& stream, std::shared_ptr<HostKernel> kernel) {
   Work work;
   work.name = kernel->name();
-  HostKernel* argument = kernel.get();  // whose bytes OpenCL copies
+  HostKernel* argument = kernel.get();  // OpenCL copies the bytes of this pointer
   work.keeps = std::move(kernel);
   return stream.submit("clEnqueueNativeKernel", std::move(work), [&](cl_command_queue cl_queue, cl_event* event) {
     return clEnqueueNativeKernel(cl_queue, run_native, &argument, sizeof(argument), 0, nullptr, nullptr, 0, nullptr,
@@ -74,7 +74,7 @@ orError_t queue(Stream& stream, std::shared_ptr<HostKernel> kernel) {
   });
 }
 
-// False when the kernel is to be queued.
+// False if the kernel must be queued.
 bool run_on_caller(Stream& stream, HostKernel& kernel, size_t work_bytes) {
   if (stream.device().launch != LaunchMode::kAuto || work_bytes > kSmallWork || process_is_ending()) return false;
   return stream.run_if_idle([&] {

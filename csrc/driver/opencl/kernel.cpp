@@ -1,4 +1,4 @@
-// The kernel that is built in: "sleep".
+// The built-in kernel: "sleep".
 #include <algorithm>
 #include <cstring>
 

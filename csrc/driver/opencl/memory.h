@@ -11,12 +11,12 @@ namespace openreg::driver::opencl {
 
 struct Driver;
 
-// Memory of the device; when it is short, waits for blocks that orFreeAsync has freed.
+// Allocates memory on the device; if it is short, waits for blocks that orFreeAsync has freed.
 std::optional<uintptr_t> take_memory(Device& device, size_t bytes);
-// Gives the arena the blocks whose streams have passed orFreeAsync.
+// Returns to the arena the blocks whose streams have passed orFreeAsync.
 void reclaim_retired(Device& device);
 
-// The device and the allocation that start at the pointer.
+// Finds the allocation that starts at the pointer, and its device.
 orError_t find_allocation(Driver& driver, const void* pointer, Device** device, Arena::Block* block);
 orError_t fail_freed(const Device& device, const void* pointer);
 orError_t fail_no_room(const Device& device, size_t bytes);

@@ -1,5 +1,5 @@
-// Modules are programs of OpenCL, functions its kernels. What openreg_modules.h has and OpenCL has not is the check of
-// arguments before the launch, and that several threads may launch one function.
+// Modules are OpenCL programs, and functions are its kernels. This file adds what OpenCL lacks: the check of arguments
+// before the launch, and launches of one function from several threads.
 #include "modules.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::string build_log(const Device& device, const ClProgram& program) {
 }
 
 // LITERALINCLUDE START: opencl-load
-// The language is OpenCL C 1.2 unless the caller names another; the facts of parameters are kept for orLaunchFunction.
+// The language is OpenCL C 1.2 unless the caller names another; parameter info is kept for orLaunchFunction.
 std::string build_options(const char* given) {
   std::string options = "-cl-kernel-arg-info";
   if (given == nullptr || std::strstr(given, "-cl-std=") == nullptr) options += " -cl-std=CL1.2";
@@ -73,8 +73,8 @@ orError_t load(Device& device, orModuleFormat format, const void* image, size_t 
 }
 // LITERALINCLUDE END: opencl-load
 
-// A program belongs to all devices of its context, or to those it was loaded for, and has a binary for each. PoCL
-// counts sub-devices as the device that they are parts of.
+// A program belongs to all devices of its context, or to those it was loaded for, and has a binary for each. PoCL lists
+// a sub-device as its parent device.
 size_t place_of(const std::vector<cl_device_id>& devices, cl_device_id id) {
   auto found = std::ranges::find(devices, id);
   if (found == devices.end()) {
@@ -104,14 +104,14 @@ orError_t get_binary(const Module& module, void* image, size_t* bytes) {
   if (room < sizes[own]) {
     return fail(orErrorOutOfRange, "the binary has %zu bytes, and the room is %zu", sizes[own], room);
   }
-  std::vector<unsigned char*> images(count, nullptr);  // null: not wanted
+  std::vector<unsigned char*> images(count, nullptr);  // null: not requested
   images[own] = static_cast<unsigned char*>(image);
   status = clGetProgramInfo(module.program.get(), CL_PROGRAM_BINARIES, count * sizeof(unsigned char*), images.data(),
                             nullptr);
   return status == CL_SUCCESS ? orSuccess : fail_cl(status, "clGetProgramInfo");
 }
 
-// The bytes of a type of OpenCL C by its name, such as "float4"; 0 for structs, whose names say nothing.
+// The size of an OpenCL C type by its name, such as "float4"; 0 for structs, whose names do not tell it.
 size_t bytes_of_type(std::string type) {
   struct Type {
     const char* name;
@@ -125,7 +125,7 @@ size_t bytes_of_type(std::string type) {
   const size_t digits = type.find_last_not_of("0123456789") + 1;
   if (digits < type.size()) {
     lanes = std::stoul(type.substr(digits));
-    if (lanes == 3) lanes = 4;  // it takes the room of four
+    if (lanes == 3) lanes = 4;  // it takes the space of four
     type.resize(digits);
   }
   const auto* const found = std::ranges::find_if(kTypes, [&](const Type& known) { return type == known.name; });
@@ -266,7 +266,7 @@ orError_t fail_argument(const Function& function, size_t index, cl_int status) {
 }
 
 // LITERALINCLUDE START: opencl-launch
-// A null pointer is a memory object that is none: NVIDIA's platform takes no null of shared virtual memory.
+// Passes a null pointer as a null memory object: NVIDIA's platform accepts no null as shared virtual memory.
 cl_int set_argument(cl_kernel kernel, cl_uint index, const orArgument& given) {
   if (given.kind != orArgumentPointer) return clSetKernelArg(kernel, index, given.bytes, given.value);
   return given.value != nullptr ? clSetKernelArgSVMPointer(kernel, index, given.value)
@@ -284,7 +284,7 @@ cl_int find_object(Function& function, const orArgument* arguments, size_t count
   return status;
 }
 
-// A pointer inside a struct is no argument that OpenCL sees: the kernel may use all regions of the device's memory.
+// OpenCL does not see a pointer inside a struct, so the kernel may use all regions of the device's memory.
 cl_int name_regions(const Device& device, KernelObject& object) {
   uint64_t version = 0;
   const auto regions = device.arena.regions(&version);

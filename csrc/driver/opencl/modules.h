@@ -1,4 +1,4 @@
-// Modules, their functions, and what the driver knows of their parameters.
+// Modules, their functions, and what the driver knows about their parameters.
 #pragma once
 
 #include <map>
@@ -21,25 +21,26 @@ struct Module {
 struct Parameter {
   std::string name;
   std::string type;
-  bool known = false;  // false where the platform keeps no facts of parameters; OpenCL's own check remains then
+  bool known = false;  // false if the platform keeps no parameter info; only OpenCL's own check remains
   orArgumentKind kind = orArgumentValue;
-  size_t bytes = 0;  // of a value whose type is known; else 0
+  size_t bytes = 0;  // for a value whose type is known; otherwise 0
 };
 
-// What is launched. The arguments are a state of it, beside the regions of the arena that it may use.
+// The kernel that is launched. Its state is its arguments and the regions of the arena that it may use.
 struct KernelObject {
   ClKernel kernel;
-  uint64_t regions_version = 0;  // of the arena, when the kernel was told its regions
+  uint64_t regions_version = 0;  // of the arena, when the kernel's regions were set
 };
 
 struct Function {
   std::shared_ptr<Module> module;
   std::string name;
-  ClKernel kernel;  // to be asked about
+  ClKernel kernel;  // for queries
   std::vector<Parameter> parameters;
   size_t max_group_size = 0;
-  std::mutex mutex;  // from the first argument to the launch
-  // By the parameters that get a null pointer: on NVIDIA's platform a parameter that had memory before takes no null.
+  std::mutex mutex;  // held from the first argument to the launch
+  // By the parameters that are null: on NVIDIA's platform, a parameter that has been set to memory accepts no null
+  // later.
   std::map<std::vector<bool>, KernelObject> objects;
 };
 

@@ -1,4 +1,4 @@
-// Names of OpenCL's errors, what they become, and what its devices say of themselves.
+// OpenCL's errors, with their names and the driver errors that they map to, and the properties of its devices.
 #include "opencl.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ struct ClError {
   orError_t error;
 };
 
-// What a backend can act upon has an error of its own: memory that ran out, code that does not compile, a device that
-// is gone. Everything else is an argument that this driver should have refused itself.
+// Errors that a backend can act on have their own driver error: out of memory, code that does not compile, a lost
+// device. Everything else is an argument that this driver should have rejected itself.
 constexpr std::array kClErrors = {
     ClError{CL_DEVICE_NOT_FOUND, "CL_DEVICE_NOT_FOUND", orErrorInitialization},
     ClError{CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE", orErrorDeviceLost},
@@ -82,7 +82,7 @@ std::string device_text(cl_device_id device, cl_device_info question) {
   if (clGetDeviceInfo(device, question, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return {};
   std::string text(bytes, '\0');
   if (clGetDeviceInfo(device, question, bytes, text.data(), nullptr) != CL_SUCCESS) return {};
-  return text.c_str();  // without the zero at its end
+  return text.c_str();  // without the terminating null
 }
 
 std::string platform_name(cl_platform_id platform) {

@@ -1,4 +1,4 @@
-// OpenCL's C interface, with handles that release themselves, and its errors as those of the driver.
+// OpenCL's C interface, with reference-counted handles, and its errors mapped to the driver's.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -15,7 +15,7 @@
 namespace openreg::driver::opencl {
 
 // LITERALINCLUDE START: opencl-handles
-// A reference to an object that OpenCL counts references of. At the end of the process nothing is released: the
+// An owning reference to a reference-counted OpenCL object. After the exit handler has run nothing is released: the
 // platform's own static destructors may have run.
 template <class Handle, auto Retain, auto Release>
 class Counted {
@@ -48,13 +48,13 @@ using ClProgram = Counted<cl_program, clRetainProgram, clReleaseProgram>;
 using ClKernel = Counted<cl_kernel, clRetainKernel, clReleaseKernel>;
 // LITERALINCLUDE END: opencl-handles
 
-// "CL_OUT_OF_RESOURCES"; "an unknown error" for numbers that no header names.
+// The name of a status, such as "CL_OUT_OF_RESOURCES"; "an unknown error" for unknown numbers.
 const char* cl_error_name(cl_int status) noexcept;
 
-// Fails with the error of the driver that the answer of an OpenCL function stands for.
+// Fails with the driver error that the status of an OpenCL function maps to.
 orError_t fail_cl(cl_int status, const char* function) noexcept;
 
-// A fact of a device, or the value given where the platform does not know the question.
+// A property of a device; `otherwise` if the platform does not know it.
 template <class Value>
 Value device_info(cl_device_id device, cl_device_info question, Value otherwise = Value{}) {
   Value value = otherwise;
@@ -64,7 +64,7 @@ std::string device_text(cl_device_id device, cl_device_info question);
 std::string platform_name(cl_platform_id platform);
 bool has_extension(cl_device_id device, const char* name);
 
-// Whether a command has ended, well or badly.
+// Whether a command has ended, successfully or not.
 bool has_ended(const ClEvent& event) noexcept;
 
 }  // namespace openreg::driver::opencl

@@ -1,4 +1,5 @@
-// Pinned host memory. OpenCL has no word for it; platforms give it where host and device both have to reach the bytes.
+// Pinned host memory. OpenCL has no notion of it; platforms provide it where host and device must both access the
+// bytes.
 #include "pinned.h"
 
 #include <iterator>
@@ -37,8 +38,8 @@ bool PinnedBlocks::remove(uintptr_t start) {
 
 namespace {
 
-// Fine-grained shared memory is host memory that devices may use at any time. Where there is none, a buffer in host
-// memory that stays mapped: CUDA's platform pins it.
+// Fine-grained shared memory is host memory that devices may use at any time. Without it, allocates a buffer in host
+// memory that stays mapped: NVIDIA's platform pins it.
 std::optional<PinnedBlock> allocate(Driver& driver, size_t bytes) {
   Device& device = driver.current();
   const auto svm = device_info<cl_device_svm_capabilities>(device.id, CL_DEVICE_SVM_CAPABILITIES);
@@ -72,7 +73,7 @@ void give_back(Driver& driver, const PinnedBlock& block) {
   }
 }
 
-// A block that starts at the pointer, and was or was not registered.
+// Finds the block that starts at the pointer, if its origin matches `registered`.
 orError_t find_start(Driver& driver, const void* pointer, bool registered, PinnedBlock* block) {
   const auto found = driver.pinned.find(pointer);
   if (!found) {
@@ -102,7 +103,7 @@ orError_t end_pinning(Driver& driver, void* pointer, bool registered) {
   if (pointer == nullptr && !registered) return orSuccess;
   PinnedBlock block{};
   if (const orError_t error = find_start(driver, pointer, registered, &block)) return error;
-  for (const auto& device : driver.devices) device->finish();  // whatever becomes of the work
+  for (const auto& device : driver.devices) device->finish();  // whether or not the work succeeds
   rest_if_process_is_ending();
   if (!driver.pinned.remove(block.start)) {
     return fail(orErrorInvalidPointer, "%p was freed by another thread meanwhile", pointer);
@@ -135,8 +136,8 @@ orError_t orFreeHost(void* pointer) {
   return call("orFreeHost", [&](Driver& driver) { return end_pinning(driver, pointer, false); });
 }
 
-// OpenCL cannot pin memory of others. Its copies take any host memory, though, and the caller promises here what an
-// asynchronous copy needs: that the bytes stay where they are until the stream has passed it.
+// OpenCL cannot pin memory that it did not allocate. Its copies accept any host memory, though, and the caller
+// guarantees what an asynchronous copy needs: that the bytes stay where they are until the stream has passed it.
 orError_t orHostRegister(void* pointer, size_t bytes) {
   return call("orHostRegister", [&](Driver& driver) {
     if (pointer == nullptr || bytes == 0) return fail(orErrorInvalidValue, "pointer is null, or bytes is 0");

@@ -15,19 +15,19 @@ struct PinnedBlock {
   enum class Kind {
     kShared,      // fine-grained shared virtual memory
     kMapped,      // a buffer in host memory, mapped for good
-    kRegistered,  // somebody else's memory
+    kRegistered,  // memory that the driver does not own
   };
 
   Kind kind;
   uintptr_t start;
   size_t bytes;
-  ClBuffer buffer;  // of kMapped
+  ClBuffer buffer;  // for kMapped
 };
 
 // Thread: safe.
 class PinnedBlocks {
  public:
-  // False when a part of the memory is known already.
+  // False if a part of the memory is already known.
   bool add(const PinnedBlock& block);
   [[nodiscard]] std::optional<PinnedBlock> find(const void* pointer) const;
   // False when no block starts there.

@@ -1,4 +1,4 @@
-// Finds the platform and its devices, and splits a processor into several.
+// Finds the platform and its devices, and splits a CPU into several.
 #include "platform.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::vector<cl_platform_id> platforms() {
 }
 
 // LITERALINCLUDE START: opencl-usable
-// Device addresses must be numbers that can be added to, which takes shared virtual memory (OpenCL 2.0).
+// Device addresses must support arithmetic, which requires shared virtual memory (OpenCL 2.0).
 bool is_usable(cl_device_id device) {
   const auto svm = device_info<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES);
   return (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) != 0 &&
@@ -77,7 +77,7 @@ orError_t split(cl_device_id processor, size_t parts, std::vector<cl_device_id>*
   devices->resize(count);
   status = clCreateSubDevices(processor, equally, count, devices->data(), nullptr);
   if (status != CL_SUCCESS) return fail_cl(status, "clCreateSubDevices");
-  devices->resize(std::min<size_t>(parts, count));  // units that are left over make another part
+  devices->resize(std::min<size_t>(parts, count));  // leftover units may form another part
   return orSuccess;
 }
 // LITERALINCLUDE END: opencl-split

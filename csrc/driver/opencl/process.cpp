@@ -1,7 +1,7 @@
-// Fork: the child has the memory of this driver and of the platform's library, but none of their threads. It is cut
-// off, and answers orErrorForked without taking a lock. Exit: the platform's library ends by static destructors of its
-// own. This driver was started after the library was loaded, so that its exit handler runs first: it empties all
-// queues. Later calls do not reach OpenCL.
+// Fork and process exit. A forked child has the memory of this driver and of the platform's library, but none of their
+// threads. Its driver is cut off: it returns orErrorForked without taking a lock. At exit, the platform's library runs
+// static destructors of its own. This driver was started after the library was loaded, so its exit handler runs first:
+// it empties all queues, and later calls do not reach OpenCL.
 #include "process.h"
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ void after_fork_in_child() {
 }
 
 // LITERALINCLUDE START: opencl-exit
-// OpenCL cannot take queued work back. Sleeping kernels are cut short, and the rest runs to its end.
+// OpenCL cannot cancel queued work. Sleeping kernels are cut short, and the rest runs to completion.
 void finish_devices() {
   Driver* const driver = started_driver();
   if (driver == nullptr) return;  // a forked child has no queues

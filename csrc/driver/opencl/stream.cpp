@@ -1,4 +1,4 @@
-// Streams: keeping track of the commands in a queue, and the functions that create, destroy and wait.
+// Streams: tracks the commands in a queue, and implements the functions that create, destroy and wait.
 #include "stream.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ ClEvent Stream::own(cl_event event, Work work) {
   mark_recorded(work);
   pending_.push_back(std::move(work));
   const ClEvent kept = pending_.back().event;
-  if (const cl_int status = clFlush(queue_.get())) device_.store_failure(status, "clFlush");  // nothing starts before
+  if (const cl_int status = clFlush(queue_.get())) device_.store_failure(status, "clFlush");  // starts the work
   if (pending_.size() > kDeepest) wait_for(pending_.front().event);
   return kept;
 }
@@ -32,7 +32,7 @@ void Stream::collect_locked() {
     const Work& work = pending_.front();
     cl_int status = CL_COMPLETE;
     (void)clGetEventInfo(work.event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
-    // If a command that was waited for has failed, that is reported where it was queued.
+    // If a command in its wait list has failed, the stream that queued that command reports it.
     const bool failed = status < 0 && status != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     if (failed) device_.store_failure(status, work.name.empty() ? "a command" : work.name.c_str());
     if (!failed && work.recorded) report_activity(work, *this);
@@ -42,7 +42,7 @@ void Stream::collect_locked() {
 // LITERALINCLUDE END: opencl-keep
 
 orError_t Stream::fail_to_queue(cl_int status, const char* function) {
-  // A failed kernel takes the queue down on some platforms, whose next command then lacks resources.
+  // On some platforms a failed kernel takes the queue down; its next command then lacks resources.
   if (status == CL_OUT_OF_RESOURCES && clFinish(queue_.get()) != CL_SUCCESS) {
     device_.store_failure(status, function);
     return device_.failure.report();
@@ -109,7 +109,7 @@ orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
   });
 }
 
-// The only function that a forked child may call and that has to know the device: the answer is kept.
+// The only function that a forked child may call and that depends on the device: its result is kept.
 orError_t orDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   const Call named("orDeviceGetStreamPriorityRange");
   if (lowest == nullptr || highest == nullptr) return fail(orErrorInvalidValue, "lowest or highest is null");

@@ -1,4 +1,4 @@
-// A stream: an in-order queue of OpenCL, and what the driver knows of its commands until they have ended.
+// A stream: an in-order OpenCL queue, and what the driver knows about its commands until they have ended.
 #pragma once
 
 #include <deque>
@@ -12,21 +12,21 @@
 
 namespace openreg::driver::opencl {
 
-// When host code that took part in a stream ran, for the activity. Nanoseconds since 1970.
+// When host code on a stream ran, for its activity. Nanoseconds since 1970.
 struct Span {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// One piece of queued work. It may have several commands; `event` is the last.
+// One piece of queued work. It may have several commands; `event` is that of the last.
 struct Work {
   orActivityKind kind = orActivityKernel;
-  bool shown = true;  // false for what is no work to a profiler: a marker, a barrier
+  bool shown = true;  // false for what a profiler does not count as work: a marker, a barrier
   size_t bytes = 0;
   orMemcpyKind copy_kind = orMemcpyDefault;
   std::string name;             // of a kernel
   std::shared_ptr<void> keeps;  // lives until the work has ended: a staging buffer, a closure
-  std::shared_ptr<Span> span;   // for host code, which OpenCL takes no times of
+  std::shared_ptr<Span> span;   // for host code, which OpenCL does not timestamp
 
   // Set when it is queued.
   ClEvent first;
@@ -42,33 +42,33 @@ struct Work {
 };
 
 // LITERALINCLUDE START: opencl-stream
-// Thread: safe. OpenCL runs the commands of an in-order queue one after the other, and reports the failure of a command
-// by its event alone. So the stream keeps the events, in order, until it has seen each of them end.
+// Thread: safe. OpenCL runs the commands of an in-order queue one after the other, and reports a command's failure only
+// through its event. The stream therefore keeps the events, in order, until it has seen each of them end.
 class Stream {
  public:
   Stream(Device& device, uint64_t number, int priority, ClQueue queue)
       : device_(device), number_(number), priority_(priority), queue_(std::move(queue)) {}
 
-  // Calls enqueue(queue, &event), which queues commands and returns what OpenCL answers, with the lock held. After a
-  // failure of the device it drops the work. `queued` becomes the event, none when the work was dropped.
-  // In the launch mode inline it waits.
+  // Calls enqueue(queue, &event), which queues commands and returns OpenCL's status, with the lock held. After a device
+  // failure, drops the work. `queued` becomes the event, empty if the work was dropped. Waits in the launch mode
+  // inline.
   template <class Enqueue>
   orError_t submit(const char* function, Work work, Enqueue enqueue, ClEvent* queued = nullptr);
   // The same for several commands, where enqueue(queue, &first, &last) sets the events of the first and the last.
   template <class Enqueue>
   orError_t submit_several(const char* function, Work work, Enqueue enqueue, ClEvent* queued = nullptr);
 
-  // The event of the last command that has not ended; none when the stream is idle.
+  // The event of the last command that has not ended; empty if the stream is idle.
   ClEvent last();
   // The same inside `enqueue` of submit, where the lock is held.
   ClEvent last_while_locked() { return pending_.empty() ? ClEvent() : pending_.back().event; }
-  // Looks which commands have ended: stores failures, reports activities, and frees what they kept.
+  // Checks which commands have ended: stores failures, reports activities, and frees what they kept.
   void collect();
-  // Waits for everything, whatever happens, and collects. For resets and the end of the process.
+  // Waits for all work, whether or not it succeeds, and collects. For resets and process exit.
   void finish();
-  // Waits, and then refuses work: the stream is destroyed.
+  // Rejects further work, and waits: the stream is destroyed.
   void end();
-  // Calls function() while nothing is queued, and nothing can be; false without the call when the stream is busy.
+  // Calls function() while nothing is queued or can be; false, without the call, if the stream is busy.
   template <class Function>
   bool run_if_idle(Function function);
 
@@ -86,7 +86,7 @@ class Stream {
   const uint64_t number_;
   const int priority_;
   const ClQueue queue_;
-  std::mutex mutex_;  // guards all below, and makes queueing and owning one step
+  std::mutex mutex_;  // guards all below, and makes queueing and owning atomic
   std::deque<Work> pending_;
   bool ended_ = false;
 };

@@ -1,4 +1,4 @@
-// Objects by number, which is what a handle is.
+// A table of objects by number; the number is the handle.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace openreg::driver::opencl {
 
-// Numbers are never used again, so that a dead handle is recognised. An object that was looked up lives as long as the
-// caller needs it, whatever other threads destroy. Thread: safe.
+// Numbers are never reused, so that a stale handle is recognized. An object that was looked up lives as long as the
+// caller needs it, even if other threads destroy it. Thread: safe.
 template <class Object>
 class Table {
  public:
@@ -20,7 +20,7 @@ class Table {
     const std::lock_guard lock(mutex_);
     std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
   }
-  // Calls function(object) for the objects of this moment, without the lock.
+  // Calls function(object) for a snapshot of the objects, without holding the lock.
   template <class Function>
   void for_each(Function function) const {
     std::vector<std::shared_ptr<Object>> all;
@@ -41,7 +41,7 @@ class Table {
     const auto found = objects_.find(number);
     return found != objects_.end() ? found->second : nullptr;
   }
-  // Removes the object; null when another thread has done so.
+  // Removes the object; null if another thread has already done so.
   std::shared_ptr<Object> take(uint64_t number) {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(number);
