@@ -117,8 +117,8 @@ def livehtml(arguments: list[str]) -> None:
     rebuild = shlex.join([sys.executable, str(Path("tools", "dev.py")), "build"])
     command = [sys.executable, "-m", "sphinx_autobuild", str(SOURCE), str(OUTPUT / "livehtml"), "--nitpicky"]
     command += ["--doctree-dir", str(OUTPUT / "livedoctrees"), "--pre-build", rebuild, "--re-ignore", LIVE_IGNORE]
-    for folder in ("csrc", "torch_openreg", "examples", "weaver", "docs/_ext", "docs/proof"):
-        command += ["--watch", folder]
+    for path in ("csrc", "torch_openreg", "examples", "weaver", "docs/_ext", "docs/proof", "docs/inventories.toml"):
+        command += ["--watch", path]
     os.execv(sys.executable, [*command, *arguments])
 
 

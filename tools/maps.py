@@ -13,6 +13,9 @@ MAP = "README.md"
 _ROW = re.compile(r"^\| [`\[].*\|$", re.MULTILINE)
 # A file or folder, or the map of one, as the target of a link.
 _NAME = re.compile(r"`([\w./]+)`|\]\(([\w./]+)\)")
+# An item of a list that names files, each with its folder: a walk through the code.
+_ITEM = re.compile(r"^- .*\n(?:  .*\n)*", re.MULTILINE)
+_WALKED = re.compile(r"`(\w+/[\w./]+\.\w+)`")
 # A note gives the reason for what several files do. It begins with its title on a line of its own.
 _NOTE = re.compile(r"^// Note \[([^\]]+)\]$", re.MULTILINE)
 _NOTE_NAMED = re.compile(r"\bNote \[([^\]]+)\](?! in ATen/)")
@@ -25,7 +28,10 @@ def named(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def without(text: str, folder: str, has: Callable[[str], bool]) -> str:
-    """A map of a folder without what is not there, be it files or whole folders, and without rows that name no more."""
+    """A map of a folder without what is not there, be it files or whole folders.
+
+    A row that names no more is left out, and so is an item of a list that names a file that is not there.
+    """
     for row, names in named(text):
         kept = [name for name in names if has(f"{folder}/{name}")]
         if not kept:
@@ -33,7 +39,20 @@ def without(text: str, folder: str, has: Callable[[str], bool]) -> str:
         elif kept != names:
             cells = row.split("|")
             text = text.replace(row, "|".join([cells[0], f" {', '.join(f'`{name}`' for name in kept)} ", *cells[2:]]))
-    return text
+    return "".join(part for part in _parts(text) if all(has(f"{folder}/{name}") for name in _walked(part)))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The items of lists, and the text between them."""
+    end = 0
+    for item in _ITEM.finditer(text):
+        yield from (text[end : item.start()], item.group())
+        end = item.end()
+    yield text[end:]
+
+
+def _walked(part: str) -> list[str]:
+    return _WALKED.findall(part) if _ITEM.fullmatch(part) else []
 
 
 def faults(files: Mapping[str, str]) -> Iterator[str]:
@@ -60,6 +79,9 @@ def faults(files: Mapping[str, str]) -> Iterator[str]:
                 path = f"{folder}/{name}"
                 if path not in files and not any(file.startswith(path) for file in files if path.endswith("/")):
                     yield f"{folder}/{MAP}: there is no {name}"
+        for name in (name for part in _parts(text) for name in _walked(part)):
+            if f"{folder}/{name}" not in files:
+                yield f"{folder}/{MAP}: there is no {name}"
 
 
 def unwritten_notes(files: Mapping[str, str]) -> Iterator[str]:

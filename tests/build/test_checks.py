@@ -71,6 +71,15 @@ def test_files_that_no_map_names_and_names_that_are_no_file() -> None:
     assert maps.without(table, "csrc/x", lambda path: path not in gone) == fewer
 
 
+def test_walks_through_files_that_are_not_there() -> None:
+    walks = "Walks:\n\n- `f(2)`: `x/a.cpp`,\n  `y/b.cpp`.\n- `g()`: `x/a.cpp`.\n\nThe end: `y/b.cpp`.\n"
+    files = {"csrc/README.md": "| `x/` | 1 |\n\n" + walks, "csrc/x/a.cpp": ""}
+    assert list(maps.faults(files)) == ["csrc/README.md: there is no y/b.cpp"]
+    assert maps.without(walks, "csrc", lambda path: path in files) == (
+        "Walks:\n\n- `g()`: `x/a.cpp`.\n\nThe end: `y/b.cpp`.\n"
+    )
+
+
 def test_a_note_that_is_named_and_not_written() -> None:
     written = "// Locks.\n//\n// Note [Two locks]\n// ~~~~\n// The first is taken first.\n"
     named = "// See Note [Two\n  // locks], and Note [Streams] in ATen/x.h.\nint x;  // Note [Two clocks]\n"
