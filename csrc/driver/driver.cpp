@@ -79,8 +79,8 @@ orError_t get_driver_in_kernel(Driver** driver) {
     return orSuccess;
   if (g_forked.load()) {
     return fail(orErrorForked,
-                "this process was forked after its parent had initialised the driver, and cannot use the devices; "
-                "initialise the driver after the fork only, or start the process with the 'spawn' start method");
+                "this process was forked after its parent had initialized the driver, and cannot use the devices; "
+                "initialize the driver after the fork only, or start the process with the 'spawn' start method");
   }
   return start_once(driver);
 }

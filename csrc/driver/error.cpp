@@ -31,7 +31,7 @@ constexpr std::array<ErrorText, 18> kErrorTexts = {{
     {"orErrorNotReady", "the work asked about has not finished"},
     {"orErrorLaunchFailure", "a kernel failed; the device runs nothing more until orDeviceReset"},
     {"orErrorDeviceLost", "the device is lost until orDeviceReset"},
-    {"orErrorForked", "the driver was initialised before this process was forked"},
+    {"orErrorForked", "the driver was initialized before this process was forked"},
     {"orErrorInitialization", "the driver could not start"},
     {"orErrorNotSupported", "the driver does not support what was asked for"},
     {"orErrorDeinitialized", "the process is ending, and the device runs nothing more"},

@@ -279,7 +279,8 @@ orError_t load_module(orModule_t* module, orModuleFormat format, const void* ima
   } else if (format == orModuleBinary) {
     if (const orError_t error = Module::load_binary(text, &loaded)) return error;
   } else {
-    return fail(orErrorInvalidValue, "format %d does not exist; valid are 0 and 1", static_cast<int>(format));
+    return fail(orErrorNotSupported, "format %d; this driver takes orModuleSource and orModuleBinary",
+                static_cast<int>(format));
   }
   const Handle handle{HandleKind::kModule, device->index, 0, loaded_modules().add(std::move(loaded))};
   *module = reinterpret_cast<orModule_t>(handle.pack());

@@ -32,8 +32,8 @@ class CurrentDevice {
     if (error_ == orSuccess) error_ = orSetDevice(device);
   }
   ~CurrentDevice() {
-    // It was current, so it exists; and a destructor could not report the error.
-    [[maybe_unused]] const orError_t error = orSetDevice(previous_);
+    // Without an error, another device is current now. The previous one exists, and a destructor could not throw.
+    if (error_ == orSuccess) error_ = orSetDevice(previous_);
   }
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;

@@ -293,8 +293,8 @@ def test_foreign_old_and_damaged_binaries_are_refused(module: int) -> None:
     for image, text in cases.items():
         refused(Error.COMPILATION, f"orModuleLoad: {text}", driver.module_load, image, None, Format.BINARY)
     refused(
-        Error.INVALID_VALUE,
-        "orModuleLoad: format 7 does not exist; valid are 0 and 1",
+        Error.NOT_SUPPORTED,
+        "orModuleLoad: format 7; this driver takes orModuleSource and orModuleBinary",
         driver.module_load,
         b"x",
         None,

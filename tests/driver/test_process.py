@@ -76,8 +76,8 @@ print("parent", driver.read(pointer, 1))
         OPENREG_LAUNCH=mode,
     )
     text = (
-        "orEventQuery: this process was forked after its parent had initialised the driver, and cannot use the "
-        "devices; initialise the driver after the fork only, or start the process with the 'spawn' start method"
+        "orEventQuery: this process was forked after its parent had initialized the driver, and cannot use the "
+        "devices; initialize the driver after the fork only, or start the process with the 'spawn' start method"
     )
     assert ran.stdout.splitlines() == [text] * 5 + ["parent b'\\x01'"], ran.stderr
 

@@ -1,4 +1,4 @@
-"""Lazy initialisation: what starts the device, what waits for it, and what a forked process is told."""
+"""Lazy initialization: what starts the device, what waits for it, and what a forked process is told."""
 
 from __future__ import annotations
 

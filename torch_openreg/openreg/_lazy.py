@@ -1,4 +1,4 @@
-"""Lazy initialisation: the driver starts with the first use of a device, not with the import.
+"""Lazy initialization: the driver starts with the first use of a device, not with the import.
 
 A program that only imports torch therefore starts no driver, and may fork.
 """

@@ -67,8 +67,8 @@ bool is_forked() noexcept { return g_forked.load(); }
 
 orError_t refuse_forked() {
   return fail(orErrorForked,
-              "this process was forked after its parent had initialised the driver, and cannot use the devices; "
-              "initialise the driver after the fork only, or start the process with the 'spawn' start method");
+              "this process was forked after its parent had initialized the driver, and cannot use the devices; "
+              "initialize the driver after the fork only, or start the process with the 'spawn' start method");
 }
 
 orError_t get_driver(Driver** driver) {

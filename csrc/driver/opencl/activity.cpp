@@ -107,11 +107,10 @@ orError_t orActivityStart(void (*function)(const orActivity* activity, void* use
 
 orError_t orActivityStop() {
   return call("orActivityStop", [](Driver& driver) {
-    if (!g_recording.load()) return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
     for (const auto& device : driver.devices) device->finish();
     rest_if_process_is_ending();
     const std::lock_guard lock(g_mutex);
-    g_recording.store(false);
+    if (!g_recording.exchange(false)) return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
     g_recorder = Recorder{};
     return orSuccess;
   });

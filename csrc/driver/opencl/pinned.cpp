@@ -144,7 +144,7 @@ orError_t orHostRegister(void* pointer, size_t bytes) {
     Arena::Place place{};
     Arena::Block allocation{};
     if (driver.device_of(pointer, &place, &allocation) != nullptr) {
-      return fail(orErrorInvalidValue, "%p is device memory", pointer);
+      return fail(orErrorInvalidPointer, "%p is device memory", pointer);
     }
     const PinnedBlock block{PinnedBlock::Kind::kRegistered, reinterpret_cast<uintptr_t>(pointer), bytes, ClBuffer()};
     if (driver.pinned.add(block)) return orSuccess;

@@ -201,8 +201,8 @@ class _Reader:
         kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
         if kind is None or declarator is None or kind.type in {"primitive_type", "placeholder_type_specifier"}:
             return
-        initialised = declarator.type in {"init_declarator", "function_declarator"}
-        name = declarator.child_by_field_name("declarator") if initialised else declarator
+        initialized = declarator.type in {"init_declarator", "function_declarator"}
+        name = declarator.child_by_field_name("declarator") if initialized else declarator
         if name is None or name.type != "identifier" or _is(node, "static") or _is_used_after(node, _text(name)):
             return
         operator = "lock removed" if _LOCK.search(_text(kind)) else "guard removed"

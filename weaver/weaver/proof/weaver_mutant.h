@@ -1,5 +1,5 @@
 // What the mutants of C++ sources ask at run time: which of them is the chosen one. Included by force into every source
-// of a build with mutants; each library has its own copy, which works from the first static initialisation on.
+// of a build with mutants; each library has its own copy, which works from the first static initialization on.
 #pragma once
 
 #include <fcntl.h>
