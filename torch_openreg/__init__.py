@@ -11,7 +11,7 @@ from torch_openreg._version_check import require_torch
 
 require_torch()
 
-# ruff: noqa: E402 - the version check runs before anything that depends on the version is loaded
+# ruff: noqa: E402 - the version is checked before anything that depends on it is loaded
 # LITERALINCLUDE START: package-registration
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend

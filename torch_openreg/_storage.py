@@ -1,4 +1,4 @@
-"""Makes storage methods that work on host memory only raise for device memory, where they would crash or do nothing.
+"""Makes storage methods that need host memory raise on device memory, where they would crash or do nothing.
 
 This patches PyTorch's own class, only for storages of this backend, because PyTorch 2.13 has no hook for it.
 """
