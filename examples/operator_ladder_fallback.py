@@ -117,7 +117,7 @@ def outcome(snippet: str, device: str, replace: Callable[[], None] = lambda: Non
     *statements, last = snippet.split("; ")
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "openreg runs")  # each line says already that it falls back
+        warnings.filterwarnings("ignore", "openreg runs")  # each line already says that it falls back
         try:
             for statement in statements:
                 exec(statement, names)

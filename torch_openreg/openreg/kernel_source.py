@@ -19,7 +19,7 @@ def kernel_source(
 
     Args:
         operator: the full name of one overload, such as `"aten::add.Tensor"`.
-        dtype: the dtype of the operands; by default, the one for which the operator has the most.
+        dtype: the dtype of the operands; by default, one for which the operator has a native kernel, if there is one.
 
     Returns:
         * `"native"`: a kernel in the device's own language.

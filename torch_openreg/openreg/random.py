@@ -54,7 +54,7 @@ def _get_generator(device: torch.device) -> torch.Generator:
 
 # LITERALINCLUDE START: random-manual-seed
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's default generator. If the driver has not started, the call waits until it has.
+    """Seeds the current device's default generator. If the driver has not started, the call is queued until it has.
 
     Args:
         seed: a 64-bit number; 2**64 is added to a negative one, as in `torch.manual_seed`.
