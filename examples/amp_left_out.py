@@ -1,7 +1,7 @@
-"""What torch.autocast does on a backend that registers nothing for it, and after each part is put in.
+"""What torch.autocast does on a backend that registers nothing for it, and after each missing part is added.
 
-The backend is a stand-in that PyTorch offers to Python (`torch._C._acc`): a tensor of it has no memory, and carries its
-values as a tensor of the CPU.
+The backend is a stand-in that PyTorch offers to Python (`torch._C._acc`): its tensors have no memory and carry their
+values as CPU tensors.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from torch.utils._pytree import tree_map_only
 
 # LITERALINCLUDE START: amp-left-out
 def on_device(host: torch.Tensor) -> Any:
-    """A tensor of the device that stands for one of the CPU."""
+    """A device tensor that carries a CPU tensor."""
     tensor = torch._C._acc.create_empty_tensor(tuple(host.shape), host.dtype)
     vars(tensor)["host"] = host
     return tensor
 
 
 def computed(operator: torch._ops.OpOverload, *arguments: Any, **options: Any) -> Any:
-    """The kernel of every operator: the same one of the CPU."""
+    """The kernel of every operator: runs the same operator on the CPU."""
     arguments, options = tree_map_only(torch.Tensor, lambda tensor: tensor.host, (arguments, options))
     options = tree_map_only(torch.device, lambda _: torch.device("cpu"), options)
     return tree_map_only(torch.Tensor, on_device, operator(*arguments, **options))
 
 
 def inside(call: Callable[[Any, Any], Any]) -> Any:
-    """A call inside autocast, of one tensor in half precision and one in float32."""
+    """Makes a call inside autocast, with one tensor in half precision and one in float32."""
     half, single = on_device(torch.full((2, 2), 300.0, dtype=torch.float16)), on_device(torch.ones(2, 2))
     with torch.autocast("acme", dtype=torch.float16):
         return call(half, single).host
 
 
 def casting(operator: torch._ops.OpOverload, dtype: torch.dtype) -> Callable[..., Any]:
-    """What autocast does to an operator: casts its tensors, and calls it again with autocast out of the way."""
+    """What autocast does to an operator: it casts the tensors and calls the operator again with autocast excluded."""
     autocast = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
     def cast(*arguments: Any) -> Any:
@@ -53,7 +53,7 @@ def casting(operator: torch._ops.OpOverload, dtype: torch.dtype) -> Callable[...
 
 
 def cured() -> list[tuple[str, Callable[[], Any]]]:
-    """The parts of a backend that autocast needs, each with what puts it in."""
+    """The parts of a backend that autocast needs, each with a function that adds it."""
     everything, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     mm, power = torch.ops.aten.mm.default, torch.ops.aten.pow.Tensor_Scalar
     unsupported, module = types.ModuleType("torch.acme"), types.ModuleType("torch.acme")
@@ -81,7 +81,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def outcome(call: Callable[[Any, Any], Any]) -> str:
-    """How a call ends: its dtype and its first number, or what it raises, or warns of before it goes on."""
+    """How a call ends: the dtype and first number of its result and any warning, or the exception."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -93,7 +93,7 @@ def outcome(call: Callable[[Any, Any], Any]) -> str:
 
 
 def main() -> None:
-    """Puts in one part after another, and prints what the calls give."""
+    """Adds one part after another, and prints the outcomes of the calls."""
     hooks, guard = torch._C._acc.PrivateUse1Hooks(), registration._DummyDeviceGuard()
     registration._setup_privateuseone_for_python_backend("acme", hook=hooks, device_guard=guard)
     library = torch.library.Library("_", "IMPL")

@@ -1,7 +1,7 @@
-"""Asks each operator that is registered for autocast what it does to its arguments, and prints the operators by policy.
+"""Finds out what autocast does to the arguments of each registered operator, and prints the operators by policy.
 
-No operator runs. One step below autocast, where autograd would be, a function is registered in its place that notes
-what arrives and raises. So arguments need only be of the right type, and the schema says which that is.
+No operator runs: one step below autocast, a function registered in place of autograd records the call and raises.
+Arguments therefore need only the right type, which the schema gives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Arrived(Exception):
 
 @dataclass
 class Call:
-    """What autocast hands on: the overload that it calls, the dtypes of the tensors, the dtypes that are arguments."""
+    """What autocast passes on: the overload, the dtypes of the tensors, and the dtypes passed as arguments."""
 
     overload: torch._ops.OpOverload
     tensors: list[torch.dtype]
@@ -35,7 +35,7 @@ calls: list[Call] = []
 
 
 def look_at(library: torch.library.Library, overload: torch._ops.OpOverload) -> None:
-    """Has the overload note what it is called with, in the place of autograd."""
+    """Records the calls of the overload, in place of autograd."""
 
     def note(*arguments: Any, **options: Any) -> Any:
         values = torch.utils._pytree.tree_leaves((arguments, options))
@@ -51,7 +51,7 @@ def look_at(library: torch.library.Library, overload: torch._ops.OpOverload) -> 
 
 # LITERALINCLUDE START: amp-policies-call
 def argument_of(kind: Any, dtypes: list[torch.dtype]) -> Any:
-    """Any value of the type; tensors take their dtypes from the list in turn, and leave the last one in it."""
+    """Any value of the type. Tensors take their dtypes from the list in turn; the last dtype stays in it."""
     if isinstance(kind, torch.TensorType):
         return torch.ones(1, device="openreg", dtype=dtypes.pop(0) if len(dtypes) > 1 else dtypes[0])
     if isinstance(kind, torch.ListType):
@@ -63,7 +63,7 @@ def argument_of(kind: Any, dtypes: list[torch.dtype]) -> Any:
 
 
 def handed_on(overload: torch._ops.OpOverload, *dtypes: torch.dtype) -> Call:
-    """Calls the overload inside autocast, with tensors of these dtypes, and says what came out of it."""
+    """Calls the overload inside autocast, with tensors of these dtypes, and returns what autocast passed on."""
     left = list(dtypes)
     arguments = [argument_of(argument.type, left) for argument in overload._schema.arguments if not argument.kwarg_only]
     with contextlib.suppress(Arrived), torch.autocast("openreg", dtype=HALF):

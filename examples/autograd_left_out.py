@@ -1,4 +1,4 @@
-"""The two operators that autograd asks a backend for: what users meet when one is registered, and when it is left out.
+"""The two operators that autograd needs from a backend: what users see when one is registered, and when it is left out.
 
 Usage: autograd_left_out.py OPERATOR (registered | left-out)
 """
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.functional import cross_entropy
 
-# What PyTorch loads at the first forward derivative, and warns of itself.
+# PyTorch imports this at the first forward-mode derivative, and the import itself warns.
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     import torch._decomp.decompositions_for_jvp
 
 
 # LITERALINCLUDE START: autograd-left-out-model
 class NextWord(nn.Module):
-    """Predicts the word that follows. One table reads words and writes them: its weight is tied."""
+    """Predicts the next word. Its embedding and its output layer share one weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class NextWord(nn.Module):
 
 
 def trained(device: str, *, optimizer_first: bool) -> str:
-    """The loss at each of four steps, and what has become of the tie."""
+    """The loss at each of four steps, and whether the weights are still tied."""
     torch.manual_seed(0)
     model = NextWord()
     if optimizer_first:
@@ -59,7 +59,7 @@ def trained(device: str, *, optimizer_first: bool) -> str:
 
 # LITERALINCLUDE START: autograd-left-out-identity
 def moved() -> None:
-    """Prints what a model learns after it was moved, and whether a parameter can be moved by hand."""
+    """Prints how a model trains after it was moved, and whether a parameter can be moved by hand."""
     print("on the CPU:           ", trained("cpu", optimizer_first=True))
     print("optimizer, then .to():", trained("openreg", optimizer_first=True))
     print(".to(), then optimizer:", trained("openreg", optimizer_first=False))
@@ -92,7 +92,7 @@ def differentiated() -> None:
 
 
 def zeros_in_memory(size: list[int], device: torch.device, **options: object) -> Tensor:
-    """What a fallback to the CPU makes of _efficientzerotensor, by copying it to the device."""
+    """What a CPU fallback makes of _efficientzerotensor: zeros in memory, copied to the device."""
     return torch.zeros(size).to(device)
 
 
@@ -107,12 +107,12 @@ STAND_INS = {
 
 
 def main() -> None:
-    """Takes the place of each kernel of the operator, unless it is to stay, and prints what comes of its uses."""
+    """Replaces each kernel of the operator if it is to be left out, and prints the outcome of its uses."""
     operator, kernels = sys.argv[1:]
     library = torch.library.Library("aten", "IMPL")
     for (name, key), stand_in in STAND_INS.items():
         if name == operator and kernels == "left-out":
-            with warnings.catch_warnings(action="ignore"):  # that a kernel is replaced
+            with warnings.catch_warnings(action="ignore"):  # about replacing a kernel
                 library.impl(name, stand_in, key)
     USES[operator]()
 

@@ -1,6 +1,6 @@
 """Imports PyTorch and the backend in both orders, and prints in which order their modules are executed.
 
-Each order is a process of its own. A module that is imported a second time is not executed again, and not printed.
+Each order runs in a process of its own. A module that is imported again is neither executed nor printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which calls start the driver, and which put the devices into use? Each runs in a process of its own.
 
-Whether the driver runs shows in a fork: the child is cut off from a driver that its parent had started.
+A fork shows whether the driver runs: a child cannot use a driver that its parent has started.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the driver has threads
 
 # LITERALINCLUDE START: autoload-first-use
 CALLS = [

@@ -11,7 +11,7 @@ import torch
 
 from torch_openreg.openreg import _lazy
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: there are threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: there are threads
 
 # LITERALINCLUDE START: autoload-fork
 entered = threading.Event()

@@ -1,6 +1,6 @@
-"""Imports torch beside a second backend, whose entry point raises, or takes the name that there is only one of.
+"""Imports torch with a second backend installed, whose entry point raises or takes PrivateUse1's only name.
 
-The other backend is a module and an entry point in a folder of their own, removed afterwards.
+The other backend is a module and an entry point in a temporary folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(title: str, module: str, variables: dict[str, str]) -> None:
         information.mkdir()
         (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n", encoding="utf-8")
         (information / "entry_points.txt").write_text("[torch.backends]\nacme = acme:autoload\n", encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": folder, **variables}  # found before what is installed
+        environment = {**os.environ, "PYTHONPATH": folder, **variables}  # searched before installed packages
         ran = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True)
     print(title)
     for line in ran.stdout.splitlines() + re.findall(r"^\w*Error: .*|RuntimeWarning: .*", ran.stderr, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Lets three calls wait for the device, of which the second fails, while two other threads want the device too."""
+"""Queues three calls for the start of the device, the second of which fails, while two other threads use the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ told: list[str] = []
 
 
 def first() -> None:
-    """Takes a while, in which another thread wants to use the device."""
+    """Takes a while, during which another thread tries to use the device."""
     entered.set()
     other.join(0.2)
     told.append(f"the first call was made, and the other thread {'waits' if other.is_alive() else 'went past it'}")
@@ -26,7 +26,7 @@ def second() -> None:
 
 
 def third() -> None:
-    """Uses the device, which is being started, while another thread has one more call to make."""
+    """Uses the device while it is being started and another thread makes one more call."""
     torch.openreg.init()
     _lazy._lazy_call(lambda: told.append("the third call was made, and what it queues does not wait"))
     almost.set()
@@ -34,14 +34,14 @@ def third() -> None:
 
 
 def use() -> None:
-    """Uses the device as soon as it is being started."""
+    """Uses the device as soon as its start has begun."""
     entered.wait()
     torch.ones(1, device="openreg")
     told.append("the other thread has its tensor")
 
 
 def call_late() -> None:
-    """Has a call that waits for nothing but the lock."""
+    """Makes a call that waits only for the lock."""
     almost.wait()
     _lazy._lazy_call(lambda: told.append(f"the late call was made, initialized: {torch.openreg.is_initialized()}"))
 
@@ -50,7 +50,7 @@ other, late = threading.Thread(target=use), threading.Thread(target=call_late)
 
 
 def main() -> None:
-    """Queues, uses the device until that succeeds, and says what happened."""
+    """Queues the calls, uses the device until that succeeds, and prints what happened."""
     other.start()
     late.start()
     for call in (first, second, third):

@@ -1,4 +1,4 @@
-"""Feeds the device from the worker processes of a DataLoader, and uses the device in workers that may not, and may."""
+"""Feeds the device from DataLoader workers, and uses it in workers: forked ones, which may not, and spawned ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import warnings
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the driver has threads
 
 
 # LITERALINCLUDE START: autoload-workers
 class Squares(Dataset[torch.Tensor]):
-    """The squares of 0 to 3, computed on a device by whoever asks for one."""
+    """The squares of 0 to 3, computed on a device by the process that reads them."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -21,7 +21,7 @@ class Squares(Dataset[torch.Tensor]):
         return 4
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        torch.manual_seed(index)  # what a worker does that shuffles
+        torch.manual_seed(index)  # as a shuffling worker does
         return torch.tensor([float(index)], device=self.device).square().cpu()
 
 

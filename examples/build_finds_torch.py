@@ -1,4 +1,4 @@
-"""What the build says where it finds a PyTorch, none, another one, and one that is broken."""
+"""What the build says if it finds the right PyTorch, none, another version, or a broken one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many of PyTorch's headers one `#include` reads: what makes one source slow to compile, and another one fast.
+"""How many of PyTorch's headers one `#include` reads, which makes one source slow to compile and another one fast.
 
-Asks the compiler (`CXX`, or else c++), which lists the files it would read, and compiles nothing.
+The compiler (`CXX`, by default c++) lists the files that it would read; nothing is compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def files_read(header: str, include: Path) -> int:
 
 
 def main() -> None:
-    """Prints a line for each header. Rounded, since a few files depend on the platform."""
+    """Prints a line for each header, with a rounded count, since a few files depend on the platform."""
     include = Path(torch.__file__).parent / "include"
     for header in HEADERS:
         count = files_read(header, include)

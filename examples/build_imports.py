@@ -1,6 +1,6 @@
 """Imports the package in every order, with autoload on and off, broken, and beside another PyTorch.
 
-Each case is a process of its own; of its messages the last line is printed.
+Each case runs in a process of its own; the last line of its messages is printed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(
     other_torch: str | None = None,
     flags: tuple[str, ...] = (),
 ) -> None:
-    """Runs code, prints output and last message; ``other_torch`` is the version.py of another torch to run beside."""
+    """Prints the output and last message of code. ``other_torch`` is the version.py of another torch beside it."""
     with tempfile.TemporaryDirectory() as folder:
         if other_torch is not None:
             package = Path(folder, "torch")
@@ -55,7 +55,7 @@ def run(
         environment |= {"PYTHONPATH": folder, **(variables or {})}
         ran = subprocess.run([sys.executable, *flags, "-c", code], env=environment, capture_output=True, text=True)
     print(f"{title}: {code}")
-    # The last message; after a warning, which begins with the place that it is about, comes the line of that place.
+    # The last message. A warning begins with its source location, and the source line follows it.
     message = re.search(r"^(?:/.*:[0-9]+: )?(\S.*\n(?: .*\n)*)\Z", ran.stderr, re.MULTILINE)
     for line in (ran.stdout + (message.group(1) if message else "")).splitlines():
         print(f"   {line}")

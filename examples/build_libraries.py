@@ -16,7 +16,7 @@ SYSTEM = ("libstdc++", "libm.", "libgcc_s", "libc.", "ld-linux")
 
 
 def main() -> None:
-    """Prints for each object its run path and what it needs, without the libraries of the system."""
+    """Prints each object's run path and the libraries that it needs, without those of the system."""
     for file in (
         FOLDER / "lib" / "libopenreg.so",
         FOLDER / "lib" / "libtorch_openreg.so",

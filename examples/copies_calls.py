@@ -1,4 +1,4 @@
-"""Counts how often each of some calls of Python reaches the two operators of copies, with the profiler."""
+"""Counts with the profiler how often some Python calls reach the two copy operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.profiler import profile
@@ -16,7 +16,7 @@ OPERATORS = ("aten::_copy_from", "aten::_local_scalar_dense")
 
 # LITERALINCLUDE START: copy-calls
 def calls() -> dict[str, Callable[[], object]]:
-    """One call for each way to a copy, by its text."""
+    """One call for each way to copy, keyed by its text."""
     host, square = torch.arange(4.0), torch.ones(2, 2, device="openreg")
     x, y = torch.arange(4.0, device="openreg:0"), torch.zeros(4, device="openreg:1")
     return {

@@ -1,5 +1,5 @@
-// The staged copy and the launch of a closure, in a library of their own: the backend's build has the copy as a kernel,
-// and no kernel of it fails on request. Compiled, loaded and used by copies_kernels.py.
+// The staged copy and the launch of a closure, in a library of their own, because the backend's build copies with a
+// kernel instead and has no kernel that fails on request. Compiled, loaded and used by copies_kernels.py.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -13,8 +13,8 @@
 #include "kernels/library/library_scope.h"
 #include "runtime/error.cpp"
 
-// What launch.h asks of the backend, which keeps the name to itself. Id 0 is the default stream, and every other id is
-// the driver's handle.
+// launch.h needs this function, which the backend does not export. Id 0 is the default stream; every other id is the
+// driver's handle.
 orStream_t openreg::current_stream_handle(c10::DeviceIndex index) {
   auto handle = reinterpret_cast<orStream_t>(current_stream(index).id());
   if (handle == nullptr) {
@@ -48,7 +48,7 @@ at::Tensor doubled(const at::Tensor& x) {
 std::atomic<int64_t> closures{0};
 std::atomic<bool> no_autograd{false};
 
-// Counts the closures that hold one.
+// Counts the live closures that hold one.
 struct Counted {
   Counted() { ++closures; }
   Counted(const Counted&) { ++closures; }
@@ -68,7 +68,7 @@ void watched(c10::Device device, std::string how) {
   });
 }
 
-// What a closure must not hold.
+// The closure holds a tensor, which it must not.
 void keeps(at::Tensor x) {
   const c10::DeviceIndex device = x.device().index();
   openreg::launch("keeps", device, 0, [x = std::move(x)] {});

@@ -1,4 +1,4 @@
-"""Copies through the host, kernels of one's own, and kernels that fail (copies_kernels.cpp), compiled and loaded first.
+"""Copies through the host, custom kernels, and kernels that fail, in a library compiled from copies_kernels.cpp.
 
 python examples/copies_kernels.py staged|own|keeps|failing
 """
@@ -24,7 +24,7 @@ def compiled(source: Path, folder: Path) -> Path:
     headers = ["-I", str(source.parents[1] / "csrc"), "-isystem", str(include)]
     headers += ["-isystem", str(include / "torch" / "csrc" / "api" / "include")]
     compiler = shlex.split(os.environ.get("CXX", "c++"))
-    # Hidden, as in the backend's build: names that both libraries have are not mixed up.
+    # Hidden, as in the backend's build, so that names defined in both libraries do not clash.
     options = ["-std=c++20", "-O0", "-fPIC", "-shared", "-fvisibility=hidden"]
     link = [f"-L{torch_folder / 'lib'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
     link += ["-ltorch_openreg", "-lopenreg", "-ltorch_cpu", "-lc10"]
@@ -88,7 +88,7 @@ def own() -> None:
 
 # LITERALINCLUDE START: launch-keeps-case
 def keeps() -> None:
-    """Gives the last reference to a tensor away to a kernel."""
+    """Gives the last reference to a tensor to a kernel."""
     x = torch.arange(3.0, device="openreg")
     x.record_stream(torch.Stream("openreg"))
     torch.openreg._sleep(100_000_000)
@@ -102,7 +102,7 @@ def keeps() -> None:
 
 # LITERALINCLUDE START: launch-failing-case
 def failing() -> None:
-    """Lets kernels raise, one that runs at once and one behind other work, and goes on."""
+    """Makes kernels raise, one that runs at once and one behind other work, and then goes on."""
     kernels = torch.ops.copies
     for how in ("exception", "number"):
         for busy in (False, True):

@@ -1,6 +1,6 @@
-"""The three ways to write a custom operator, in Python: the counterparts of csrc/aten/custom_*.cpp.
+"""The three ways to write a custom operator, in Python: the counterparts of csrc/aten/custom.
 
-A kernel in Python is made of PyTorch's own operators: it fits every device, and costs a kernel launch for each of them.
+A kernel in Python is composed of PyTorch's operators: it runs on every device, at the cost of a launch per operator.
 """
 
 from __future__ import annotations
@@ -63,28 +63,28 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
     return soft_cap_backward(grad, output, ctx.cap), None
 
 
-# Joins the two: what the C++ tab does at the key Autograd.
+# Connects the two, as the C++ tab does at the Autograd key.
 soft_cap.register_autograd(_backward, setup_context=_setup_context)
 # LITERALINCLUDE END: python-soft-cap
 
 
 # LITERALINCLUDE START: python-swiglu
 class Swiglu(torch.autograd.Function):
-    """silu(gate) * up, which keeps two tensors for backward instead of three. Nothing is registered anywhere."""
+    """silu(gate) * up, which saves two tensors for backward instead of three. It needs no registration."""
 
     @staticmethod
     def forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """The value. Autograd is off in here."""
+        """Computes the value. Autograd is disabled here."""
         return torch.nn.functional.silu(gate) * up
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], output: torch.Tensor) -> None:
-        """What backward needs, kept as saved tensors, so that autograd can tell when one was changed in place."""
+        """Saves what backward needs as saved tensors, so that autograd detects in-place changes."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """One gradient for each argument of forward, of differentiable operators."""
+        """One gradient per argument of forward, computed by differentiable operators."""
         gate, up = ctx.saved_tensors
         sigmoid = torch.sigmoid(gate)
         return grad * up * sigmoid * (1 + gate * (1 - sigmoid)), grad * gate * sigmoid

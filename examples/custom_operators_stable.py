@@ -1,4 +1,4 @@
-"""What the library of csrc/stable asks of PyTorch, and what becomes of its sources when an older PyTorch is the target.
+"""What the library of csrc/stable needs from PyTorch, and how its sources compile for an older PyTorch.
 
 python examples/custom_operators_stable.py symbols|targets|older|failures
 """
@@ -26,7 +26,7 @@ SOURCES = Path(__file__).parents[1] / "csrc"
 
 # LITERALINCLUDE START: stable-symbols-read
 def undefined(library: str) -> list[str]:
-    """The names that a library leaves to others, without the system's."""
+    """The undefined symbols of a library, without those of the system."""
     command = ["nm", "--dynamic", "--undefined-only", "--demangle", str(FOLDER / library)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=1)[1] for line in listed.splitlines() if line.split()[0] == "U"]
@@ -34,7 +34,7 @@ def undefined(library: str) -> list[str]:
 
 
 def kind(name: str) -> str:
-    """Whose a name is, and of which language."""
+    """Who defines a symbol, and in which language."""
     if re.match(r"(aoti_)?torch_\w+$", name):
         return "functions of PyTorch in C"
     return "functions of the driver in C" if re.match(r"or[A-Z]\w+$", name) else "names of C++"
@@ -44,12 +44,12 @@ def kind(name: str) -> str:
 
 
 def symbols() -> None:
-    """Compares what the backend's library and the stable one leave to others."""
+    """Compares the undefined symbols of the backend's library and of the stable one."""
     for library in ("libtorch_openreg.so", "libopenreg_stable.so"):
         print(library)
         for what, count in sorted(Counter(kind(name) for name in undefined(library)).items()):
             print(f"   {what}: {'more than 500' if count > 500 else 'more than 30' if count > 30 else 'a few'}")
-    # Without those that return a constant, and those of registration, which depend on how the compiler optimises.
+    # Without functions that return constants or register operators, which depend on compiler optimizations.
     many = re.compile(r"(aoti_)?torch_(dtype|device_type|memory_format|library)_")
     for name in undefined("libopenreg_stable.so"):
         if not many.match(name):
@@ -69,7 +69,7 @@ def compiler(target: int, source: str, *options: str) -> list[str]:
 
 
 def missing(target: int, source: str, *options: str) -> str:
-    """What the headers do not offer to this target: the names, or the message, that the compiler gives."""
+    """What the headers do not offer for this target: the names, or the message, that the compiler reports."""
     command = compiler(target, source, "-fsyntax-only", *options)
     ran = subprocess.run(command, env=os.environ | {"LC_ALL": "C"}, capture_output=True, text=True, check=False)
     if ran.returncode == 0:
@@ -90,7 +90,7 @@ def targets() -> None:
 
 # LITERALINCLUDE START: stable-older
 def older() -> None:
-    """Compiles the part without the device's kernel for PyTorch 2.10, and runs it with the one that is installed."""
+    """Compiles the part without the device's kernel for PyTorch 2.10, and runs it with the installed PyTorch."""
     names = {}
     with tempfile.TemporaryDirectory() as folder:
         for target in (13, 10):
@@ -112,7 +112,7 @@ def older() -> None:
 
 # LITERALINCLUDE START: stable-failures
 def attempt(call: Callable[[], object]) -> None:
-    """Makes a call that fails, and prints the exception, and the first line that PyTorch writes to the error stream."""
+    """Makes a call that fails, and prints the exception and the first line that PyTorch writes to the error stream."""
     with tempfile.TemporaryFile() as written:
         kept = os.dup(2)
         os.dup2(written.fileno(), 2)
@@ -127,7 +127,7 @@ def attempt(call: Callable[[], object]) -> None:
 
 
 def failures() -> None:
-    """Runs out of memory, in an operator of PyTorch, and in one of this library that calls it."""
+    """Runs out of memory in PyTorch's operator and in one of this library that calls it; then makes a kernel fail."""
     import torch_openreg.stable  # noqa: F401 - imported for its operators
 
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded

@@ -11,7 +11,7 @@ import torch
 
 # LITERALINCLUDE START: debugging-line
 def compute(x: torch.Tensor) -> Any:
-    """Two kernels, of which the first fails, and a copy that waits for both."""
+    """Runs two kernels, the first of which fails, and a copy that waits for both."""
     positive = x.abs()
     result = positive + 1
     return result.tolist()

@@ -16,14 +16,14 @@ def produce(x: torch.Tensor, stream: torch.Stream) -> None:
 
 
 def consume(x: torch.Tensor, stream: torch.Stream) -> list[float]:
-    """Reads what the producer has written, or has not."""
+    """Reads what the producer may or may not have written yet."""
     with stream:
         values: list[float] = x.tolist()
         return values
 
 
 def main(cure: str) -> None:
-    """Produces and consumes, with an order between the two or without."""
+    """Produces and consumes, with or without synchronization between the two."""
     producer, consumer = torch.Stream("openreg"), torch.Stream("openreg")
     x = torch.zeros(3, device="openreg")
     torch.accelerator.synchronize()

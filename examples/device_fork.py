@@ -1,4 +1,4 @@
-"""What a forked child may ask, when its parent has used the devices, and when the parent has used the CPU alone.
+"""What a forked child can do if its parent has used the devices, and if the parent has used only the CPU.
 
 python examples/device_fork.py
 """
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import torch
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the driver has threads
 
 
 def tell(call: str) -> None:
-    """Makes a call and prints what came of it."""
+    """Makes a call and prints its result or error."""
     try:
         print(f"{call}\n    {eval(call)}", flush=True)
     except RuntimeError as error:
@@ -31,7 +31,7 @@ def in_a_child(run: Callable[[], None]) -> None:
 
 
 def of_a_user() -> None:
-    """What a child is told, whose parent has used the devices."""
+    """Makes calls in a child whose parent has used the devices."""
     print("the parent has used openreg:1")
     tell("torch.openreg._is_in_bad_fork()")
     tell("torch.openreg.is_initialized()")
@@ -44,7 +44,7 @@ def of_a_user() -> None:
 
 
 def of_nobody() -> None:
-    """What a child is told, whose parent has computed a gradient on the CPU."""
+    """Makes a call in a child whose parent has computed a gradient on the CPU."""
     print("the parent has called backward() on the CPU")
     tell('torch.ones(1, device="openreg")')
 

@@ -1,4 +1,4 @@
-"""A check for CI: a model may not fall back, except where a list says so; and the list may only shrink."""
+"""A check for CI: a model may fall back only for the operators in a list, and the list may only shrink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatcher_tools_slow_model import Mixer, training_step  # type: ignore[imp
 # LITERALINCLUDE START: dispatcher-tools-ci
 @contextmanager
 def falls_back_only(*allowed: str) -> Iterator[None]:
-    """Raises when an operator fell back in the block and is not allowed to, or is allowed to and did not.
+    """Raises if an operator that is not allowed to falls back in the block, or if an allowed one does not.
 
     Requires: nothing else in this process uses the device meanwhile.
     """
@@ -29,12 +29,12 @@ def falls_back_only(*allowed: str) -> Iterator[None]:
 
 
 def plain_model() -> torch.nn.Module:
-    """A model of which every operator has a kernel."""
+    """A model whose operators all have a kernel."""
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(160, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
 
 
 def check(model: torch.nn.Module, allowed: Collection[str] = ()) -> None:
-    """What a test does, with its outcome printed."""
+    """Does what a test would do, and prints the outcome."""
     model = model.to("openreg")
     try:
         with falls_back_only(*allowed):

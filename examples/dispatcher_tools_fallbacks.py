@@ -29,9 +29,9 @@ FRAME = re.compile(r'File "(.+)", line (\d+), in ')
 
 # LITERALINCLUDE START: dispatcher-tools-line
 def program_line() -> tuple[str, int]:
-    """File and line of the program that called the operator which runs now.
+    """The file and line of the program that called the running operator.
 
-    A derivative is called by no line of the program. Anomaly mode keeps the stack of the forward with each node.
+    No line of the program calls a derivative, but anomaly mode keeps the stack of the forward with each node.
     """
     node = torch._C._current_autograd_node()
     kept: list[str] = node.metadata.get("traceback_", []) if node is not None else []
@@ -55,7 +55,7 @@ class Site:
 
 # LITERALINCLUDE START: dispatcher-tools-mode
 class Fallbacks(TorchDispatchMode):
-    """Counts what falls back while it is active, in all threads that work for this one."""
+    """Counts fallbacks while it is active, on all threads that work for this one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Fallbacks(TorchDispatchMode):
     def __torch_dispatch__(
         self, operator: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Runs an operator, and asks the backend whether it, or one that it called, fell back."""
+        """Runs an operator, and checks whether it, or one that it called, fell back."""
         before: Counter[str] = Counter(torch.openreg.fallback_stats())
         result = operator(*args, **(kwargs or {}))
         fell_back: Counter[str] = Counter(torch.openreg.fallback_stats()) - before
@@ -82,7 +82,7 @@ class Fallbacks(TorchDispatchMode):
 
 @contextmanager
 def watching() -> Iterator[Fallbacks]:
-    """Counts the fallbacks of a block, and those of derivatives at the lines of their forward."""
+    """Counts the fallbacks in a block; those of derivatives count at the lines of their forward."""
     with torch.autograd.set_detect_anomaly(True, check_nan=False), Fallbacks() as fallbacks:
         yield fallbacks
 

@@ -1,15 +1,15 @@
-"""A model that is slow on the device, and what of it runs on the CPU, as dispatcher_tools_fallbacks.py finds it."""
+"""A model that is slow on the device, and its parts that run on the CPU, found by dispatcher_tools_fallbacks.py."""
 
 from __future__ import annotations
 
 import torch
-from dispatcher_tools_fallbacks import Fallbacks, report, watching  # type: ignore[import-not-found]  # beside this script
+from dispatcher_tools_fallbacks import Fallbacks, report, watching  # type: ignore[import-not-found]
 from torch.nn import functional
 
 
 # LITERALINCLUDE START: dispatcher-tools-slow-model
 class Mixer(torch.nn.Module):
-    """Three layers over the spectrum of a sequence; each measures how far what it sees is from 16 centres."""
+    """Three layers over the spectrum of a sequence; each measures the distance of its input from 16 centers."""
 
     def __init__(self) -> None:
         super().__init__()

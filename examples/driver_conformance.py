@@ -1,8 +1,8 @@
-"""Compiles the conformance kit of the driver (conformance/driver), and asks a driver with it.
+"""Compiles the driver's conformance kit (conformance/driver), and checks a driver with it.
 
 python examples/driver_conformance.py simulated|devices|memory|streams|minimal|DEFECT [options of the kit]
 
-`devices`, `memory` and `streams` are the minimal driver on its way there (driver_minimal.cpp), and DEFECT is one of
+`devices`, `memory` and `streams` are stages of the minimal driver (driver_minimal.cpp), and DEFECT is a defect of
 tests/driver_conformance/broken.cpp.
 """
 
@@ -42,7 +42,7 @@ def kit(folder: Path) -> Path:
 
 
 def library(name: str, folder: Path) -> Path:
-    """Compiles the driver to be asked, where it is not installed."""
+    """Compiles the driver to be checked, unless it is the installed one."""
     if name == "simulated":
         return SIMULATED
     if name in STEPS:
@@ -51,18 +51,18 @@ def library(name: str, folder: Path) -> Path:
         source, words = ROOT / "tests" / "driver_conformance" / "broken.cpp", [f"-DDEFECT_{name}", "-Wl,--no-as-needed"]
         words += [str(SIMULATED), f"-Wl,-rpath,{SIMULATED.parent}", "-ldl"]
     product = folder / f"{name}.so"
-    # Hidden, as in the driver's build: what is not marked belongs to the library alone.
+    # Hidden, as in the driver's build: only marked symbols are exported.
     options = ["-shared", "-fvisibility=hidden"]
     subprocess.run([*COMPILER, *options, str(source), *words, "-o", str(product)], check=True)
     return product
 
 
 def main(name: str, *options: str) -> int:
-    """Builds the kit and the driver, and runs the one on the other. Returns the kit's exit status."""
+    """Builds the kit and the driver, and runs the kit on the driver. Returns the kit's exit status."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         asked = library(name, folder)
-        # From its own folder, since the report begins with the library as it is named here.
+        # Runs in the library's folder, since the report begins with the library's name as given here.
         return subprocess.run([kit(folder), *options, asked.name], cwd=asked.parent, check=False).returncode
 
 

@@ -1,4 +1,4 @@
-"""The exceptions that errors of the driver become."""
+"""The exceptions that driver errors become."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def attempt(what: str, call: Callable[[], Any]) -> None:
 
 # LITERALINCLUDE START: driver-exceptions-raised
 def main() -> None:
-    """Lets the driver return an error of each kind."""
+    """Makes the driver return an error of each kind."""
     attempt("more memory than there is", lambda: torch.empty(1 << 50, dtype=torch.uint8, pin_memory=True))
     attempt("a kernel that waits for its device", launch_a_kernel_that_waits)
     attempt("afterwards", torch.ones(2, device="openreg").abs)
 
 
 def launch_a_kernel_that_waits() -> None:
-    """What a kernel must not do: it would wait for itself."""
+    """Launches a kernel that waits for its device, which it must not do: it would wait for itself."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
 
     def run(closure: int, message: int, message_bytes: int) -> int:

@@ -10,7 +10,7 @@ import torch
 
 
 def attempt(what: str, call: Callable[[], object]) -> None:
-    """Makes a call and prints how it ends; of an error its type and the reason that the driver gives."""
+    """Makes a call and prints how it ends: for an error, what the driver says about it."""
     try:
         call()
     except torch.AcceleratorError as error:
@@ -20,7 +20,7 @@ def attempt(what: str, call: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Lets the next kernel fail, and looks where that is noticed."""
+    """Makes the next kernel fail, and shows which calls report it."""
     tensor = torch.ones(2, device="openreg")
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     kernel_fault, device, count = 1, 0, 1

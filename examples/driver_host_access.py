@@ -1,4 +1,4 @@
-"""Reads device memory as if it were the host's, in processes that had another handler for that, or none.
+"""Reads device memory as if it were host memory, in processes with another signal handler for that, or none.
 
 Run it with OPENREG_DEVICE_COUNT=16: the device is the last but three.
 """
@@ -31,13 +31,13 @@ class SignalAction(ctypes.Structure):
 
 # LITERALINCLUDE START: driver-host-access-handlers
 def report(number: int, information: int, context: int) -> None:
-    """What a crash reporter does: it is told the address, and ends the process its own way."""
+    """Acts as a crash reporter: receives the address, and ends the process in its own way."""
     address = ctypes.c_uint64.from_address(information + 16).value
     print(f"crash reporter: {signal.Signals(number).name} at {address:#x}", file=sys.stderr)
     os._exit(3)
 
 
-REPORTER = SignalAction(HANDLER(report), flags=4)  # SA_SIGINFO: it wants more than the number of the signal
+REPORTER = SignalAction(HANDLER(report), flags=4)  # SA_SIGINFO: it takes more than the signal number
 
 
 def access(handler: str) -> None:
@@ -59,7 +59,7 @@ def access(handler: str) -> None:
 
 
 def main() -> None:
-    """Does it in one process after the other, and prints how each ends. The address is another one in each."""
+    """Runs each case in a process of its own, and prints how it ends. The address differs in each process."""
     if sys.argv[1:]:
         access(sys.argv[1])
     for handler in (

@@ -1,4 +1,4 @@
-"""A kernel that calls the driver, which it may not: run it with OPENREG_LAUNCH=inline."""
+"""A kernel that calls the driver, which is not allowed; run it with OPENREG_LAUNCH=inline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HostKernel(ctypes.Structure):
 
 # LITERALINCLUDE START: driver-inside-kernel
 def main() -> None:
-    """Launches a kernel that asks for a pointer and for memory, and then fails."""
+    """Launches a kernel that queries a pointer, allocates memory, and then fails."""
     pointer = new("orMalloc", 8)
 
     def run(closure: int, message: int, message_bytes: int) -> int:

@@ -1,6 +1,6 @@
-"""Kernels that are Python functions, and every call of the driver that has to do with streams, events or kernels.
+"""Kernels that are Python functions, and every driver function for streams, events or kernels.
 
-Run as a script it tells where kernels run and when they fail: with OPENREG_LAUNCH set to auto, async and inline.
+Run as a script, with OPENREG_LAUNCH set to auto, async or inline, it prints where kernels run and when they fail.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SLEEP = 0x10000003  # the handle of the kernel "sleep"
 
 # LITERALINCLUDE START: driver-kernels-launch
 destroyed: list[str] = []
-kept: list[object] = []  # what the driver may still use, and Python would free: callbacks and names
+kept: list[object] = []  # callbacks and names that the driver may still use and Python would free
 
 
 def kernel(name: str, work: Callable[[], object], size: int = LARGE) -> HostKernel:
-    """A kernel that does some work. A text that the work returns is why it fails; a number is what it returns."""
+    """A kernel that does some work. If the work returns text, the kernel fails with it; a number is its status."""
 
     def run(closure: int, message: int, message_bytes: int) -> int:
         result = work()
@@ -40,7 +40,7 @@ def kernel(name: str, work: Callable[[], object], size: int = LARGE) -> HostKern
 
 
 def launch(name: str, work: Callable[[], object], stream: int | None = None, size: int = LARGE) -> None:
-    """Launches such a kernel. By its size it counts as large, so that it is queued unless the mode is inline."""
+    """Launches such a kernel. By default it counts as large, so it is queued unless the mode is inline."""
     call("orLaunchHostKernel", ctypes.byref(kernel(name, work, size)), stream)
 
 
@@ -88,7 +88,7 @@ def error_name(function: str, *arguments: Any) -> str:
 
 
 def answers(stream: int | None, event: int | None) -> dict[str, list[str]]:
-    """Makes all calls, and returns which functions have given which error."""
+    """Makes all calls, and returns the functions by the error that they gave."""
     found: dict[str, list[str]] = {}
     for function, arguments in calls(stream, event).items():
         found.setdefault(error_name(function, *arguments), []).append(function)
@@ -99,9 +99,9 @@ def answers(stream: int | None, event: int | None) -> dict[str, list[str]]:
 
 
 def begin(function: str, *arguments: Any) -> Callable[[], None]:
-    """Makes a call on another thread, and returns when that waits inside it.
+    """Makes a call on another thread, and returns once that thread blocks inside it.
 
-    Returns a function that waits for the end of the call, and prints its error.
+    Returns a function that waits for the end of the call and prints its error.
     """
     lines: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What the driver says when the host has too little for it: one limit of this process, named by the argument."""
+"""What the driver reports when the host lacks resources; the argument names the limit of this process to lower."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from driver_memory import DEFAULT, call, mapping, new, room  # type: ignore[impo
 
 @contextmanager
 def limited(limit: int, value: int) -> Iterator[None]:
-    """Sets a limit of the process for a while."""
+    """Sets a limit of the process inside a block."""
     before = resource.getrlimit(limit)
     resource.setrlimit(limit, (value, before[1]))
     yield
@@ -21,7 +21,7 @@ def limited(limit: int, value: int) -> Iterator[None]:
 
 # LITERALINCLUDE START: driver-limits-addresses
 def addresses() -> None:
-    """Too little address space to start. Nothing is left half started: with more of it, the next call succeeds."""
+    """Too little address space to start. Nothing is left half started: with more, the next call succeeds."""
     with limited(resource.RLIMIT_AS, 2 << 30):
         call("orDeviceSynchronize")
     call("orDeviceSynchronize")

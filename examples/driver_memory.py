@@ -1,6 +1,6 @@
 """Calls the driver from Python without PyTorch, and says how each call ends.
 
-Run as a script it tells what devices there are and where their work runs.
+Run as a script, it prints what devices there are and where their work runs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-NOT_READY = 10  # orErrorNotReady: an answer, which has no text
+NOT_READY = 10  # orErrorNotReady: an answer, not an error, so it has no text
 
 
 # LITERALINCLUDE START: calls-of-the-driver
 def _load() -> ctypes.CDLL:
-    """The driver inside the installed package, which is looked for and not imported: that would load PyTorch."""
+    """The driver of the installed package, which is located but not imported: an import would load PyTorch."""
     spec = importlib.util.find_spec("torch_openreg")
     folders = spec.submodule_search_locations if spec is not None else None
     files = [Path(folder, "lib", "libopenreg.so") for folder in folders or ()]
@@ -27,7 +27,7 @@ driver = _load()
 driver.orGetErrorName.restype = ctypes.c_char_p
 driver.orGetErrorString.restype = ctypes.c_char_p
 driver.orGetErrorDetail.restype = ctypes.c_char_p
-names: dict[int, str] = {}  # what to print in the place of an address, which is another one in every run
+names: dict[int, str] = {}  # what to print instead of an address, which differs in every run
 
 
 def error_code(function: str, *arguments: Any) -> int:
@@ -38,7 +38,7 @@ def error_code(function: str, *arguments: Any) -> int:
 
 
 def succeeds(function: str, *arguments: Any) -> bool:
-    """Makes a call; of one that fails, prints the error and the driver's text."""
+    """Makes a call; if it fails, prints the error and the driver's message."""
     error = error_code(function, *arguments)
     if error != 0:
         print(driver.orGetErrorName(error).decode())
@@ -54,7 +54,7 @@ def call(function: str, *arguments: Any) -> None:
 
 
 def new(function: str, *arguments: Any, kind: Any = ctypes.c_void_p) -> Any:
-    """Makes a call that answers through its first argument, a pointer to ``kind``. None when it fails."""
+    """Makes a call whose result is written to its first argument, a pointer to ``kind``. None if it fails."""
     answer = kind()
     return getattr(answer, "value", answer) if succeeds(function, ctypes.byref(answer), *arguments) else None
 
@@ -100,7 +100,7 @@ class Attributes(ctypes.Structure):
 
 
 def attributes(pointer: int) -> tuple[str, int, int | None, int] | None:
-    """Where a pointer lies: the type, the device, how far it is behind the start of the allocation, and its size."""
+    """What a pointer points to: the type, the device, the offset in the allocation, and the allocation's size."""
     found = new("orPointerGetAttributes", pointer, kind=Attributes)
     if found is None:
         return None
@@ -134,7 +134,7 @@ def sleep(milliseconds: int, stream: int | None = None) -> None:
 
 
 def mapping(address: int) -> tuple[str, int]:
-    """How the process may use the memory at an address (read, write, execute, private), and how much lies there."""
+    """The permissions of the mapping at an address (read, write, execute, private), and its size."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, rights = line.split()[:2]
         first, last = (int(end, 16) for end in span.split("-"))
@@ -151,7 +151,7 @@ def workers() -> list[str]:
 
 # LITERALINCLUDE START: shape-of-the-machine
 def main() -> None:
-    """Prints the shape of the machine, and who has run a fill and a kernel: the caller, or threads."""
+    """Prints the shape of the machine, and whether the caller or threads ran a fill and a kernel."""
     count = new("orGetDeviceCount", kind=ctypes.c_int)
     if count is None:
         return

@@ -1,5 +1,5 @@
-// The minimal driver (csrc/driver/minimal) as one program text, and less of it: one group of functions after the other.
-// STEP says how many groups there are.
+// The minimal driver (csrc/driver/minimal) as one translation unit, or only its first groups of functions. STEP is the
+// number of groups.
 #include "driver/config.cpp"
 #include "driver/error.cpp"
 #include "driver/minimal/device.cpp"

@@ -1,6 +1,6 @@
 """Loads modules and launches their functions, from Python without PyTorch.
 
-Run as a script it prints where four work-items in two groups stand.
+Run as a script, it prints the positions of four work-items in their two groups.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class LaunchConfig(ctypes.Structure):
 
 
 def load(source: str | bytes, options: bytes | None = None, form: int = SOURCE) -> int | None:
-    """A module."""
+    """Loads a module."""
     image = source.encode() if isinstance(source, str) else source
     module: int | None = new("orModuleLoad", form, image, len(image), options)
     return module
 
 
 def argument(given: Any) -> Argument:
-    """A number of Python is a device address, one of C is a value, and bytes stand for as much local memory."""
+    """An int is a device address, a ctypes object is a value, and bytes request that much local memory."""
     if given is None or isinstance(given, int):
         return Argument(0, 0, given)
     if isinstance(given, bytes):
@@ -67,7 +67,7 @@ class FunctionAttributes(ctypes.Structure):
 
 # LITERALINCLUDE START: modules-script
 def main() -> None:
-    """Runs a function that notes the place of each work-item in its group, behind a large one."""
+    """Runs a function that records each work-item's position in its group, in a large launch and then a small one."""
     module = load("__kernel void place(__global char* out) { out[get_global_id(0)] = get_local_id(0); }")
     place = new("orModuleGetFunction", module, b"place")
     out = new("orMalloc", 1 << 20)

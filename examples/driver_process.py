@@ -1,4 +1,4 @@
-"""What becomes of the driver when its process forks, and when it ends with work queued."""
+"""What happens to the driver when its process forks, and when it ends with work queued."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from driver_memory import call, driver, error_code, new, read, sleep, write  # type: ignore[import-not-found]  # beside this script
+from driver_memory import call, driver, error_code, new, read, sleep, write  # type: ignore[import-not-found]
 
 FORKED = 13  # orErrorForked
 
@@ -34,7 +34,7 @@ def use() -> None:
 
 
 def fork_before() -> None:
-    """Forks before anybody has used the driver."""
+    """Forks before the driver is used."""
     in_child(use)
     use()
 

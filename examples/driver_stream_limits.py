@@ -1,4 +1,4 @@
-"""What the driver says when the host or the device can serve no further stream: named by the argument."""
+"""What the driver reports when the host or the device has no room for another stream; the argument names the case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from driver_memory import call, new, sleep  # type: ignore[import-not-found]
 
 # LITERALINCLUDE START: driver-stream-limits-cases
 def threads() -> None:
-    """No room for the stack of a stream's thread. What was refused is destroyed, and the stream can be used later."""
+    """No room for the stack of a stream's thread. The refused kernel is destroyed, and the stream can be used later."""
     first = new("orStreamCreate")
     sleep(1, first)
     call("orStreamDestroy", first)
@@ -29,7 +29,7 @@ def threads() -> None:
 
 
 def objects() -> None:
-    """More streams and events than a device can have; when it has them all, one has to go before the next comes."""
+    """More streams and events than a device can have: at the limit, one must be destroyed to create the next."""
     for what in ("Stream", "Event"):
         handles = []
         while handle := new(f"or{what}Create"):

@@ -1,4 +1,4 @@
-"""Which thread runs a kernel, and in what order they run: run it with OPENREG_LAUNCH set to auto, async and inline."""
+"""Which thread runs a kernel, and in what order they run; run it with OPENREG_LAUNCH set to auto, async and inline."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class HostKernel(ctypes.Structure):
 
 ran: list[str] = []
 destroyed: list[str] = []
-kept: list[object] = []  # ctypes frees a callback that nobody holds
+kept: list[object] = []  # ctypes frees a callback without references
 
 
 def launch(what: str, stream: int, work: Callable[[], object] = lambda: None, size: int = 0) -> None:
-    """Launches a kernel that writes down when, and on which thread, it runs and is destroyed."""
+    """Launches a kernel that records when and on which thread it runs, and when it is destroyed."""
     caller = threading.get_native_id()
 
     def run(closure: int, message: int, message_bytes: int) -> int:
@@ -48,7 +48,7 @@ def launch(what: str, stream: int, work: Callable[[], object] = lambda: None, si
 
 # LITERALINCLUDE START: streams-in-order
 def main() -> None:
-    """Launches on an idle stream, behind a kernel that sleeps, and more than the ring has room for."""
+    """Launches kernels on an idle stream, behind a sleeping kernel, and more than the ring has room for."""
     stream = new("orStreamCreate")
     launch("small", stream)
     launch("large", stream, size=1 << 30)

@@ -1,4 +1,4 @@
-"""Calls of several threads that meet: each part is named by the argument."""
+"""Concurrent driver calls from several threads; the argument names the case."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from driver_memory import attributes, call, names, new, room, sleep  # type: ignore[import-not-found]  # beside this script
+from driver_memory import attributes, call, names, new, room, sleep  # type: ignore[import-not-found]
 
 
 def together(*works: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ def free_twice(allocate: str, free: str) -> None:
 
 
 def crowd() -> None:
-    """Four threads allocate, ask, fill and free at the same time; nothing is left, and nothing was mixed up."""
+    """Four threads allocate, query, fill and free concurrently; nothing leaks, and nothing is mixed up."""
 
     def work() -> None:
         for number in range(1000):

@@ -1,4 +1,4 @@
-"""What the compiler says of code that drops the driver's answer: run it in the root of the repository."""
+"""What the compiler says about code that drops the driver's error code; run it in the root of the repository."""
 
 from __future__ import annotations
 

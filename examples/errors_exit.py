@@ -1,4 +1,4 @@
-"""Ways in which a process that uses the device comes to its end.
+"""The ways in which a process that uses the device can end.
 
 python examples/errors_exit.py              every way, each in a process of its own, and the status it ends with
 python examples/errors_exit.py after-backward   that one, in this process
@@ -17,16 +17,16 @@ import threading
 import time
 from collections.abc import Callable
 
-started: list[str] = []  # the way that this process ends in
+started: list[str] = []  # the way in which this process ends
 
 
 def tell_of_the_driver() -> None:
-    """Says at the end of the process without the device whether that was so."""
+    """Prints, at the end of the process that does not use the device, whether the driver was started."""
     if started == ["without-the-device"]:
         print("the driver was started:", torch.openreg.is_initialized())
 
 
-atexit.register(tell_of_the_driver)  # called after the functions that torch registers, which it does now
+atexit.register(tell_of_the_driver)  # runs after the functions that the import of torch registers
 
 import torch  # noqa: E402
 
@@ -34,7 +34,7 @@ KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
 
 
 def inject(fault: int) -> None:
-    """Lets the next kernel of device 0 fail, or never end."""
+    """Makes the next kernel of device 0 fail, or never end."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     assert driver.orInjectFault(fault, 0, 1) == 0
 
@@ -56,7 +56,7 @@ class Waits(torch.autograd.Function):
 
 # LITERALINCLUDE START: errors-exit-ways
 class Double(torch.autograd.Function):
-    """Twice x. Its backward makes the engine's thread as slow as can be: it runs when no other thread wants to."""
+    """Twice x. Its backward gives the engine's thread the lowest priority: it runs only if no other thread is ready."""
 
     @staticmethod
     def forward(context: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
@@ -78,7 +78,7 @@ def after_backward() -> None:
 
 
 def with_queued_work() -> None:
-    """Ends with an hour of work queued, after a backward, and beside a thread that does nothing."""
+    """Ends with an hour of work queued, after a backward, and beside an idle thread."""
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     x = torch.ones(1 << 20, device="openreg", requires_grad=True)
     x.sum().backward()
@@ -87,20 +87,20 @@ def with_queued_work() -> None:
 
 
 def with_a_hanging_kernel() -> None:
-    """Ends while a kernel runs that never will, and right after a backward, too."""
+    """Ends right after a backward, while a kernel runs that never ends."""
     after_backward()
     hang()
 
 
 def hang() -> None:
-    """Lets a kernel hang."""
+    """Makes a kernel hang."""
     x = torch.empty(8, device="openreg")
     inject(HANG_FAULT)
     x.abs()
 
 
 def with_a_failed_kernel() -> None:
-    """Ends after a failure that nobody has asked for, beside a thread that does nothing."""
+    """Ends after a failure that nothing has checked for, beside an idle thread."""
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     after_backward()
     inject(KERNEL_FAULT)
@@ -114,20 +114,20 @@ def with_an_exception() -> None:
 
 
 def by_os_exit() -> None:
-    """Ends at once, without any function that was registered for the end."""
+    """Ends at once, without calling the functions registered with atexit."""
     hang()
     os._exit(3)
 
 
 def by_sigterm() -> None:
-    """Is ended by another process, while it waits for a kernel that hangs."""
+    """Is ended by SIGTERM while it waits for a kernel that hangs."""
     hang()
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
     torch.accelerator.synchronize("openreg")
 
 
 def from_a_thread() -> None:
-    """Ends right after a thread other than the main one has run a backward, beside one that does nothing."""
+    """Ends right after a thread other than the main one has run a backward, beside an idle one."""
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     thread = threading.Thread(target=after_backward)
     thread.start()
@@ -135,14 +135,14 @@ def from_a_thread() -> None:
 
 
 def beside_a_waiting_thread() -> None:
-    """Ends while a daemon thread waits for a kernel that hangs: nobody waits for such a thread at the end."""
+    """Ends while a daemon thread waits for a kernel that hangs: Python does not join daemon threads at exit."""
     hang()
     threading.Thread(target=torch.accelerator.synchronize, args=("openreg",), daemon=True).start()
     time.sleep(0.2)
 
 
 def beside_a_waiting_backward() -> None:
-    """The same, where a thread of the engine waits inside a backward, and the daemon thread for that."""
+    """The same, but an engine thread waits inside a backward, and the daemon thread waits for it."""
     x = torch.ones(8, device="openreg", requires_grad=True)
     y, gradient = Waits.apply(x), torch.ones(8, device="openreg")
     hang()
@@ -151,7 +151,7 @@ def beside_a_waiting_backward() -> None:
 
 
 def without_the_device() -> None:
-    """Ends after a backward on the CPU; nothing is to start the driver now."""
+    """Ends after a backward on the CPU; nothing may start the driver now."""
     torch.ones(8, requires_grad=True).sum().backward()
 
 
@@ -173,9 +173,9 @@ WAYS: dict[str, tuple[Callable[[], None], int]] = {
 
 
 def start(way: str, output: int) -> int:
-    """Forks a process that ends in that way, and returns its number. What it writes goes to a file descriptor.
+    """Forks a process that ends in that way, and returns its ID. Its output goes to a file descriptor.
 
-    In the child this does not return, but raises what the way ends with. After a minute SIGALRM kills it.
+    In the child this does not return: it exits or raises as that way does. After a minute SIGALRM kills it.
     """
     if (child := os.fork()) != 0:
         return child

@@ -1,4 +1,4 @@
-"""The parts of torch_openreg/_exit.py, one by one: what each finds out before it lets the process end."""
+"""The parts of torch_openreg/_exit.py, one by one: what each checks before it lets the process end."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import torch
 
 from torch_openreg import _exit
 
-passed: list[int] = []  # the devices whose thread of the engine was waited for
+passed: list[int] = []  # the devices whose engine thread was waited for
 SECOND = 1_000_000_000
 
 
 # LITERALINCLUDE START: errors-exit-parts
 def settled() -> list[int]:
-    """The devices whose thread of the engine the end of the process would wait for, now."""
+    """The devices whose engine thread the process would wait for if it ended now."""
     passed.clear()
     _exit._settle()
     return passed.copy()
 
 
 def at_rest(busy_for: int) -> tuple[bool, bool]:
-    """Whether device 0 came to rest, and within less than a second, after so many nanoseconds of work."""
+    """Whether device 0 became idle after so many nanoseconds of work, and whether in less than a second."""
     torch.openreg._sleep(busy_for)
     start = time.monotonic()
     return _exit._comes_to_rest(0), time.monotonic() - start < 1
 
 
 def main() -> None:
-    """Asks before the device is used, before and after a backward, beside work and a thread, and after a failure."""
+    """Checks before the device is used, before and after a backward, beside work and a thread, and after a failure."""
     print("unused:", settled(), torch.openreg.is_initialized())
     x = torch.ones(2, device="openreg", requires_grad=True)
     print("no backward yet:", settled(), _exit._engine_has_threads())

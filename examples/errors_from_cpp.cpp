@@ -19,14 +19,14 @@ void lose_device() {
 }
 
 // LITERALINCLUDE START: errors-cpp-noexcept
-// Destroys an event, which the driver refuses on a device that is lost.
+// Destroys an event of a lost device, which the driver refuses.
 void destroy_event_of_lost_device() {
   c10::Event event(c10::kPrivateUse1);
   event.record(c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, 0)));
   lose_device();
 }
 
-// PyTorch's interface for a handler of warnings; this one throws.
+// A handler for PyTorch's warnings that throws.
 struct ThrowingHandler final : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     const c10::SourceLocation& place = warning.source_location();
@@ -36,13 +36,13 @@ struct ThrowingHandler final : c10::WarningHandler {
   }
 };
 
-// The same destructor, written by somebody who throws.
+// The same destructor, written so that it throws.
 struct ThrowingEvent {
   ~ThrowingEvent() { at::ones({1}, c10::Device(c10::kPrivateUse1, 0)); }
 };
 // LITERALINCLUDE END: errors-cpp-noexcept
 
-// Runs the function in a process of its own, and prints how that ends.
+// Runs the function in a process of its own, and prints how it ends.
 void print_end(const char* what, void (*function)()) {
   std::cout << what << ":\n" << std::flush;
   const pid_t child = fork();

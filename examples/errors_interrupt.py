@@ -11,12 +11,12 @@ from collections.abc import Callable
 import torch
 
 SECOND = 1_000_000_000
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore Ctrl-C
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background programs ignore Ctrl-C
 
 
 # LITERALINCLUDE START: errors-interrupt-waits
 def interrupted(wait: Callable[[], object]) -> str:
-    """What becomes of a wait for two seconds of work when Ctrl-C is pressed soon after its start."""
+    """What happens to a wait for two seconds of work when Ctrl-C is pressed soon after its start."""
     torch.openreg._sleep(2 * SECOND)
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
@@ -25,7 +25,7 @@ def interrupted(wait: Callable[[], object]) -> str:
     except KeyboardInterrupt:
         soon = time.monotonic() - start < 1
         return f"KeyboardInterrupt, {'soon' if soon else 'late'}; the work goes on: {not stream.query()}"
-    return "not interrupted"  # NOT PROVEN: takes a wait that Ctrl-C does not end
+    return "not interrupted"  # NOT PROVEN: needs a wait that Ctrl-C does not end
 
 
 x = torch.ones(1000, device="openreg")

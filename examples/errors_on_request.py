@@ -1,4 +1,4 @@
-"""Errors on request: each part runs in a process of its own, because some errors stay.
+"""Errors on request: each part runs in a process of its own, because some errors are sticky.
 
 python examples/errors_on_request.py kernel
 """
@@ -25,7 +25,7 @@ ALLOCATION_FAULT, KERNEL_FAULT, HANG_FAULT, LOST_FAULT = range(4)  # orFault_t o
 
 
 def inject(fault: int, count: int = 1) -> None:
-    """Orders a fault of device 0."""
+    """Injects a fault into device 0."""
     assert driver.orInjectFault(fault, 0, count) == 0
 
 
@@ -42,14 +42,14 @@ def attempt(what: str, call: Callable[[], Any]) -> None:
 
 # LITERALINCLUDE START: errors-found-late
 def found_late() -> None:
-    """A mistake that nobody sees before the kernel: a bool has no negative, and this view asks for it."""
+    """A mistake that only the kernel detects: a bool has no negative, and this view requires one."""
     x = torch.arange(3.0, device="openreg")
     flags = torch._neg_view(torch.ones(2, dtype=torch.bool, device="openreg"))
     torch.openreg._sleep(20_000_000)
     attempt("the wrong call", flags.resolve_neg)
     attempt("a call that only queues", lambda: x.add_(1))
     while not torch.accelerator.current_stream().query():
-        time.sleep(0.001)  # the kernel has run now, and nobody has waited for it
+        time.sleep(0.001)  # the kernel has run now, and nothing has waited for it
     attempt("to wait for the other device", lambda: torch.accelerator.synchronize("openreg:1"))
     attempt("the next that waits", x.tolist)
     attempt("and from then on", x.tolist)
@@ -60,7 +60,7 @@ def found_late() -> None:
 
 # LITERALINCLUDE START: errors-kernel-fails
 def kernel() -> None:
-    """Lets a kernel fail: when is that seen, and what still works."""
+    """Makes a kernel fail: when that is reported, and what still works."""
     x = torch.ones(4, device="openreg")
     inject(KERNEL_FAULT)
     attempt("the kernel that fails", lambda: x.abs())
@@ -78,7 +78,7 @@ def kernel() -> None:
 
 # LITERALINCLUDE START: errors-in-a-kernel
 def look_up(index: int, size: int) -> None:
-    """Launches a kernel that checks its index, as a kernel must whose index lies in device memory."""
+    """Launches a kernel that checks its index, as a kernel must if its index is in device memory."""
 
     def run(closure: int, message: int, message_bytes: int) -> int:
         text = f"index {index} is out of range for {size} elements".encode()
@@ -102,14 +102,14 @@ def in_kernel() -> None:
 
 
 def torch_check(error: int) -> None:
-    """Raises what the backend raises for an error that stays."""
+    """Raises what the backend raises for a sticky error."""
     if error:
         torch.accelerator.synchronize("openreg")
 
 
 # LITERALINCLUDE START: errors-allocation-fails
 def allocation() -> None:
-    """The driver finds no memory, once or more often."""
+    """The driver finds no memory, once or several times."""
     for count in (1, 2, 3):
         torch.accelerator.empty_cache()
         inject(ALLOCATION_FAULT, count)
@@ -124,7 +124,7 @@ def allocation() -> None:
 
 # LITERALINCLUDE START: errors-device-lost
 def lost() -> None:
-    """The device is gone while a kernel runs on it that hangs."""
+    """The device is lost while a hanging kernel runs on it."""
     x, y = torch.ones(4, device="openreg:0"), torch.ones(4, device="openreg:1")
     event = torch.Event("openreg:0")
     inject(HANG_FAULT)
@@ -147,7 +147,7 @@ def lost() -> None:
 
 # LITERALINCLUDE START: errors-device-reset
 def reset() -> None:
-    """What no backend should offer: the driver's reset, under tensors that are alive."""
+    """What no backend should offer: the driver's reset, under live tensors."""
     x = torch.full((4,), 7.0, device="openreg")
     inject(KERNEL_FAULT)
     x.abs()
@@ -165,7 +165,7 @@ def reset() -> None:
 
 # LITERALINCLUDE START: errors-backward-fails
 class FailsBackward(torch.autograd.Function):
-    """A function whose backward fails as it is told."""
+    """A function whose backward fails in a given way."""
 
     @staticmethod
     def forward(context: Any, x: torch.Tensor, failure: Callable[[], Any]) -> torch.Tensor:
@@ -181,7 +181,7 @@ class FailsBackward(torch.autograd.Function):
 
 
 def backward() -> None:
-    """Errors on the engine's thread: of Python, of the backend, and of a kernel, which comes later."""
+    """Errors on the engine's thread: from Python, from the backend, and from a kernel, which is reported later."""
     x = torch.ones(4, device="openreg", requires_grad=True)
     for what, failure in {
         "a Python error": lambda: {"present": 1}["absent"],
@@ -198,7 +198,7 @@ def backward() -> None:
 
 # LITERALINCLUDE START: errors-hang-noticed
 def wait_at_most(event: torch.Event, seconds: float) -> None:
-    """Waits for an event, and raises when it takes too long. Errors of the device come out of the query."""
+    """Waits for an event, and raises if it takes too long. The query raises errors of the device."""
     deadline = time.monotonic() + seconds
     while not event.query():
         if time.monotonic() > deadline:
@@ -216,7 +216,7 @@ def hang() -> None:
 
 
 def wait_for_ever() -> None:
-    """Waits as programs do, without a deadline; the watchdog prints where, and ends the process."""
+    """Waits as programs do, without a deadline; the watchdog prints where and ends the process."""
     hang()
     faulthandler.dump_traceback_later(0.5, exit=True)
     torch.accelerator.synchronize("openreg")
@@ -227,7 +227,7 @@ def wait_for_ever() -> None:
 
 # LITERALINCLUDE START: errors-hang-signals
 def signals() -> None:
-    """Sends a signal to each of two processes that wait for ever."""
+    """Sends a signal to each of two processes that wait forever."""
     context = multiprocessing.get_context("fork")
     for number in (signal.SIGINT, signal.SIGTERM):
         waits = context.Event()
@@ -242,8 +242,8 @@ def signals() -> None:
 
 
 def wait_quietly(waits: multiprocessing.synchronize.Event) -> None:
-    """Says when it begins to wait, and gives up at Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore it
+    """Signals that it is about to wait, and gives up at Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background programs ignore it
     inject(HANG_FAULT)
     torch.ones(4, device="openreg").abs()
     waits.set()

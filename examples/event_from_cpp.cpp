@@ -1,4 +1,4 @@
-// Events from C++: what the device guard is given for an event that was never recorded, and one that was moved from.
+// Events from C++: what the device guard receives for an event that was never recorded, and one that was moved from.
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>

@@ -2,8 +2,8 @@
 
     python examples/fresh_process.py 'torch.openreg.init(); torch.openreg.is_initialized()' 'torch.ones(2)'
 
-Each argument is one process: statements separated by "; ", in which `torch` is imported. With
-TORCH_DEVICE_BACKEND_AUTOLOAD=0 in the environment these are processes without a backend.
+Each argument runs in a process of its own: statements separated by "; ", with `torch` imported. With
+TORCH_DEVICE_BACKEND_AUTOLOAD=0 in the environment, no backend is loaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def outcome(statement: str, names: dict[str, object]) -> str:
 
 
 def main() -> None:
-    """Forks for each argument; in this process no device has been used."""
+    """Forks for each argument; this process has not used a device."""
     warnings.filterwarnings("ignore", "TypedStorage is deprecated")
     for group in sys.argv[1:]:
         if (child := os.fork()) == 0:

@@ -2,9 +2,9 @@
 
     python examples/frontend_contract.py docs/source/accelerator/frontend.md [_initialized]
 
-It reads PyTorch's own Python code for names that are looked up on a device module, and prints each one that the table
-lacks, each row that no longer fits, and then how many rows there are of each kind. With a name given, it does so again
-for a table in which that name is misspelt.
+It searches PyTorch's Python code for names that are looked up on a device module, and prints each name that the table
+lacks, each row that no longer fits, and the number of rows of each kind. For a given name, it repeats this with a table
+in which that name is misspelled.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def rows(page: str) -> list[Row]:
 
 # LITERALINCLUDE START: frontend-contract-scan
 DEVICE_MODULE = ("get_device_module", "_get_device_handle")  # functions that return one
-HOLDERS = ("device_module", "device_mod", "device_handle")  # how a variable that holds one ends
+HOLDERS = ("device_module", "device_mod", "device_handle")  # suffixes of variables that hold one
 
 
 def is_device_module(node: ast.expr, variables: set[str]) -> bool:
-    """Whether an expression of PyTorch's code gives a device module."""
+    """Whether an expression in PyTorch's code evaluates to a device module."""
     if not isinstance(node, ast.Call):
         return ast.unparse(node) in variables or ast.unparse(node).endswith(HOLDERS)
     if ast.unparse(node.func) == "getattr":  # getattr(torch, device.type)
@@ -70,7 +70,7 @@ def looked_up(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Call):
             function, arguments = ast.unparse(node.func), node.args
             if function in ("getattr", "hasattr") and is_device_module(arguments[0], variables):
-                name = values.get(ast.unparse(arguments[1]), arguments[1])  # a text, or a variable that holds one
+                name = values.get(ast.unparse(arguments[1]), arguments[1])  # a string, or a variable that holds one
                 if isinstance(name, ast.Constant):
                     yield str(name.value)
             elif function == "_get_custom_mod_func" and isinstance(arguments[0], ast.Constant):
@@ -91,7 +91,7 @@ def lookups() -> dict[str, set[str]]:
         if re.search(r"device_mod|device_handle|getattr\(\s*torch,|_get_device_attr|_get_custom_mod_func", text):
             for name in looked_up(ast.parse(text)):
                 found.setdefault(name, set()).add(file.relative_to(TORCH).as_posix())
-    del found["__wrapped__"]  # of the function get_device_module, not of what it returns
+    del found["__wrapped__"]  # of the function get_device_module, not of its result
     return found
 
 
@@ -124,7 +124,7 @@ def report(page: str) -> None:
 
 
 def main() -> None:
-    """Reports on the page, and again with names misspelt."""
+    """Reports on the page, and again with names misspelled."""
     page = Path(sys.argv[1]).read_text(encoding="utf-8")
     report(page)
     for name in sys.argv[2:]:

@@ -1,6 +1,6 @@
-"""Takes one name after another out of the device module, and prints how a call ends that needs it, without and with it.
+"""Removes names from the device module one by one, and prints how a call that needs the name ends without and with it.
 
-Each call runs in a fork of its own: what is taken out stays out for the rest of a process.
+Each call runs in a fork of its own, because a removed name stays removed for the rest of a process.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ def recomputed() -> bool:
 
 
 def current_device_kept() -> object:
-    """The index of the device of a tensor that the generated method moves while device 1 is current."""
+    """The device index of a tensor that the generated method moves while device 1 is current."""
     torch.accelerator.set_device_index(1)
     return torch.ones(1).openreg().get_device()
 
 
 def fake() -> int:
-    """The index of the device of a tensor without data, as torch.compile uses it, while device 1 is current."""
+    """The device index of a tensor without data, as torch.compile uses it, created while device 1 is current."""
     torch.accelerator.set_device_index(1)
     with FakeTensorMode():
         return torch.empty(1, device="openreg").get_device()
 
 
 def forked_state() -> None:
-    """Keeps the random state of a device over a block of code."""
+    """Preserves the random state of a device across a block of code."""
     with torch.random.fork_rng([0]):
         pass
 
@@ -72,7 +72,7 @@ def draw() -> int:
 
 
 def device_of_rank() -> int:
-    """The device that a process of a distributed program works on, chosen by its rank on the machine."""
+    """The device of a process in a distributed program, chosen by its local rank."""
     os.environ["LOCAL_RANK"] = "1"
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     init_device_mesh("openreg", (1,))
@@ -112,7 +112,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
 
 
 def take_out(name: str) -> None:
-    """Makes the device module answer as if it never had the name."""
+    """Makes the device module behave as if it never had the name."""
     if name == "_initialized":  # an attribute that the module computes
         del vars(torch.openreg)["__getattr__"]
     else:
@@ -134,7 +134,7 @@ def in_a_process_of_its_own(prefix: str, name: str, call: Callable[[], object]) 
 
 
 def main() -> None:
-    """Makes each call twice; once, where the module has no such name."""
+    """Makes each call twice, or once if the module does not have the name."""
     warnings.simplefilter("error")
     for name, call in CALLS:
         in_a_process_of_its_own("without", name, call)

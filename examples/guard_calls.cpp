@@ -1,5 +1,5 @@
-// A guard that stands before the backend's own: it notes which of its members are called, passes the calls on, and can
-// leave a member out, so that PyTorch's own body answers instead. A library for guard_calls.py.
+// A device guard in front of the backend's own: it records which of its members are called, forwards the calls, and can
+// leave a member out, so that PyTorch's own body runs instead. A library for guard_calls.py.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mutex>
@@ -29,7 +29,7 @@ bool has(const char* member) {
   return left_out != member;
 }
 
-// The members without a body in PyTorch. No backend can leave them out.
+// The pure virtual members, which no backend can leave out.
 struct Telling : Interface {
   c10::DeviceType type() const override { return note("type"), guard_.type(); }
   Device exchangeDevice(Device device) const override { return note("exchangeDevice"), guard_.exchangeDevice(device); }
@@ -42,11 +42,11 @@ struct Telling : Interface {
   Stream exchangeStream(Stream stream) const override { return note("exchangeStream"), guard_.exchangeStream(stream); }
   DeviceIndex deviceCount() const noexcept override { return note("deviceCount"), guard_.deviceCount(); }
 
-  // The one that was registered before.
+  // The guard that was registered before.
   const Interface& guard_ = *c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
 };
 
-// The members that have one.
+// The members that have a body in PyTorch.
 struct Choosing final : Telling {
   Stream getDefaultStream(Device device) const override {
     return has("getDefaultStream") ? guard_.getDefaultStream(device) : Interface::getDefaultStream(device);
@@ -105,7 +105,7 @@ struct Choosing final : Telling {
 
 }  // namespace
 
-// What guard_calls.py calls.
+// The functions that guard_calls.py calls.
 extern "C" {
 
 void stand_before_the_guard() { c10::impl::registerDeviceGuard(c10::kPrivateUse1, new Choosing()); }
@@ -115,7 +115,7 @@ void leave_out(const char* member) {
   left_out = member;
 }
 
-// The names of the members that were called since the last time, which are valid until the next.
+// The names of the members called since the previous call of this function, valid until the next one.
 const char* calls() {
   static std::string names;
   const std::lock_guard<std::mutex> lock(mutex);

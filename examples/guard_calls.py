@@ -5,7 +5,7 @@
     python examples/guard_calls.py lines LINE... the same, for lines given here, and members for streams and events
     python examples/guard_calls.py left-out      with one member after the other left out, a line that needs it
 
-It compiles guard_calls.cpp, a guard that notes each call, and lets it stand before the guard of the backend.
+It compiles guard_calls.cpp, a guard that records each call, and registers it in front of the backend's guard.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 
-# What the lines use.
+# The names that the lines use.
 # LITERALINCLUDE START: guard-calls-prepared
 PREPARED = """
 x = torch.ones(2, device="openreg:0", requires_grad=True)
@@ -112,7 +112,7 @@ destroyEvent: make_many_events()
 
 # LITERALINCLUDE START: guard-calls-silent
 def state_of_a_block_that_a_busy_stream_uses() -> str:
-    """Frees memory that another stream still uses, and says what the allocator makes of it."""
+    """Frees memory that another stream still uses, and returns its state in the allocator."""
     future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=["openreg:0"])
     value = torch.ones(2, device="openreg:0")
     address = value.data_ptr()
@@ -138,7 +138,7 @@ OF_STREAMS_AND_EVENTS = "Stream|Event|^record$|^block$|^elapsedTime$"
 
 
 def uncached(function: Callable[[], dict[str, set[torch.dtype]]]) -> dict[str, set[torch.dtype]]:
-    """Calls a function that remembers its answers, as if for the first time."""
+    """Calls a cached function as if for the first time."""
     function.cache_clear()
     return function()
 
@@ -178,7 +178,7 @@ def print_reached(guard: ctypes.CDLL, names: dict[str, object]) -> None:
 
 
 def print_lines(guard: ctypes.CDLL, _names: dict[str, object]) -> None:
-    """Prints which members for streams and events each line reaches. Lines see the names of those before them."""
+    """Prints which members for streams and events each line reaches. Lines see the names of earlier ones."""
     own: dict[str, object] = {"torch": torch}
     for line in sys.argv[2:]:
         exec(line, own)
@@ -191,7 +191,7 @@ def print_accelerator(guard: ctypes.CDLL, names: dict[str, object]) -> None:
     for line in ACCELERATOR.strip().splitlines():
         print(f"{line}\n    {outcome(line, names)}; {guard.calls().decode() or 'no member'}")
     public = [name for name in dir(torch.accelerator) if not name.startswith("_")]
-    # What the module has imported from elsewhere is not its own.
+    # Names imported from elsewhere are not the module's own.
     homes = {name: getattr(getattr(torch.accelerator, name), "__module__", "") for name in public}
     own = [name for name, home in homes.items() if home.startswith("torch.accelerator")]
     print(f"{len(own)} names, without a line: {[name for name in own if f'.{name}(' not in ACCELERATOR]}")

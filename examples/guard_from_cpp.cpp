@@ -1,4 +1,4 @@
-// The device guard as C++ code uses it: a program that links the backend, and knows nothing of Python.
+// The device guard as C++ code uses it: a program that links the backend, without Python.
 #include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
@@ -17,7 +17,7 @@ namespace {
 
 using c10::impl::DeviceGuardImplInterface;
 
-// Prints a warning, and turns it into an exception, as programs do that accept none.
+// Prints a warning and turns it into an exception, as programs that accept no warnings do.
 struct Strict final : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     std::cout << "  warning: " << warning.msg() << std::endl;
@@ -36,7 +36,7 @@ void print_count() {
   std::cout << "  deviceCount: " << count << '\n';
 }
 
-// Runs what shall fail, and prints why.
+// Makes a call that must fail, and prints the error.
 template <class Call>
 void print_error(const char* what, const Call& call) {
   try {
@@ -46,7 +46,7 @@ void print_error(const char* what, const Call& call) {
   }
 }
 
-// Calls in a child process, and says how the child ends.
+// Makes a call in a child process, and prints how the child ends.
 template <class Call>
 void in_a_child(const Call& call) {
   std::cout.flush();
@@ -81,7 +81,7 @@ void scopes() {
     print_current(error.what());
   }
   {
-    c10::DeviceGuard guard(device(-1));  // "no index": the current device, which is remembered all the same
+    c10::DeviceGuard guard(device(-1));  // "no index": the current device, which is still remembered
     guard.set_index(1);
     std::cout << "from " << guard.original_device() << " to " << guard.current_device() << '\n';
   }
@@ -95,19 +95,19 @@ void scopes() {
 // LITERALINCLUDE END: guard-cpp-scopes
 
 // LITERALINCLUDE START: guard-cpp-several-devices
-// The second half of a computation needs the first, which another device makes on a stream of its own.
+// The second half of a computation needs the first, which another device computes on a stream of its own.
 void several_devices() {
   const c10::Stream producer = implementation().getNewStream(device(1));
   const c10::Stream consumer = implementation().getStream(device(0));
   c10::Event ready(c10::kPrivateUse1);
   at::Tensor first;
   {
-    const c10::StreamGuard guard(producer);  // makes the stream current, and its device
+    const c10::StreamGuard guard(producer);  // makes the stream and its device current
     first = at::full({2}, 20, at::device(at::kPrivateUse1));
     std::cout << "made on " << first.device() << ", current is " << implementation().getDevice() << '\n';
     ready.record(producer);
   }
-  ready.block(consumer);  // openreg:0 waits, and the host does not
+  ready.block(consumer);  // openreg:0 waits, the host does not
   const at::Tensor second = first.to(device(0));
   std::cout << "used on " << second.device() << ": " << second.sum().item().toInt() << '\n';
   print_error("an event of one device on a stream of another", [&] { ready.record(consumer); });
@@ -115,7 +115,7 @@ void several_devices() {
 // LITERALINCLUDE END: guard-cpp-several-devices
 
 // LITERALINCLUDE START: guard-cpp-members
-// Members that no line of Python reaches, or not by value.
+// Members that Python does not reach, or whose results it does not see.
 void members() {
   const DeviceGuardImplInterface& guard = implementation();
   std::cout << "type: " << guard.type() << ", devices: " << static_cast<int>(guard.deviceCount()) << '\n';
@@ -139,7 +139,7 @@ void members() {
 // LITERALINCLUDE END: guard-cpp-members
 
 // LITERALINCLUDE START: guard-cpp-noexcept
-// What a guard is that a destructor cannot call safely.
+// A guard that a destructor cannot call safely.
 struct Throwing final : c10::impl::NoOpDeviceGuardImpl<c10::kPrivateUse1> {
   void uncheckedSetDevice(c10::Device where) const noexcept override { TORCH_CHECK(false, "cannot set ", where); }
 };

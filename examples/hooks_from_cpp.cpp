@@ -1,4 +1,4 @@
-// Asks the hooks that no Python program reaches: a C++ program that links the backend, and knows nothing of Python.
+// Calls the hooks that no Python program reaches, from a C++ program that links the backend, without Python.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/from_blob.h>
@@ -23,7 +23,7 @@ void print_pinned(const char* when) {
             << " blocks\n";
 }
 
-// Runs what shall fail, and prints why.
+// Makes a call that must fail, and prints the error.
 template <class Call>
 void print_error(const char* what, const Call& call) {
   try {
@@ -58,7 +58,7 @@ int main() {
   // LITERALINCLUDE END: hooks-cpp-availability
 
   // LITERALINCLUDE START: hooks-cpp-from-blob
-  // The kind of device is named, the device is not: at::from_blob asks the hook getDeviceFromPtr.
+  // The options have a device type but no index, so at::from_blob calls the hook getDeviceFromPtr.
   const at::Tensor ones = at::ones({4}, at::Device(at::kPrivateUse1, hooks.deviceCount() - 1));
   const auto options = at::device(at::kPrivateUse1).dtype(at::kFloat);
   const at::Tensor view = at::from_blob(ones.data_ptr(), ones.sizes(), options);

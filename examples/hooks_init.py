@@ -7,11 +7,11 @@ import warnings
 
 import torch  # noqa: F401 - for the calls below
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the driver has threads
 
 
 def tell(call: str) -> None:
-    """Makes a call and prints what came of it."""
+    """Makes a call and prints its result or error."""
     try:
         print(f"{call}\n    returns {eval(call)}", flush=True)
     except RuntimeError as error:

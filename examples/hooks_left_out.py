@@ -1,10 +1,10 @@
-"""What a program meets when a backend has registered no hooks, or hooks that override next to nothing.
+"""What a program sees when a backend has registered no hooks, or hooks that override next to nothing.
 
     python examples/hooks_left_out.py --unregistered   no hooks
     python examples/hooks_left_out.py                  three hooks of fifteen, and PyTorch's own body for the others
 
-Device module, guard and hooks are the stand-ins that PyTorch offers to Python (`torch._C._acc`), so that a hook can be
-missing without compiling anything. Of the hooks, Python can override these three; here each prints that it was called.
+The device module, guard and hooks are stand-ins that PyTorch offers to Python (`torch._C._acc`), so that a hook can be
+missing without compiling anything. Python can override only these three hooks; each prints that it was called.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ CALLS = [
 
 
 def main() -> None:
-    """Registers, makes each call, and prints what came of it."""
+    """Registers the stand-ins, makes each call, and prints its outcome."""
     guard, hooks = registration._DummyDeviceGuard(), Hooks()
     if "--unregistered" in sys.argv:
         registration.rename_privateuse1_backend("openreg")
@@ -92,8 +92,8 @@ def main() -> None:
             print(f"    returns {eval(call, names)}")
         except RuntimeError as error:
             print(f"    {type(error).__name__}: {error}")
-    # One of the calls is a backward on the device. The backend, which would wait for its threads at the end of the
-    # process, is not here, and Python's end must not overtake them (see torch_openreg/_exit.py).
+    # One of the calls is a backward on the device. The backend, which would wait for the engine's threads at exit, is
+    # not loaded, so this skips the interpreter's shutdown, which would race with them (see torch_openreg/_exit.py).
     sys.stdout.flush()
     os._exit(0)
 

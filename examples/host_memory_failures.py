@@ -1,4 +1,4 @@
-"""Pinned memory whose stream, or whose process, is another one when it is freed."""
+"""Pinned memory that is freed after its stream was destroyed, or in another process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from driver_memory import call, new  # type: ignore[import-not-found]  # beside 
 
 # LITERALINCLUDE START: host-memory-failures
 def main() -> None:
-    """Frees pinned memory whose copy's stream has been destroyed, then in a forked child; looks for it in the cache."""
+    """Frees pinned memory after its stream was destroyed, and looks for it in the cache; then in a forked child."""
     source = torch.arange(4.0).pin_memory()
     address = source.data_ptr()
     stream = torch.openreg.get_stream_from_external(new("orStreamCreate"))

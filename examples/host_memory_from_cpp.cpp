@@ -1,4 +1,4 @@
-// What only C++ code can ask of the allocator of pinned memory: clones, blocks by address, pools for captured graphs.
+// What only C++ code can do with the pinned-memory allocator: clones, blocks by address, pools for captured graphs.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 

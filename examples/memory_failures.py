@@ -1,4 +1,4 @@
-"""What the allocator does when the device fails: named by the argument."""
+"""What the allocator does when the device fails; the argument names the case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def attempt(what: str, function: Callable[[], object]) -> None:
-    """Calls, and prints the error or that there was none."""
+    """Makes a call, and prints the error or that there was none."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -28,14 +28,14 @@ def attempt(what: str, function: Callable[[], object]) -> None:
 
 
 def used_by(stream: torch.Stream) -> torch.Tensor:
-    """A tensor that another stream was recorded for."""
+    """A tensor for which another stream was recorded."""
     tensor = torch.ones(1000, device="openreg")
     tensor.record_stream(stream)
     return tensor
 
 
 def fail_on(stream: torch.Stream) -> None:
-    """Makes the next kernel on the stream fail, unseen."""
+    """Makes a kernel on the stream fail, unnoticed."""
     call("orInjectFault", KERNEL_FAULT, 0, 1)
     with stream:
         torch.empty(1000, device="openreg").abs()
@@ -43,7 +43,7 @@ def fail_on(stream: torch.Stream) -> None:
 
 # LITERALINCLUDE START: memory-failures-cases
 def allocation() -> None:
-    """The driver refuses again and again: the cache is given back, and then no more asked for than the block."""
+    """The driver refuses repeatedly: the allocator first returns its cache, then requests no more than the block."""
     for size, refusals in ((5, 1), (5, 2), (5, 3), (12, 2)):
         cached = torch.empty(1000, device="openreg")
         del cached
@@ -57,7 +57,7 @@ def allocation() -> None:
 
 
 def free() -> None:
-    """A recorded stream, or its device, is gone when the tensor is freed. The tensor is freed all the same."""
+    """A recorded stream is gone, or is another device's, when the tensor is freed. The tensor is freed all the same."""
     gone = torch.openreg.get_stream_from_external(new("orStreamCreate"))
     tensors = [used_by(gone), used_by(torch.openreg.default_stream(1))]
     call("orStreamDestroy", gone.native_handle)
@@ -66,7 +66,7 @@ def free() -> None:
 
 
 def pending() -> None:
-    """A freed block waits for a stream whose kernel fails: the allocation that looks after it says so."""
+    """A freed block waits for a stream whose kernel fails: the next allocation that checks it raises."""
     side = torch.Stream("openreg")
     tensors = [used_by(side) for _ in range(2)]
     fail_on(side)
@@ -77,7 +77,7 @@ def pending() -> None:
 
 
 def waiting() -> None:
-    """The same when the cache is emptied, which waits for the stream."""
+    """The same when emptying the cache, which waits for the stream."""
     side = torch.Stream("openreg")
     tensor = used_by(side)
     with side:

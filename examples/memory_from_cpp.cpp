@@ -1,4 +1,4 @@
-// What only C++ code can ask of the allocator: raw allocations, a block freed twice, memory of somebody else.
+// What only C++ code can do with the allocator: raw allocations, a block freed twice, another allocator's memory.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -11,7 +11,7 @@ struct PrintWarnings final : c10::WarningHandler {
   void process(const c10::Warning& warning) override { std::cout << "warning: " << warning.msg() << '\n'; }
 };
 
-// Runs what shall fail, and prints why.
+// Makes a call that must fail, and prints the error.
 template <class Call>
 void print_error(const char* what, const Call& call) {
   try {
@@ -44,7 +44,7 @@ int main() {
   // LITERALINCLUDE START: memory-cpp-refused
   const c10::Stream stream(c10::Stream::DEFAULT, c10::Device(c10::kPrivateUse1, 0));
   const c10::DataPtr freed(block, block, [](void*) {}, stream.device());
-  allocator->recordStream(freed, stream);  // another deleter: somebody else's memory, and theirs to keep
+  allocator->recordStream(freed, stream);  // another deleter: another allocator's memory, left alone
   c10::DataPtr stale(block, block, allocator->raw_deleter(), stream.device());
   print_error("record_stream of freed memory", [&] { allocator->recordStream(stale, stream); });
   stale.release_context();

@@ -1,4 +1,4 @@
-"""Compiles a kernel, and launches it, by the functions of openreg_modules.h alone: no operator, no C++."""
+"""Compiles and launches a kernel with only the functions of openreg_modules.h: no operator, no C++."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 def check(error: int) -> None:
-    """Raises what the driver says of the last call."""
+    """Raises the driver's message if the last call failed."""
     if error != 0:
         raise RuntimeError(driver.orGetErrorDetail().decode())
 
@@ -43,7 +43,7 @@ __kernel void scale(__global float* x, float factor, int count) {
 
 
 def function_of(source: bytes, name: bytes) -> ctypes.c_void_p:
-    """Compiles a source for the current device, and looks a function up in it."""
+    """Compiles a source for the current device, and looks up a function in it."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     check(driver.orModuleLoad(ctypes.byref(module), 0, source, ctypes.c_size_t(len(source)), None))
     check(driver.orModuleGetFunction(ctypes.byref(function), module, name))

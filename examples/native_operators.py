@@ -1,4 +1,4 @@
-"""Operators on native kernels: which run where, and that the values are the CPU's."""
+"""Operators on native kernels: where they run, and that they give the CPU's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ torch.openreg.reset_fallback_stats()
 
 
 def same(result: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether two results agree but for the order of additions, in their strides too."""
+    """Whether two results agree up to the order of additions, including strides and dtype."""
     close = torch.allclose(result.cpu(), expected, rtol=1e-4, atol=1e-4, equal_nan=True)
     return close and result.stride() == expected.stride() and result.dtype == expected.dtype
 

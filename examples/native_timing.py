@@ -9,7 +9,7 @@ import torch
 
 # LITERALINCLUDE START: native-timing
 def milliseconds(work: Callable[[], object], repeat: int = 10) -> float:
-    """The time of one call on the device, without the first: that one compiles, and allocates."""
+    """The average time of a call on the device, without the first one, which compiles and allocates."""
     work()
     start, end = torch.Event("openreg", enable_timing=True), torch.Event("openreg", enable_timing=True)
     start.record()

@@ -1,7 +1,7 @@
-"""What functions of torch.nn do on a backend that has a CPU fallback, and nothing of what they ask a backend for.
+"""What torch.nn functions do on a backend with a CPU fallback, but without the operators that they need from a backend.
 
-The backend is a stand-in that PyTorch offers to Python (`torch._C._acc`): a tensor of it has no memory, and carries its
-values as a tensor of the CPU.
+The backend is a stand-in that PyTorch offers to Python (`torch._C._acc`): its tensors have no memory and carry their
+values as CPU tensors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ called: list[str] = []
 
 # LITERALINCLUDE START: nn-contracts-left-out
 def on_device(host: torch.Tensor) -> Any:
-    """A tensor of the device that stands for one of the CPU."""
+    """A device tensor that carries a CPU tensor."""
     tensor = torch._C._acc.create_empty_tensor(tuple(host.shape), host.dtype)
     vars(tensor)["host"] = host
     return tensor
 
 
 def fallback(operator: torch._ops.OpOverload, *arguments: Any, **options: Any) -> Any:
-    """What at::native::cpu_fallback does: arguments to the CPU, the same operator there, results back."""
+    """What at::native::cpu_fallback does: copies arguments to the CPU, runs the operator, and copies results back."""
     called.append(operator.name())
     arguments, options = tree_map_only(torch.Tensor, lambda tensor: tensor.host, (arguments, options))
     arguments, options = tree_map_only(torch.device, lambda _: torch.device("cpu"), (arguments, options))
@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
-    """Makes each call, and prints what came of it and what fell back on the way."""
+    """Makes each call, and prints its outcome and the last operator that fell back."""
     hooks, guard = torch._C._acc.PrivateUse1Hooks(), registration._DummyDeviceGuard()
     registration._setup_privateuseone_for_python_backend("openreg", hook=hooks, device_guard=guard)
     library = torch.library.Library("_", "IMPL")

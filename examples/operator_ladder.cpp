@@ -1,5 +1,5 @@
-// Puts another kernel in the place of the one that the backend registered for an operator. Compiled, loaded and used by
-// operator_ladder.py and the scripts beside it, each time in a process that ends soon after.
+// Replaces the kernel that the backend registered for an operator. Compiled, loaded and used by operator_ladder.py and
+// the scripts beside it, each time in a short-lived process.
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
@@ -10,7 +10,7 @@
 namespace {
 
 // LITERALINCLUDE START: ladder-stand-ins
-// The kernels that the dispatcher would take if the backend had none, in its order. They call other operators.
+// Runs the composite kernel that the dispatcher would select if the backend had none; false if there is none.
 bool ran_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const auto key : {c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
                          c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeImplicitAutograd}) {
@@ -22,15 +22,15 @@ bool ran_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   return false;
 }
 
-// Of a device that has no kernel for the operator, and no fallback.
+// What happens on a device that has neither a kernel for the operator nor a fallback.
 void absent(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!ran_composite(op, stack)) {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "the device has no ", op.operator_name());
   }
 }
 
-// Of a device that has no kernel for the operator, and the backend's own fallback: the one that an operator without any
-// kernel gets.
+// What happens on a device that has no kernel for the operator, but the backend's own fallback: it is what an operator
+// without any kernel gets.
 void own_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto without_kernel = c10::Dispatcher::singleton().findSchemaOrThrow("operator_ladder::without_kernel", "");
   const auto fallback = without_kernel.getComputedKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
@@ -43,11 +43,11 @@ void absent_with_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stac
   }
 }
 
-// The fallback that PyTorch has ready for all backends.
+// The fallback that PyTorch provides for all backends.
 void pytorch_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
 // LITERALINCLUDE END: ladder-stand-ins
 
-// The dispatcher warns of each kernel that takes the place of another one. Here that is the purpose.
+// The dispatcher warns about each kernel that replaces another one, which is the purpose here.
 class Silence final : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}

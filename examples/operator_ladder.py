@@ -1,11 +1,11 @@
-"""The operators that a backend writes first: what each task needs beyond the tasks before it, found by doing without.
+"""The operators that a backend needs first: what each task needs beyond the tasks before it, found by doing without.
 
     python examples/operator_ladder.py               a device without any CPU fallback
     python examples/operator_ladder.py --fallback    the same tasks where operators without a kernel run on the CPU
     python examples/operator_ladder.py "copy" "print"    some rungs only, in this order
 
-All kernels of the backend are taken away (operator_ladder.cpp), and a task is run. Where it fails it names an operator;
-that one is given back, and the task is run again, each time in a process of its own.
+All kernels of the backend are removed (operator_ladder.cpp), and a task is run. Each failure names an operator, which
+is restored before the task is run again, each time in a process of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-import torch._dynamo  # which the first step of an optimizer imports: here once, and not in each fork
+import torch._dynamo  # imported by an optimizer's first step: here once, not in each fork
 from stubs_alone import compiled  # type: ignore[import-not-found]  # beside this script
 from torch import nn
 
@@ -37,17 +37,17 @@ def numbers(device: str, *shape: int) -> torch.Tensor:
 
 
 def create(device: str) -> object:
-    """A tensor, of which nothing is read."""
+    """A tensor that is never read."""
     return torch.empty(2, 3, device=device).shape
 
 
 def copy(device: str) -> object:
-    """There and back."""
+    """To the device and back."""
     return numbers(device, 2, 3)
 
 
 def item(device: str) -> object:
-    """One number for Python."""
+    """One number, read by Python."""
     return numbers(device, 1).item()
 
 
@@ -71,20 +71,20 @@ def arithmetic(device: str) -> object:
 
 
 def reduce_and_compare(device: str) -> object:
-    """Many numbers become one, and two become a truth value."""
+    """Reductions and comparisons."""
     x = numbers(device, 2, 3)
     return [x.sum(), x.mean(0), x.max(), x.argmax(1), x > 0, (x == x[0]).all(), torch.where(x > 0, x, 0 * x)]
 
 
 def index(device: str) -> object:
-    """Elements that another tensor names."""
+    """Elements selected by another tensor."""
     x, rows = numbers(device, 3, 2), torch.tensor([2, 0]).to(device)
     x[rows, 1] = x[rows, 0]
     return [x[rows], x[x > 0], torch.cat([x, x])]
 
 
 def multiply(device: str) -> object:
-    """Matrices."""
+    """Matrix products."""
     x = numbers(device, 2, 3)
     return [x @ x.t(), nn.functional.linear(x, x, x[:, 0])]
 
@@ -97,7 +97,7 @@ def backward(device: str) -> object:
 
 
 def step(device: str, optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.SGD) -> object:
-    """An optimizer's step, and a second one."""
+    """Two steps of an optimizer."""
     x = numbers(device, 2, 3).requires_grad_()
     trained = optimizer([x], lr=0.1)
     for _ in range(2):
@@ -108,7 +108,7 @@ def step(device: str, optimizer: Callable[..., torch.optim.Optimizer] = torch.op
 
 
 def train(device: str) -> object:
-    """A classifier that is made on the device, and trained."""
+    """A classifier that is created on the device and trained."""
     layers = nn.Sequential(nn.Linear(3, 4, device=device), nn.ReLU(), nn.Linear(4, 2, device=device))
     layers.load_state_dict({name: numbers("cpu", *value.shape) for name, value in layers.state_dict().items()})
     trained = torch.optim.Adam(layers.parameters(), lr=0.1)
@@ -120,7 +120,7 @@ def train(device: str) -> object:
 
 
 def save_and_load(device: str) -> object:
-    """A file with the parameters, read again."""
+    """Parameters saved to a file and loaded again."""
     file = io.BytesIO()
     torch.save({"weight": numbers(device, 2, 3).t()}, file)
     file.seek(0)
@@ -147,7 +147,7 @@ RUNGS: dict[str, Task] = {
 
 
 def on_cpu(value: object) -> object:
-    """Tensors as lists of numbers, and text without the device: what can be compared."""
+    """Tensors as lists of numbers, and text without the device, so that results can be compared."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().tolist()
     if isinstance(value, str):
@@ -162,7 +162,7 @@ def load_stand_ins() -> None:
 
 
 def in_a_process_of_its_own(function: Callable[[], str]) -> str:
-    """What the function returns in a fork, where it may take kernels away for good; or what killed the fork."""
+    """What the function returns in a fork, where it may remove kernels for good, or the signal that killed the fork."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -185,12 +185,12 @@ KERNELS = {
 
 
 def attempt(task: Task, present: Set[str], fallback: bool) -> str:
-    """Runs a task on a device that has these operators alone. Returns what became of it."""
+    """Runs a task on a device that has only these operators. Returns the outcome."""
     if fallback:
         torch.ops.operator_ladder.absent_with_fallback(sorted(KERNELS - present))
     else:
         torch.ops.operator_ladder.absent(sorted(KERNELS - present))
-        # What has no kernel in this backend either can be given back as what it is here, a fallback.
+        # An operator that has no kernel in this backend either is restored as what it is here, a fallback.
         torch.openreg.set_fallback_policy("listed", ops=sorted(present - KERNELS))
     try:
         here = on_cpu(task("openreg"))
@@ -205,19 +205,19 @@ def attempt(task: Task, present: Set[str], fallback: bool) -> str:
 
 
 def count_fallbacks() -> str:
-    """The operators that fell back, with the number of calls where it is not one."""
+    """The operators that fell back, with the number of calls if it is not one."""
     stats = torch.openreg.fallback_stats().items()
     return " ".join(short(name) + (f"({calls})" if calls > 1 else "") for name, calls in stats) or "nothing"
 
 
 def short(name: str) -> str:
-    """An operator without its namespace; with a star where this backend has no kernel for it."""
+    """An operator without its namespace; with a star if this backend has no kernel for it."""
     return name.removeprefix("aten::") + ("" if name in KERNELS else "*")
 
 
 # LITERALINCLUDE START: ladder-climb
 def climb(rungs: dict[str, Task], fallback: bool) -> None:
-    """Prints what each rung adds to the operators of those below it."""
+    """Prints the operators that each rung adds to those of the rungs below it."""
     present: set[str] = set()
     for rung, task in rungs.items():
 

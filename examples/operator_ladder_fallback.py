@@ -1,10 +1,10 @@
-"""What becomes of an operator that is left to a boxed fallback: the right result beside those of two fallbacks.
+"""What happens to an operator that is left to a boxed fallback: the right result beside those of two fallbacks.
 
     python examples/operator_ladder_fallback.py GROUP
 
 For each operator one snippet runs on the CPU, which is right; then on the device with PyTorch's own fallback,
-at::native::cpu_fallback, as the kernel of that operator alone; then with this backend's fallback in its place. Each
-runs in a process of its own. Where the backend as it is differs from the CPU, that is printed as well.
+at::native::cpu_fallback, as the kernel of only that operator; then with this backend's fallback in its place. Each
+runs in a process of its own. Where the unmodified backend differs from the CPU, its result is printed as well.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ GROUPS: dict[str, list[tuple[str, str]]] = {
 
 # LITERALINCLUDE START: ladder-fallback-outcome
 def outcome(snippet: str, device: str, replace: Callable[[], None] = lambda: None) -> str:
-    """Replaces a kernel, runs a snippet, and says what its last expression gives, or how it fails."""
+    """Replaces a kernel, runs a snippet, and returns what its last expression gives, or how it fails."""
     names = {
         "torch": torch,
         "F": functional,
@@ -117,7 +117,7 @@ def outcome(snippet: str, device: str, replace: Callable[[], None] = lambda: Non
     *statements, last = snippet.split("; ")
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "openreg runs")  # that it falls back is what each line says
+        warnings.filterwarnings("ignore", "openreg runs")  # each line already says that it falls back
         try:
             for statement in statements:
                 exec(statement, names)
@@ -131,8 +131,8 @@ def with_kernel(operator: str, kernel: str, snippet: str) -> str:
     """The same on the device, in a fork, with another kernel for the operator."""
 
     def run() -> str:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # some snippets crash, and leave no core file
-        resource.setrlimit(resource.RLIMIT_STACK, (1 << 23, 1 << 23))  # and those that recurse do so soon
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # some snippets crash: leave no core file
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 23, 1 << 23))  # and end infinite recursion soon
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         return outcome(snippet, "openreg", lambda: getattr(torch.ops.operator_ladder, kernel)([operator]))
 
@@ -144,7 +144,7 @@ def with_kernel(operator: str, kernel: str, snippet: str) -> str:
 
 
 def main() -> None:
-    """Prints the snippets of a group, and what becomes of each."""
+    """Prints the snippets of a group, and the outcomes of each."""
     load_stand_ins()
     for operator, snippet in GROUPS[sys.argv[1]]:
         outcomes = {

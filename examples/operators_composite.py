@@ -1,4 +1,4 @@
-"""Two composite operators get a kernel for the device: what becomes of their derivatives.
+"""Two composite operators get a kernel for the device: what happens to their derivatives.
 
     python examples/operators_composite.py
 
@@ -24,7 +24,7 @@ def rounded(tensor: torch.Tensor) -> list[float]:
 
 
 def attempt(title: str, call: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Makes a call that needs a gradient, goes backward, and prints what came of it."""
+    """Makes a call that requires a gradient, runs its backward, and prints the outcome."""
     x = torch.tensor([[-1.0, 2.0]], device="openreg", requires_grad=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -42,13 +42,13 @@ def attempt(title: str, call: Callable[[torch.Tensor], torch.Tensor]) -> None:
 
 # LITERALINCLUDE START: operators-composite-kernels
 def selu(x: torch.Tensor) -> torch.Tensor:
-    """A kernel for aten::selu, of which PyTorch has no formula for the derivative."""
+    """A kernel for aten::selu, for which PyTorch has no derivative formula."""
     with torch._C._AutoDispatchBelowAutograd():
         return SCALE * torch.where(x > 0, x, ALPHA * torch.expm1(x))
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """A kernel for aten::linear, of which PyTorch has one: it calls aten::linear_backward."""
+    """A kernel for aten::linear, for which PyTorch has one: it calls aten::linear_backward."""
     with torch._C._AutoDispatchBelowAutograd():
         product = x @ weight.t()
         return product if bias is None else product + bias
@@ -59,7 +59,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
 
 # LITERALINCLUDE START: operators-composite-autograd
 class Selu(torch.autograd.Function):
-    """The derivative that was lost: the kernel below autograd, and a backward beside it."""
+    """Restores the lost derivative: the kernel below autograd, and a backward beside it."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

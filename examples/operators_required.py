@@ -1,7 +1,7 @@
-"""One call for each operator that a backend has to register; prints the operator and what came of its call.
+"""One call for each operator that a backend has to register; prints the operator and the outcome of its call.
 
 Delete the registration of one of them (csrc/aten/), build again, and run this to see what it was for. Each call runs in
-a process of its own, since without some of them it dies.
+a process of its own, since it crashes without some of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def counting(*shape: int) -> torch.Tensor:
 
 
 def zeroed_through_another_name(tensor: torch.Tensor) -> torch.Tensor:
-    """Makes a second tensor another name for the memory of the first, and writes through it."""
+    """Makes a second tensor an alias of the first one's memory, and writes through it."""
     torch.ops.aten.set_.source_Tensor(tensor.new_empty(()), tensor).zero_()
     return tensor
 
@@ -57,7 +57,7 @@ def report(name: str) -> None:
 
 
 def in_a_process_of_its_own(name: str) -> None:
-    """Reports from a fork: the device has not been used yet, so that each child may."""
+    """Reports from a fork. The device has not been used yet, so each child may use it."""
     child = os.fork()
     if child == 0:
         report(name)

@@ -1,4 +1,4 @@
-"""Which way an operator of PyTorch comes to a device: the questions of the decision tree, asked of PyTorch itself.
+"""How an operator of PyTorch gets to a device: the questions of the decision tree, answered by PyTorch itself.
 
     python examples/operators_route.py aten::add.Tensor aten::angle
 
@@ -16,7 +16,7 @@ from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup
 
 NATIVE = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
-# What is asked of a backend under a name of its own, and the chapter on it.
+# Operators that PyTorch calls only for backends, and the chapter on each.
 CHAPTERS = {
     **dict.fromkeys(("_copy_from", "_copy_from_and_resize", "_local_scalar_dense"), "copies"),
     **dict.fromkeys(("convolution_overrideable", "convolution_backward_overrideable"), "nn_contracts"),
@@ -33,13 +33,13 @@ for group in get_grouped_native_functions(parsed.native_functions):
 
 
 def kernel(function: NativeFunction | NativeFunctionsGroup, key: DispatchKey) -> str:
-    """The name of the function or class that PyTorch registered for a key, or nothing."""
+    """The name of the function or class that PyTorch registered for a key, or an empty string."""
     metadata = parsed.backend_indices[key].get_kernel(function)
     return metadata.kernel.removesuffix("_CPU").removesuffix("_CUDA") if metadata else ""
 
 
 def is_shared(function: NativeFunction | NativeFunctionsGroup) -> bool:
-    """Whether PyTorch has one function for the CPU and for CUDA, which then is for no device in particular."""
+    """Whether PyTorch has one function for both CPU and CUDA, which is then independent of the device."""
     return "" != kernel(function, DispatchKey.CPU) == kernel(function, DispatchKey.CUDA)
 
 

@@ -1,9 +1,9 @@
-"""What runs when an operator of PyTorch is called with tensors of the device, as the dispatcher has it.
+"""What runs when an operator of PyTorch is called with tensors of the device, according to the dispatcher.
 
     python examples/operators_table.py             how many overloads of `aten` run in which way
     python examples/operators_table.py fallback    the operators of one row
 
-An operator stands in each row that one of its overloads belongs to.
+An operator is in each row that one of its overloads belongs to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 
 import torch
 
-# By the file in which a kernel was registered; any other file of the backend has kernels of its own.
+# By the file that registers the kernel; any other file of the backend has kernels of its own.
 MECHANISMS = {
     "generated/csrc/structured_": "generated",
     "csrc/aten/views.cpp": "PyTorch's function",
@@ -24,7 +24,7 @@ MECHANISMS = {
     "csrc/kernels/loops/where.cpp": "stub",
     "csrc/aten/fallback": "fallback by name",
 }
-# By the mark in the dispatcher's table, where the backend registered nothing for the operator.
+# By the mark in the dispatcher's table, if the backend registered nothing for the operator.
 MARKS = {
     "[math kernel]": "composite, implicit",
     "[default backend kernel]": "composite, explicit",

@@ -1,4 +1,4 @@
-"""What PyTorch's class for tests of a PrivateUse1 device asks of a backend: names are taken away, one at a time."""
+"""What PyTorch's test class for PrivateUse1 devices needs from a backend: names are removed one at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-with warnings.catch_warnings(action="ignore", category=ImportWarning):  # PyTorch can use hypothesis, and need not
+with warnings.catch_warnings(action="ignore", category=ImportWarning):  # hypothesis is optional for PyTorch
     from torch.testing._internal import common_device_type
     from torch.testing._internal.common_device_type import (
         PrivateUse1TestBase,
@@ -27,7 +27,7 @@ with warnings.catch_warnings(action="ignore", category=ImportWarning):  # PyTorc
 
 # LITERALINCLUDE START: opinfo-base-made
 def made() -> type[unittest.TestCase]:
-    """Makes the tests of a class for the device, as a file of tests does when it is imported."""
+    """Creates the device's tests from a class, as a test file does when it is imported."""
 
     class TestBase(TestCase):
         def test_one(self, device: str) -> None:
@@ -56,7 +56,7 @@ def made() -> type[unittest.TestCase]:
 # LITERALINCLUDE START: opinfo-base-names
 @contextlib.contextmanager
 def without(name: str) -> Iterator[None]:
-    """Takes a name off the device module, and makes PyTorch look at the module anew."""
+    """Removes a name from the device module, and makes PyTorch look at the module again."""
     value = getattr(torch.openreg, name)
     delattr(torch.openreg, name)
     forget()
@@ -68,7 +68,7 @@ def without(name: str) -> Iterator[None]:
 
 
 def forget() -> None:
-    """What PyTorch's module does as it is imported: it asks whether there is a device, and knows no name for it."""
+    """Does what PyTorch's module does on import: checks whether there is a device, and knows no name for it."""
     PrivateUse1TestBase.device_type = "privateuse1"
     with contextlib.suppress(AttributeError):
         del PrivateUse1TestBase.primary_device
@@ -76,7 +76,7 @@ def forget() -> None:
 
 
 def made_and_run() -> str:
-    """Says how the tests are made and run."""
+    """Creates and runs the tests, and returns the outcome."""
     try:
         return outcome(made())
     except StopIteration:
@@ -86,7 +86,7 @@ def made_and_run() -> str:
 
 
 def outcome(tests: type[unittest.TestCase]) -> str:
-    """Runs tests, and says how that ended."""
+    """Runs tests, and returns how that ended."""
     ran = unittest.TextTestRunner(io.StringIO()).run(unittest.defaultTestLoader.loadTestsFromTestCase(tests))
     skipped = "".join(f", skipped: {reason}" for _, reason in ran.skipped)
     return f"{ran.testsRun} run, {len(ran.failures) + len(ran.errors)} failed{skipped}"
@@ -97,7 +97,7 @@ def outcome(tests: type[unittest.TestCase]) -> str:
 
 # LITERALINCLUDE START: opinfo-base-named
 def dtypes_of_test() -> str:
-    """Makes a test that is to have another dtype on a PrivateUse1 device, and says what it got."""
+    """Creates a test that should get another dtype on a PrivateUse1 device, and returns what it got."""
 
     class TestDtypes(TestCase):
         @dtypes(torch.float32)
@@ -115,7 +115,7 @@ def dtypes_of_test() -> str:
 
 
 def main() -> None:
-    """Prints what comes of it."""
+    """Prints the outcome of each case."""
     print(f"with all names: {made_and_run()}")
     PrivateUse1TestBase.bypass_device_restrictions = True
     print(f"without restrictions: {made_and_run()}")

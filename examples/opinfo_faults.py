@@ -1,4 +1,4 @@
-"""Plants faults in `abs` of the device, and shows which mode of the operator database sees which.
+"""Plants faults in `abs` of the device, and shows which mode of the operator database detects which.
 
     python examples/opinfo_faults.py                        a table: each fault, each mode
     python examples/opinfo_faults.py overflow --verbose     the tests of opinfo_first.py, with one fault planted
@@ -35,27 +35,27 @@ def right(x: torch.Tensor) -> torch.Tensor:
 
 
 def strides(x: torch.Tensor) -> torch.Tensor:
-    """Reads the right number of elements, one after the other, wherever they lie."""
+    """Reads the right number of elements contiguously, and ignores the strides."""
     return right(torch.as_strided(x, x.shape, torch.empty(x.shape, device="meta").stride()))
 
 
 def overflow(x: torch.Tensor) -> torch.Tensor:
-    """The textbook's formula for complex numbers: the squares of large parts are infinite."""
+    """The textbook formula for complex numbers: the squares of large parts are infinite."""
     return (x.real * x.real + x.imag * x.imag).sqrt() if x.is_complex() else right(x)
 
 
 def zeros(x: torch.Tensor) -> torch.Tensor:
-    """The textbook's formula for real numbers: -0.0 is not less than 0, and stays -0.0."""
+    """The textbook formula for real numbers: -0.0 is not less than 0, and stays -0.0."""
     return right(x) if x.is_complex() else torch.where(x < 0, -x, x)
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
-    """Integers by way of float32, which holds none of the odd ones above 2**24."""
+    """Integers by way of float32, which cannot represent the odd ones above 2**24."""
     return right(x.float()).to(x.dtype) if x.dtype is torch.int64 else right(x)
 
 
 def elsewhere(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Gives `out` new memory, instead of writing where it is."""
+    """Gives `out` new memory instead of writing to its own."""
     out.set_(right(x))
     return out
 
@@ -111,7 +111,7 @@ FAULTS: dict[str, Kernel | None] = {
 
 
 def main() -> None:
-    """The table, or unittest with one fault planted."""
+    """Prints the table, or runs unittest with one fault planted."""
     if len(sys.argv) == 1:
         table()
         return

@@ -1,4 +1,4 @@
-"""A first test of a device with PyTorch's operator database: three operators, three dtypes, and the CPU as the judge.
+"""A first test of a device with PyTorch's operator database: three operators, three dtypes, compared with the CPU.
 
     python examples/opinfo_first.py --verbose
     python examples/opinfo_first.py TestFirstOPENREG.test_as_on_the_cpu_abs_openreg_float32
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-with warnings.catch_warnings(action="ignore", category=ImportWarning):  # PyTorch can use hypothesis, and need not
+with warnings.catch_warnings(action="ignore", category=ImportWarning):  # hypothesis is optional for PyTorch
     from torch.testing._internal.common_device_type import PrivateUse1TestBase, instantiate_device_type_tests, ops
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.common_utils import TestCase
@@ -25,7 +25,7 @@ DTYPES = (torch.float32, torch.complex64, torch.int64)
 
 
 class TestFirst(TestCase):
-    """Not a test yet: PyTorch makes one of it for each type of device."""
+    """Not a test yet: PyTorch creates one from it for each device type."""
 
     @ops(OPERATORS, allowed_dtypes=DTYPES)
     def test_as_on_the_cpu(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -38,7 +38,7 @@ class TestFirst(TestCase):
             self.assertEqual(actual.cpu(), expected)
 
 
-# Where a test notes which sample it is at. PyTorch makes this place when it has made the first test, which lacks it.
+# Where a test records its current sample. PyTorch adds this only after it has made the first test, which lacks it.
 TestFirst.test_as_on_the_cpu.tracked_input = None
 PrivateUse1TestBase.setUpClass()  # before tests are made: the device type gets its name
 instantiate_device_type_tests(TestFirst, globals(), only_for=torch._C._get_privateuse1_backend_name())

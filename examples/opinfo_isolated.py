@@ -1,8 +1,8 @@
-"""Runs units of the operator database in a process that may crash or hang: that costs one unit, which is named.
+"""Runs units of the operator database in a process that may crash or hang, which costs one unit and names it.
 
     python examples/opinfo_isolated.py
 
-To have something to show, four of the five operators are spoiled here (`spoil`).
+As a demonstration, four of the five operators are broken on purpose (`spoil`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS = 4.0
 
 # LITERALINCLUDE START: opinfo-isolated-parent
 def outcomes(entries: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields how each entry ended. A worker answers in order, so who ends without an answer ended in the next one."""
+    """Yields how each entry ended. A worker answers in order, so if it ends early, it ended in the next entry."""
     waiting = list(entries)
     while waiting:
         with tempfile.TemporaryFile("w+") as errors:
@@ -48,7 +48,7 @@ def ended(status: int) -> str:
 
 
 def said(errors: str) -> str:
-    """Of what a worker wrote as it died: the first line, and the innermost place in Python where it was."""
+    """The first line that a worker wrote as it died, and the innermost Python function that it was in."""
     innermost = re.search(r'File ".*/(.*)", line \d+ in (.*)', errors)
     place = f"in {innermost[2]}, {innermost[1]}" if innermost else "in no known place"
     return f"{errors.partition(chr(10))[0]} ({place})"
@@ -59,9 +59,9 @@ def said(errors: str) -> str:
 
 # LITERALINCLUDE START: opinfo-isolated-worker
 def work(entries: list[str]) -> None:
-    """Runs entries and answers with a line for each, until the device is of no more use."""
+    """Runs entries and answers with a line for each, until the device is unusable."""
     faulthandler.enable()
-    import opinfo_first  # type: ignore[import-not-found]  # beside this script; not before, the parent needs no torch
+    import opinfo_first  # type: ignore[import-not-found]  # beside this script; here, since the parent needs no torch
     import torch
 
     sys.path.append(str(Path(__file__).parents[1]))
@@ -74,7 +74,7 @@ def work(entries: list[str]) -> None:
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         try:
             Comparison(by_name[name], "openreg", torch.float32).forward()
-            torch.accelerator.synchronize()  # a kernel that fails later has failed here
+            torch.accelerator.synchronize()  # a kernel that fails late fails here
             answer = "passed"
         except Exception as error:
             answer = f"{type(error).__name__}: {str(error).splitlines()[0]}"
@@ -107,7 +107,7 @@ def spoil(torch: Any) -> list[Any]:
         ctypes.string_at(x.data_ptr(), 4)  # an address of the device, read by the host
         return x
 
-    warnings.filterwarnings("ignore", "Warning only once for all operators")  # that a kernel is overridden
+    warnings.filterwarnings("ignore", "Warning only once for all operators")  # about overriding a kernel
     libraries = []
     for operator, kernel in {
         "tan": wrong,

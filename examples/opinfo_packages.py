@@ -1,8 +1,8 @@
-"""Imports PyTorch's operator database where packages are missing.
+"""Imports PyTorch's operator database while packages are missing.
 
     python examples/opinfo_packages.py expecttest scipy,psutil
 
-Each argument is a process.
+Each argument runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch  # noqa: F401  before the forks, which share it
 
 
 def outcome(packages: list[str]) -> str:
-    """What comes of the import without the packages."""
-    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]  # None: Python's way to say that there is none
+    """The outcome of the import without the packages."""
+    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]  # None makes an import fail
     warnings.filterwarnings("ignore", "Fail to import hypothesis", ImportWarning)
     try:
         from torch.testing._internal.common_methods_invocations import op_db

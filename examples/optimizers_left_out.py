@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from operator_ladder import load_stand_ins  # type: ignore[import-not-found]  # beside this script
@@ -15,7 +15,7 @@ from operator_ladder import load_stand_ins  # type: ignore[import-not-found]  # 
 
 # LITERALINCLUDE START: optimizers-left-out
 def copied(optimizer: torch.optim.Optimizer) -> int:
-    """Makes a step. Returns how many numbers it copies to the host or from there."""
+    """Makes a step. Returns how many numbers it copies to or from the host."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
         optimizer.step()
     copies = [event for event in profile.events() if event.name == "aten::_copy_from"]
@@ -28,7 +28,7 @@ def main() -> None:
     layer = torch.nn.Linear(1000, 1000, bias=False, device="openreg")
     layer.weight.grad = torch.ones_like(layer.weight)
     optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
-    optimizer.step()  # makes the state
+    optimizer.step()  # creates the state
     print(f"one kernel:  {copied(optimizer):,} numbers copied, {torch.openreg.fallback_stats()} fell back")
     load_stand_ins()
     torch.ops.operator_ladder.own_fallback(["_fused_adamw_"])

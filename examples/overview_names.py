@@ -1,4 +1,4 @@
-"""Names that can be registered and names that can be used; and what a registration before the name leads to.
+"""Which names can be registered and used, and what a registration before the name leads to.
 
     python examples/overview_names.py
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # else `import torch` would register a name
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # otherwise `import torch` would register a name
 
 import torch  # noqa: F401 - for the statements below
 

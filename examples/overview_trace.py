@@ -2,8 +2,8 @@
 
     python examples/overview_trace.py '(torch.ones(2, device="openreg") + 1).frexp()'
 
-An operator that another one calls is indented. Copies are not opened: what they call only computes shapes. What the
-CPU's kernel calls in a fallback is listed as if it were called for the device.
+An operator that another one calls is indented. Calls inside copies are not shown: they only compute shapes. What
+the CPU kernel of a fallback calls is listed as if it were called for the device.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.autograd.profiler_util import FunctionEvent

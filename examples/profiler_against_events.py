@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.autograd import DeviceType
@@ -14,11 +14,11 @@ from torch.profiler import profile
 
 # LITERALINCLUDE START: profiler-against-events
 def compare(work: Callable[[], object]) -> tuple[float, float]:
-    """Returns the milliseconds of all that ran on the device, by its profile and by two events around it."""
+    """Returns the milliseconds of all device work, by its profile and by two events around it."""
     start, end = (torch.Event("openreg", enable_timing=True) for _ in range(2))
     work()
     with profile() as recorded:
-        torch.openreg._sleep(20_000_000)  # so that the host has queued the work before the device begins with it
+        torch.openreg._sleep(20_000_000)  # so that the host has queued the work before the device starts it
         start.record()
         work()
         end.record()
@@ -43,7 +43,7 @@ def main() -> None:
         "50 sums of a million": lambda: [many.sum() for _ in range(50)],
     }
     for name, work in kinds.items():
-        # Whoever else uses the processor lengthens both, and the time between two kernels.
+        # Other load on the processor lengthens both, and the time between two kernels.
         summed, measured = min((compare(work) for _ in range(5)), key=lambda pair: abs(1 - pair[0] / pair[1]))
         print(f"{name}: profile / events = {summed / measured:.1f}")
 

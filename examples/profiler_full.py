@@ -1,11 +1,11 @@
-"""Profiles more than there is room for, or with a configuration of its own: python examples/profiler_full.py [TEXT]."""
+"""Profiles more than there is room for, or with a given configuration: python examples/profiler_full.py [TEXT]."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch._C._profiler import _ExperimentalConfig

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.profiler import profile, record_function
@@ -16,7 +16,7 @@ from torch.profiler import profile, record_function
 
 # LITERALINCLUDE START: profiler-reading-trace
 def show(events: list[dict[str, Any]]) -> None:
-    """Prints what ran on the devices, and who asked for it."""
+    """Prints what ran on the devices, and the call and the operator behind it."""
     bars = sorted((event for event in events if event["ph"] == "X"), key=lambda bar: bar["ts"])
     rows = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     operators = {bar["args"]["External id"]: bar["name"] for bar in bars if bar["cat"] in ("cpu_op", "user_annotation")}

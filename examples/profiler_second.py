@@ -1,11 +1,11 @@
-"""Profiles while another tool has the driver's record already."""
+"""Profiles while another tool already uses the driver's activity record."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.profiler import profile

@@ -1,4 +1,4 @@
-// What PyTorch's profiler of events may ask of a backend, called from C++: nothing in Python calls the second half.
+// What PyTorch's event profiler may call in a backend, called from C++: nothing in Python calls the second half.
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/profiler/stubs/base.h>

@@ -1,4 +1,4 @@
-"""Profiles steps of examples/train_a_model.py on the device and writes the trace into the file that is named."""
+"""Profiles steps of examples/train_a_model.py on the device and writes the trace to a given file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from itertools import islice
 
-os.environ["KINETO_LOG_LEVEL"] = "99"  # else the profiler reports its own start on stderr
+os.environ["KINETO_LOG_LEVEL"] = "99"  # otherwise the profiler logs its start to stderr
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
@@ -38,7 +38,7 @@ def profiled_step(file: str) -> profile:
 
 
 def main(file: str) -> None:
-    """Records, and prints how much there is of what in a step."""
+    """Records, and prints how many kernels and copies there are in a step."""
     torch.set_num_threads(1)
     kinds = Counter(event.activity_type for event in profiled_step(file).events())
     print(*(f"{kinds[kind] / 5:g} x {kind}" for kind in ("kernel", "gpu_memcpy")), sep=", ")

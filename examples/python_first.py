@@ -2,10 +2,10 @@
 
     python examples/python_first.py uncompiled 'torch.ones(2, device="remote") + 1'
 
-The first argument is the base: `uncompiled`, which is Python alone, `compiled`, of which the C++ is compiled first, or
-`both`, which shows where they differ. Each further argument is one statement; in them `torch` and `torch_remote` are
-imported, the device `remote` exists, and there are the functions of this file. `sizes` instead of a base lists the
-files and their lines.
+The first argument is the base: `uncompiled`, which is Python only, `compiled`, whose C++ is compiled first, or `both`,
+which shows where they differ. Each further argument is one statement, which can use `torch`, `torch_remote`, the device
+`remote`, and `gradients_agree` and `trained` of this file. `sizes` instead of a base lists the files and how many lines
+they have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# A process has one backend behind PrivateUse1: not the one that is installed here.
+# A process has one backend behind PrivateUse1, here not the installed one.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 import torch
@@ -59,7 +59,7 @@ def gradients_agree(module: torch.nn.Module, x: torch.Tensor) -> bool:
 
 
 def trained(optimizer: str, device: str) -> torch.Tensor:
-    """The parameters of a perceptron after twenty steps, in a row, on the CPU."""
+    """The parameters of a perceptron after twenty steps, flattened, on the CPU."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
     x, wanted = torch.rand(32, 8).to(device), torch.randint(2, (32,)).to(device)
@@ -72,7 +72,7 @@ def trained(optimizer: str, device: str) -> torch.Tensor:
 
 
 def outcomes(base: str, statements: Sequence[str]) -> list[str]:
-    """Registers the backend in this process, and says how each statement ends."""
+    """Registers the backend in this process, and returns how each statement ends."""
     sys.path.insert(0, str(FOLDER))
     with tempfile.TemporaryDirectory() as folder:
         if base == "compiled":
@@ -85,9 +85,9 @@ def outcomes(base: str, statements: Sequence[str]) -> list[str]:
 
 
 def compare(statements: Sequence[str]) -> Iterator[list[str]]:
-    """Runs the statements on each base, in a process of its own, and yields for each how it ends there.
+    """Runs the statements on each base, in a process of its own, and yields how each statement ends there.
 
-    Requires: no backend is registered in this process, and no thread runs in it: the others are forked.
+    Requires: this process has no registered backend and no other thread, because the others are forked.
     """
     bases = [("uncompiled", statements), ("compiled", statements)]
     with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as processes:

@@ -8,7 +8,7 @@ import torch
 
 
 def keep_busy(stream: torch.Stream, seconds: float) -> None:
-    """Queues the driver's sleep kernel on a stream, for lack of work that takes long enough to be seen."""
+    """Queues the driver's sleep kernel on a stream, in place of work that takes noticeably long."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     kernel = ctypes.c_void_p()
     assert driver.orGetKernel(ctypes.byref(kernel), b"sleep") == 0

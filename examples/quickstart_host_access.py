@@ -1,4 +1,4 @@
-"""Host code that reads device memory dies, and the driver says why."""
+"""Host code that reads device memory crashes, and the driver says why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_device_memory() -> None:
 
 
 def main() -> None:
-    """Does it in a child process, and tells how that ended."""
+    """Does it in a child process, and prints how that ended."""
     if (child := os.fork()) == 0:
         read_device_memory()
     print(f"the process was killed by {signal.Signals(os.WTERMSIG(os.waitpid(child, 0)[1])).name}")

@@ -1,4 +1,4 @@
-"""Compiles a checkpointed block with dropout, whose graph computes the forward pass twice and must drop the same."""
+"""Compiles a checkpointed block with dropout, whose graph runs the forward pass twice and must drop the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def train_step() -> None:
 
 
 def main() -> None:
-    """Tries it without and with the entry in the compiler's list, which torch_openreg makes when it is imported."""
+    """Runs it without and with the entry in the compiler's list, which torch_openreg adds when it is imported."""
     _GRAPHSAFE_RNG_DEVICE_TYPES.remove("openreg")
     try:
         train_step()

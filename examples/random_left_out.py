@@ -1,4 +1,4 @@
-"""What a backend is without random operators of its own: PyTorch's CPU fallback draws, and from the CPU's generator."""
+"""A backend without random operators of its own: PyTorch's CPU fallback draws, from the CPU's generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 def uniform_on_the_cpu(
     self: torch.Tensor, low: float = 0, high: float = 1, *, generator: torch.Generator | None = None
 ) -> torch.Tensor:
-    """What at::native::cpu_fallback does with uniform_: a generator is no tensor, so it is handed on as it is."""
+    """What at::native::cpu_fallback does with uniform_: a generator is not a tensor, so it is passed on as it is."""
     host = torch.empty(self.shape, dtype=self.dtype)
     cpu = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
     torch.ops.aten.uniform_.default.redispatch(cpu, host, low, high, generator=generator)
@@ -19,9 +19,9 @@ def uniform_on_the_cpu(
 
 
 def main() -> None:
-    """Puts the function above in the place of the kernel and seeds, draws, restores."""
+    """Replaces the kernel with the function above, and seeds and draws."""
     library = torch.library.Library("aten", "IMPL")
-    with warnings.catch_warnings(action="ignore"):  # that a kernel is replaced
+    with warnings.catch_warnings(action="ignore"):  # about replacing a kernel
         library.impl("uniform_", uniform_on_the_cpu, "PrivateUse1")
 
     draws = []

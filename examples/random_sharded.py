@@ -1,4 +1,4 @@
-"""A tensor that is spread over four processes, and the same tensor on one device: PyTorch moves the offset for each."""
+"""A tensor that is sharded over four processes, and the same tensor on one device: PyTorch sets the offset for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 # LITERALINCLUDE START: random-sharded
 def main(columns: int) -> None:
-    """Plays the four processes one after the other. The group of processes is a fake: drawing needs no messages."""
+    """Simulates the four processes one after the other. The process group is a fake: drawing needs no messages."""
     print(f"8 rows of {columns}")
     torch.manual_seed(7)
     whole = torch.rand(8, columns, device="openreg")

@@ -1,8 +1,8 @@
-"""Compiles the driver over OpenCL (csrc/driver/opencl) and the conformance kit, and asks the one with the other.
+"""Compiles the OpenCL driver (csrc/driver/opencl) and the conformance kit, and checks the driver with the kit.
 
 python examples/real_runtime.py [options of the kit]
 
-It prints one line. Where no OpenCL is installed, that line says what is missing, and nothing was compiled.
+It prints one line. If OpenCL is not installed, that line says what is missing, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPILER = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O0", "-f
 
 
 def missing() -> str:
-    """What of OpenCL this machine lacks; nothing when it has a platform."""
+    """The part of OpenCL that this machine lacks; empty if it has a platform."""
     header = subprocess.run(
         [*COMPILER, "-x", "c++", "-E", "-include", "CL/cl.h", os.devnull, "-o", os.devnull],
         capture_output=True,
@@ -42,7 +42,7 @@ def missing() -> str:
 
 
 def compiled(folder: Path, sources: list[Path]) -> list[str]:
-    """The objects of the sources."""
+    """Compiles the sources, and returns the object files."""
 
     def one(source: Path) -> str:
         target = folder / f"{source.parent.name}_{source.stem}.o"
@@ -54,7 +54,7 @@ def compiled(folder: Path, sources: list[Path]) -> list[str]:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The driver, with host code as kernels, and the kit."""
+    """Builds the driver, with host code as kernels, and the kit."""
     library, program = folder / "libopenreg.so", folder / "driver_conformance"
     sources = [*sorted(OPENCL.glob("*.cpp")), *(SHARED / f"{name}.cpp" for name in ("config", "error", "failure"))]
     objects = compiled(folder, sources)

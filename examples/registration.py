@@ -5,8 +5,8 @@
     python examples/registration.py --name-first   registers one thing after another; which calls change?
     python examples/registration.py --name-last    the same things in the order of this backend
 
-Guard, hooks and kernels are the stand-ins that PyTorch offers to Python (`torch._C._acc`), so that any of them can be
-missing without compiling anything. What is printed comes from PyTorch and does not depend on the language of a backend.
+The guard, hooks and kernels are stand-ins that PyTorch offers to Python (`torch._C._acc`), so that any of them can be
+missing without compiling anything. The output comes from PyTorch and does not depend on the language of a backend.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # else `import torch` would make all of the registrations
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # otherwise `import torch` would make all registrations
 
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
@@ -85,7 +85,7 @@ CALLS = [
 
 # LITERALINCLUDE START: registration-stand-ins
 class Guard(torch._C._acc.DeviceGuard):
-    """The device guard: here, of one device."""
+    """The device guard, here of one device."""
 
     def type_(self) -> Any:
         """The device type that the guard is for."""
@@ -110,12 +110,12 @@ def empty(size: list[int], **_: Any) -> torch.Tensor:
 
 
 def same_shape(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-    """Where a kernel would compute."""
+    """A tensor of the same shape, where a kernel would compute."""
     return empty(list(self.shape))
 
 
 def module() -> types.ModuleType:
-    """A device module that says that there is a device, and no more."""
+    """A device module that only says that there is a device."""
     module = types.ModuleType("torch.openreg")
     module.is_available = lambda: True
     module.device_count = lambda: 1
@@ -152,7 +152,7 @@ def outcome(call: str) -> str:
     try:
         eval(call)
     except Exception as error:
-        # Of long messages the first sentences; the rest lists all keys that have a kernel, or says how to report.
+        # The first sentences of long messages; the rest lists all keys with a kernel, or says how to report the error.
         text = str(error).split(". This could be")[0].split(" This behavior is deprecated")[0].split("\n")[0]
         return f"{type(error).__name__}: {text}"
     return "no error"
@@ -162,7 +162,7 @@ def in_a_process_of_its_own(made: tuple[str, ...], call: str) -> str:
     """Registers and calls in a fork, because registrations last as long as the process and a call may end it."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # two of the calls crash, and leave no core file
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # two of the calls crash: leave no core file
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nor a list of addresses
         for what in made:
             register(what)
@@ -183,7 +183,7 @@ def print_omissions() -> None:
 
 
 def print_complete() -> None:
-    """Prints how the same calls end on the whole backend."""
+    """Prints how the same calls end on the complete backend."""
     import torch_openreg  # noqa: F401 - imported for its registrations
 
     register("operator")
@@ -194,7 +194,7 @@ def print_complete() -> None:
 
 def print_steps(steps: tuple[str, ...]) -> None:
     """Prints, for each step, the calls that begin to work (+) and those that stop working (-)."""
-    torch.compile(torch.sin, backend="eager")  # compiles nothing yet; its imports happen here, and not in each fork
+    torch.compile(torch.sin, backend="eager")  # compiles nothing yet; its imports happen here, not in each fork
     before = {call: in_a_process_of_its_own((), call) for call in CALLS}
     for count, step in enumerate(steps, 1):
         print(step)
@@ -210,7 +210,7 @@ def print_steps(steps: tuple[str, ...]) -> None:
 def main() -> None:
     """Does what the command line says."""
     warnings.simplefilter("error")
-    warnings.filterwarnings("ignore", "openreg runs")  # a fallback is no error
+    warnings.filterwarnings("ignore", "openreg runs")  # a fallback is not an error
     mode = sys.argv[1:]
     if mode == ["--complete"]:
         print_complete()

@@ -1,6 +1,6 @@
-"""Loads the C++ library of the backend by itself, without its Python package, and asks PyTorch what it knows then.
+"""Loads the C++ library of the backend without its Python package, and checks what PyTorch knows then.
 
-What is registered by C++ code is there as soon as the library is loaded. What Python registers is missing.
+C++ registrations are in effect as soon as the library is loaded; those that Python makes are missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # else `import torch` would make all of the registrations
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # otherwise `import torch` would make all registrations
 
 import torch
 from torch.utils.backend_registration import _DummyDeviceGuard
@@ -25,7 +25,7 @@ def library() -> Path:
 
 
 def tell(what: str, call: str) -> None:
-    """Makes a call and prints what came of it."""
+    """Makes a call and prints its result or error."""
     try:
         print(f"{what}: {eval(call)!r}")
     except Exception as error:
@@ -33,7 +33,7 @@ def tell(what: str, call: str) -> None:
 
 
 def main() -> None:
-    """Counts before the library is loaded, loads it, and looks again."""
+    """Counts the kernels, loads the library, and looks again."""
     kernels = "len(torch._C._dispatch_get_registrations_for_dispatch_key('PrivateUse1'))"
     before = eval(kernels)
     ctypes.CDLL(str(library()))

@@ -1,4 +1,4 @@
-// A storage class of a backend's own: who makes its objects, and what a backend's operators must do to make them too.
+// A backend's own storage class: which calls create its objects, and what operators must do to create them too.
 // Compiled, loaded and used by storage_class.py.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -13,7 +13,7 @@ namespace {
 std::atomic<int64_t> made{0};
 std::atomic<int64_t> alive{0};
 
-// What a backend's class would add: the layout of the bytes, the allocation's stream, a handle of the driver.
+// What a backend's class would add: the layout of the bytes, the allocation's stream, a driver handle.
 struct CountedStorage final : c10::StorageImpl {
   CountedStorage(use_byte_size_t unit, c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator, bool resizable)
       : c10::StorageImpl(unit, std::move(bytes), std::move(data), allocator, resizable) {
@@ -23,7 +23,7 @@ struct CountedStorage final : c10::StorageImpl {
   ~CountedStorage() override { --alive; }
 };
 
-// The signature is PyTorch's. Without memory in `data`, the memory is allocated here.
+// The signature is PyTorch's. If `data` has no memory, this function allocates it.
 c10::intrusive_ptr<c10::StorageImpl> make_counted(c10::StorageImpl::use_byte_size_t unit, c10::SymInt bytes,
                                                   c10::DataPtr data, c10::Allocator* allocator, bool resizable) {
   if (data == nullptr) {
@@ -34,7 +34,7 @@ c10::intrusive_ptr<c10::StorageImpl> make_counted(c10::StorageImpl::use_byte_siz
 // LITERALINCLUDE END: storage-class-own
 
 // LITERALINCLUDE START: storage-class-empty
-// What `empty` has to do in place of at::detail::empty_generic, which makes a plain c10::StorageImpl by itself.
+// What `empty` must do instead of at::detail::empty_generic, which always creates a plain c10::StorageImpl.
 at::Tensor empty_in_own_class(int64_t bytes, at::Device device) {
   c10::Allocator* allocator = c10::GetAllocator(device.type());
   const auto storage = c10::make_storage_impl(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),

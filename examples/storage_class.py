@@ -1,4 +1,4 @@
-"""Counts who makes storages of a class of one's own (storage_class.cpp), which it compiles and loads first."""
+"""Counts which calls create storages of a custom class (storage_class.cpp), which it compiles and loads first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def error_of(call: Callable[[], object]) -> str:
 
 # LITERALINCLUDE START: storage-class-calls
 def calls() -> dict[str, Callable[[], object]]:
-    """One call for each way to a storage, by its text."""
+    """One call for each way to create a storage, keyed by its text."""
     x, file = torch.ones(4, device="openreg"), io.BytesIO()
     storage = x.untyped_storage()
     torch.save(x, file)

@@ -11,11 +11,11 @@ import warnings
 
 import torch
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of os.fork from Python 3.12 on: the driver has threads
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the driver has threads
 
 
 def main() -> None:
-    """Makes the calls of the command line in the child, which then lets go of the stream and the event."""
+    """Makes the calls of the command line in the child, which then destroys the event."""
     stream = torch.Stream("openreg")
     names = {"torch": torch, "stream": stream, "event": stream.record_event()}
     child = os.fork()

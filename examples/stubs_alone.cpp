@@ -9,7 +9,7 @@
 namespace {
 
 // LITERALINCLUDE START: stub-alone
-// Nobody can miss a call of this loop.
+// A call of this loop cannot go unnoticed.
 void conspicuous_loop(at::TensorIteratorBase& iter) {
   const at::TensorBase& out = iter.output();
   TORCH_CHECK(false, "the loop in angle_stub was called for an output of ", out.sizes(), " with strides ",

@@ -49,5 +49,5 @@ if __name__ == "__main__":
     try:
         torch.angle(x, out=torch.empty(0, device="openreg"))
     except RuntimeError as error:
-        # The rest of PyTorch's text is a path of the machine that built it.
+        # The rest of PyTorch's message is a path on the machine that built it.
         print("with the operator alone:", str(error).splitlines()[0].rpartition(". ")[2])

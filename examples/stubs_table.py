@@ -1,4 +1,4 @@
-"""Which stubs this backend fills, as the running process has it, beside what PyTorch reads of them.
+"""Which stubs this backend fills in the running process, beside which of them PyTorch reads.
 
 python examples/stubs_table.py            totals, and where the two differ
 python examples/stubs_table.py abs_stub   who reads one stub
@@ -29,7 +29,7 @@ class Slots(ctypes.Structure):
 
 
 def is_filled(name: str) -> bool:
-    """Whether a stub has a kernel for the device. Names of C++ stand in a library with the length of each part."""
+    """Whether a stub has a kernel for the device. A mangled C++ name has the length of each part."""
     parts = ["at", "native", *name.split("::")]
     symbol = f"_ZN{''.join(f'{len(part)}{part}' for part in parts)}E"
     return Slots.in_dll(LIBRARY, symbol).privateuse1 is not None

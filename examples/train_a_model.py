@@ -1,6 +1,6 @@
 """Trains a small convolutional network on images that it draws, on the device and on the CPU, and plots the losses.
 
-Writes the picture of the page, docs/source/_static/train-a-model.svg, or the file that is named as argument.
+Writes the picture of the page, docs/source/_static/train-a-model.svg, or the file given as argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Batches = Iterable[Sequence[Tensor]]
 Step = Callable[[nn.Module, Optimizer, Tensor, Tensor], Tensor]
 Loader = DataLoader[tuple[Tensor, ...]]
 Curves = tuple[list[float], list[float]]
-INK, ACCENT = "#010101", "#020202"  # stand for the colours of the page
+INK, ACCENT = "#010101", "#020202"  # placeholders for the page's colors
 # The same numbers give the same file, on every day and in every process.
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 SETTINGS: dict[Any, Any] = {
@@ -66,7 +66,7 @@ def drawings(count: int, seed: int) -> TensorDataset:
 
 # LITERALINCLUDE START: train-a-model-batches
 def batches(data: TensorDataset) -> Loader:
-    """Cuts data into batches of 64, in an order of its own each epoch, in each program the same."""
+    """Splits data into batches of 64, in another order each epoch, but the same in every program."""
     order = torch.Generator().manual_seed(0)
     return DataLoader(data, batch_size=64, shuffle=True, generator=order, pin_memory=True)
 
@@ -76,7 +76,7 @@ def batches(data: TensorDataset) -> Loader:
 
 # LITERALINCLUDE START: train-a-model-network
 def network() -> nn.Module:
-    """Gives each image four scores, one for each kind: two blocks that look, and one that decides."""
+    """Returns a network that gives an image a score for each kind: two convolutional blocks, and one that decides."""
     torch.manual_seed(0)
 
     def block(inward: int, outward: int) -> list[nn.Module]:
@@ -135,14 +135,14 @@ def evaluate(model: nn.Module, data: TensorDataset) -> tuple[float, float]:
 
 # LITERALINCLUDE START: train-a-model-curves
 def start(device: str) -> tuple[nn.Module, Loader, Optimizer]:
-    """Makes what every training here begins with, always from the same numbers."""
+    """Creates what every training here starts with, always from the same numbers."""
     model = network().to(device)
     optimizer = AdamW(model.parameters(), lr=3e-3, fused=True)
     return model, batches(drawings(4096, seed=1)), optimizer
 
 
 def curves(device: str) -> Curves:
-    """Trains. Returns the loss of each step, and after each epoch that of images kept back."""
+    """Trains. Returns the loss of each step, and the loss on held-out images after each epoch."""
     model, loader, optimizer = start(device)
     kept_back = drawings(1000, seed=2)
     losses, unseen = [], []
@@ -159,7 +159,7 @@ def curves(device: str) -> Curves:
 
 # LITERALINCLUDE START: train-a-model-plot
 def plot(device: Curves, cpu: Curves) -> str:
-    """Draws the losses of both. Returns an SVG, 100 of whose units are a loss of one."""
+    """Plots the losses of both. Returns an SVG in which a loss of 1 is 100 units high."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -183,7 +183,7 @@ def plot(device: Curves, cpu: Curves) -> str:
 
 
 def themed(svg: str) -> str:
-    """Returns a picture that takes its colours and its font from the page around it."""
+    """Returns a picture that takes its colors and its font from the page around it."""
     svg = re.sub(r"<style.*?</style>|font-family: [^;]*; ", "", svg)
     svg = svg.replace('version="1.1"', 'font-family="system-ui, sans-serif" stroke-linejoin="round"')
     return svg.replace("xlink:href", "href").replace(INK, "currentColor").replace(ACCENT, "var(--guide-rule, #c2410c)")
@@ -191,7 +191,7 @@ def themed(svg: str) -> str:
 
 # LITERALINCLUDE START: train-a-model-deviation
 def deviation(one: str, other: str) -> float:
-    """Returns by how much the numbers of two pictures differ. Throws: if anything else does."""
+    """Returns the largest difference between the numbers of two pictures. Throws: if anything else differs."""
     parts, others = NUMBER.split(one), NUMBER.split(other)
     if parts[::2] != others[::2]:
         raise ValueError("the pictures differ in more than their numbers")

@@ -1,8 +1,8 @@
-"""A tensor subclass in place of a device, and what else can be done where there is no device.
+"""A tensor subclass in place of a device, and what else can be done without a device.
 
     python examples/wrapper_subclass.py 'Far(torch.ones(2)) + 1'
 
-Each argument is one statement; in them `torch` is imported and there are the names of this file. No backend is loaded.
+Each argument is one statement, which can use `torch` and the names of this file. No backend is loaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Far(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> Far:
-        """Makes a tensor with size, strides and dtype, and without memory."""
+        """Creates a tensor with size, strides and dtype, but without memory."""
         made: Far = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),
@@ -42,20 +42,20 @@ class Far(torch.Tensor):
         return made
 
     def __repr__(self) -> str:  # type: ignore[override]
-        """Shows the values; printing as usual would read memory that is not there."""
+        """Shows the values; the usual printing would read memory that does not exist."""
         return f"Far({self.held.tolist()})"
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, op: torch._ops.OpOverload, types: Iterable[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Every operator with such a tensor comes here, after autograd has seen it."""
+        """Runs every operator on such tensors, after autograd has seen it."""
         kwargs = kwargs or {}
         near_args, near_kwargs = tree_map_only(Far, lambda tensor: tensor.held, (args, kwargs))
-        if "device" in near_kwargs:  # of a tensor like this one: to the other side it is the CPU
+        if "device" in near_kwargs:  # the device of such a tensor, which is the CPU on the other side
             near_kwargs["device"] = torch.device("cpu")
         results = tree_map_only(torch.Tensor, cls, op(*near_args, **near_kwargs))
-        # An operator that writes returns its argument, and a view shares its storage: not a new tensor's.
+        # An operator that writes must return its argument, and a view must share its storage.
         return return_and_correct_aliasing(op, args, kwargs, results)
 
 
@@ -64,13 +64,13 @@ class Far(torch.Tensor):
 
 # LITERALINCLUDE START: wrapper-train
 def perceptron() -> torch.nn.Module:
-    """The same one each time."""
+    """The same perceptron each time."""
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
 
 
 def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> list[float]:
-    """Trains three steps of a perceptron, with all tensors at a place."""
+    """Trains a perceptron for three steps, with all tensors where `place` puts them."""
     model = perceptron()
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -92,7 +92,7 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> list[float]:
 
 # LITERALINCLUDE START: wrapper-operators
 class Seen(TorchDispatchMode):
-    """Counts the operators that arrive below autograd: what a backend would be asked for."""
+    """Counts the operators that arrive below autograd, which a backend would have to run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,13 +101,13 @@ class Seen(TorchDispatchMode):
     def __torch_dispatch__(
         self, op: torch._ops.OpOverload, types: Iterable[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Counts, and goes on."""
+        """Counts the operator and runs it."""
         self.operators[str(op).removeprefix("aten.")] += 1
         return op(*args, **(kwargs or {}))
 
 
 def operators_of_a_step() -> str:
-    """The operators of one training step of the perceptron: how many there are, and the calls of the busiest."""
+    """The operators of one training step of the perceptron: how many there are, and the most frequent ones."""
     model = perceptron()
     with Seen() as seen:
         model(torch.rand(32, 8)).square().mean().backward()

@@ -1,4 +1,4 @@
-"""The bindings (csrc/python). Users call torch.openreg instead."""
+"""Stubs of the C++ bindings (csrc/python). Users call torch.openreg instead."""
 
 from typing import Any, TypedDict
 

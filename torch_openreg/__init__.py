@@ -1,10 +1,10 @@
 """The openreg backend for PyTorch: `torch.ones(2, device="openreg")`.
 
-Importing this package registers the backend; `import torch` does it by itself through the `torch.backends` entry point
-(see torch_openreg_autoload.py). Nothing here touches a device: the driver starts with the first use of one.
+Importing this package registers the backend; `import torch` imports it through the `torch.backends` entry point (see
+torch_openreg_autoload.py). The import touches no device: the driver starts when a device is first used.
 
 Raises:
-    ImportError: if the installed torch is not of the release this package was built for, or a library is missing.
+    ImportError: if the installed torch is not the release that this package was built for, or if a library is missing.
 """
 
 from torch_openreg._version_check import require_torch
@@ -16,8 +16,8 @@ require_torch()
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
-# The C++ libraries come first. Loading them registers guard, hooks, allocators and operators, and from the moment
-# the name below is known, PyTorch expects to find them.
+# The C++ libraries come first. Loading them registers the guard, hooks, allocators and operators, which PyTorch expects
+# to find as soon as the backend has the name below.
 import torch_openreg._C  # noqa: F401 - imported for its registrations
 from torch_openreg import openreg
 from torch_openreg._native import load_native_kernels
@@ -30,13 +30,13 @@ generate_methods_for_privateuse1_backend(for_storage=True)
 # LITERALINCLUDE END: package-registration
 
 # LITERALINCLUDE START: package-shared-generators
-# The device's generators can share a state, which PyTorch's compiler needs when it repeats random operators.
+# The device's generators can share their state, which PyTorch's compiler needs to replay random operators.
 from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
 
 register_graphsafe_rng_device_type("openreg")
 # LITERALINCLUDE END: package-shared-generators
 
-# No registrations, but what a backend needs so that the process does not end in a crash, or hang.
+# These register nothing, but without them the process could crash or hang.
 from torch_openreg._exit import settle_autograd_at_exit
 from torch_openreg._storage import refuse_host_access, refuse_sharing
 

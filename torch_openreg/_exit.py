@@ -1,4 +1,4 @@
-"""The end of the process: lets the threads of PyTorch's autograd engine come to rest before Python goes."""
+"""Process exit: waits until the threads of PyTorch's autograd engine are idle before the interpreter shuts down."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch_openreg import openreg
 
 
 def settle_autograd_at_exit() -> None:
-    """Waits, when the process ends, until the engine's thread of each device has dropped its last graph.
+    """Makes the exiting process wait until each device's engine thread has released its last graph.
 
-    On an accelerator, backward runs on a thread of the engine, and `backward()` returns before that thread has dropped
-    the last of it. That needs the interpreter: PyTorch gives each backward the Python context of its caller. If the
-    interpreter is gone by then, CPython (before 3.14) ends the thread inside a C++ destructor, and the process aborts
-    with "terminate called without an active exception".
+    On an accelerator, backward runs on a thread of the engine, and `backward()` returns before that thread has released
+    the whole graph. The release needs the interpreter, because PyTorch gives each backward the Python context of its
+    caller. If the interpreter is gone by then, CPython (before 3.14) ends the thread inside a C++ destructor, and the
+    process aborts with "terminate called without an active exception".
     """
     atexit.register(_settle)
 
@@ -29,7 +29,7 @@ def _settle() -> None:
     if not openreg.is_initialized() or not _engine_has_threads():
         return
     for index in range(openreg.device_count()):
-        # Another thread may be inside a backward that waits for a device which never answers.
+        # Another thread may be inside a backward that waits for a device that never responds.
         if threading.active_count() == 1 or _comes_to_rest(index):
             _pass_through_engine(index)
 
@@ -39,10 +39,10 @@ def _settle() -> None:
 
 # LITERALINCLUDE START: errors-exit-pass
 def _pass_through_engine(index: int) -> None:
-    """Runs a backward on the engine's thread, which comes to it when it is done with what it was doing.
+    """Runs a backward on the engine's thread, which starts it after finishing its earlier work.
 
-    The tensors are empty and the only operator is a view, so that no kernel is launched and nothing waits for the
-    device. The engine is called without `Tensor.backward`, which would leave the thread a Python context once more.
+    The tensors are empty and the only operator is a view, so no kernel is launched and nothing waits for the device.
+    The engine is called directly, because `Tensor.backward` would again leave the thread a Python context.
     """
     leaf = torch.empty(0, device=torch.device("openreg", index), requires_grad=True)
     gradient = torch.empty_like(leaf)
@@ -59,13 +59,13 @@ def _comes_to_rest(index: int) -> bool:
                 return False
             time.sleep(0.001)
     except torch.AcceleratorError:
-        pass  # A device that has failed drops its work, and nobody waits for it.
+        pass  # A failed device drops its work, so nothing is left to wait for.
     return True
 
 
 def _engine_has_threads() -> bool:
     for name in Path("/proc/self/task").glob("*/comm"):
-        with contextlib.suppress(OSError):  # The thread has ended meanwhile.
+        with contextlib.suppress(OSError):  # The thread has ended in the meantime.
             if name.read_text().startswith("pt_autograd"):
                 return True
     return False

@@ -1,9 +1,9 @@
-"""Loads the kernels in the device's own language (csrc/native), where the build and the driver are ones for them.
+"""Loads the kernels in the device's own language (csrc/native), if the build and the driver support them.
 
-The environment variable OPENREG_NATIVE_KERNELS decides, read once at import:
+The environment variable OPENREG_NATIVE_KERNELS, read once at import, has one of three values:
 
-* `auto` (the default): loaded where the build has no host kernels and the driver takes modules.
-* `on`: loaded; an operator that has a host kernel too runs on the native one.
+* `auto` (the default): loaded if the build has no host kernels and the driver can load modules.
+* `on`: loaded; an operator that also has a host kernel uses the native one.
 * `off`: not loaded.
 """
 
@@ -27,20 +27,20 @@ def _is_wanted() -> bool:
     if choice not in ("auto", "on", "off"):
         raise ImportError(f"torch_openreg: OPENREG_NATIVE_KERNELS is 'auto', 'on' or 'off', got {choice!r}")
     if choice == "on" and not has_modules:
-        raise ImportError(  # NOT PROVEN: takes a driver without modules
+        raise ImportError(  # NOT PROVEN: needs a driver without modules
             "torch_openreg: OPENREG_NATIVE_KERNELS=on, but the driver has no orModuleLoad to load kernels with: "
             "set it to 'auto' or 'off', or build with a driver that takes modules"
         )
-    # A backend may have been made without csrc/native.
+    # A backend generated from this one may lack csrc/native.
     return choice == "on" or (choice == "auto" and has_modules and not HOST_KERNELS and _LIBRARY.exists())
 
 
 def load_native_kernels() -> None:
-    """Loads the library, whose registrations take the place of those before it.
+    """Loads the library, whose registrations override the earlier ones.
 
     Raises:
-        ImportError: for a value that is none of the three, or "on" where the driver takes no modules.
-        OSError: for "on" where the library is missing.
+        ImportError: if the value is none of the three, or if it is "on" and the driver cannot load modules.
+        OSError: if the value is "on" and the library is missing.
     """
     if _is_wanted():
         torch.ops.load_library(_LIBRARY)  # type: ignore[no-untyped-call]

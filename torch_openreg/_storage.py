@@ -1,6 +1,6 @@
-"""Methods of PyTorch's storages that are made for the host's memory, and would crash, or do nothing, on a device's.
+"""Makes storage methods that need host memory raise on device memory, where they would crash or do nothing.
 
-What is changed here is PyTorch's own class, for storages of this backend alone: PyTorch 2.13 has no hook for it.
+This patches PyTorch's own class, only for storages of this backend, because PyTorch 2.13 has no hook for it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.multiprocessing.reductions import reduce_storage
 def refuse_host_access() -> None:
     """Makes `UntypedStorage.byteswap` raise for device memory.
 
-    PyTorch implements it in C++ on the raw pointer, without looking at the device, so that it would end the process
-    with a segmentation fault. It is the only such method: all others copy, or refuse, by themselves.
+    PyTorch implements it in C++ on the raw pointer without checking the device, so it would crash with a segmentation
+    fault. It is the only such method: all others copy the data or raise.
     """
     original = torch.UntypedStorage.byteswap
 
@@ -39,10 +39,10 @@ def refuse_host_access() -> None:
 
 # LITERALINCLUDE START: storage-refuse-sharing
 def refuse_sharing() -> None:
-    """Makes every way to share device memory with another process raise, and `is_shared` tell the truth.
+    """Makes every way of sharing device memory with another process raise, and `is_shared` return False for it.
 
-    PyTorch takes the memory of all devices but the CPU for shared already. A device tensor in a queue fails in a
-    background thread of the sender, while the receiver waits for ever; an empty one arrives, but on the CPU.
+    PyTorch assumes that the memory of every device except the CPU is already shared. Sending a device tensor through a
+    queue fails in a background thread of the sender while the receiver waits forever; an empty one arrives on the CPU.
     """
     storage_class: Any = torch.UntypedStorage
     original_is_shared, original_share = storage_class.is_shared, storage_class.share_memory_

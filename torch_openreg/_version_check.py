@@ -1,7 +1,7 @@
-"""Refuses a PyTorch that this installation was not built for, before any shared object is loaded.
+"""Rejects a PyTorch that this installation was not built for, before any shared object is loaded.
 
-Guard, hooks and allocator have no stable binary interface: with another minor version the loader would stop at an
-undefined symbol at best, and call the wrong virtual function at worst.
+The guard, hooks and allocator have no stable binary interface: with another minor version, the loader would at best
+fail on an undefined symbol, and at worst the wrong virtual function would be called.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 
 # LITERALINCLUDE START: version-check
 def require_torch() -> None:
-    """Compares the PyTorch that is running with the one of the build.
+    """Compares the running PyTorch with the one that the package was built for.
 
     Raises:
-        ImportError: the package is not built, or PyTorch is of another minor version; names both.
+        ImportError: if the package is not built, or if PyTorch has another minor version; the message names both.
     """
     try:
         from torch_openreg._build_info import TORCH_VERSION

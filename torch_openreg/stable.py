@@ -1,7 +1,7 @@
-"""The operators ``torch.ops.openreg_stable``, whose library outlives the PyTorch that it was built with.
+"""The operators ``torch.ops.openreg_stable``, whose library works with PyTorch releases newer than its build's.
 
-Importing this module loads the library and gives its operators their derivatives: autograd has no part in PyTorch's
-stable binary interface, so they are written in Python.
+Importing this module loads the library and registers the derivatives of its operators. They are written in Python,
+because PyTorch's stable binary interface does not include autograd.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: to
 
 
 def _rms_norm_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
-    """One gradient for each argument; a number has none. Of differentiable operators, so that a second one exists."""
+    """One gradient per argument, None for the number. Its operators are differentiable, so second derivatives exist."""
     tensor, weight = ctx.saved_tensors
     scale = torch.rsqrt(tensor.square().mean(-1, keepdim=True) + ctx.eps)
     normal, weighted = tensor * scale, grad * weight

@@ -1,1 +1,1 @@
-"""What this guide has beside the weaver: directives of its own, and what the weaver is to know of PyTorch."""
+"""This guide's own Sphinx directives, and what it tells the weaver about PyTorch."""

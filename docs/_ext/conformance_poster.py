@@ -1,7 +1,7 @@
-"""``{conformance-poster}``: the conformance kit's list of its checks, as a sheet in the page and as a file beside it.
+"""``{conformance-poster}``: the conformance kit's list of its checks, as a sheet on the page and as a file beside it.
 
-The kit is asked when a page of a site is written, and by no other builder: its list has PyTorch's database of operators
-in it, which takes seconds to import. A book has no files beside its pages, and says where the sheet is.
+The kit runs only when a page of a site is written, since its list includes PyTorch's operator database, which takes
+seconds to import. A book has no files beside its pages, so it says how to make the sheet.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DOWNLOAD = "Download the sheet"
 
 
 class conformance_poster(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes like this
-    """Stands for the sheet until the page is written."""
+    """A placeholder for the sheet until the page is written."""
 
 
 class ConformancePoster(SphinxDirective):
     """Shows the sheet, below a link that downloads it."""
 
     def run(self) -> list[Node]:
-        """Return what stands for it; on a change of the kit the page is read, and so written, again."""
+        """Return the placeholder. A change of the kit makes Sphinx read, and so write, the page again."""
         for file in sorted((root_of(self.config) / KIT).rglob("*.py")):
             self.env.note_dependency(str(file))
         node = conformance_poster()
@@ -63,7 +63,7 @@ def _show(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _write(kit: Path, file: Path, guide: str) -> str:
-    """Let the kit write its sheet. Returns what is wrong."""
+    """Make the kit write its sheet. Returns what went wrong, or an empty string."""
     command = [sys.executable, "-m", "accelerator_conformance", "--poster", str(file), "--guide", guide]
     environment = {**os.environ, "PYTHONPATH": str(kit)}
     ran = subprocess.run(

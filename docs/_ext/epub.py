@@ -1,6 +1,6 @@
-"""The guide as an EPUB: what its extensions and its theme do for the web alone is taken out.
+"""The guide as an EPUB, without what its extensions and its theme add only for the web.
 
-The file has what ``epubcheck`` accepts: pages in XHTML, pictures as files, nothing that no page uses.
+The file is what ``epubcheck`` accepts: pages in XHTML, pictures as files, nothing that no page uses.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LEFT_OUT = ("copybutton.css", "sphinx-design.min.css")
 
 
 def _configure(app: Sphinx, config: Config) -> None:
-    """Leaves out of the file the style, the scripts and the pictures of the web pages, which have pictures inside."""
+    """Excludes the style, scripts and pictures of the web pages, which contain the pictures themselves."""
     static = Path(app.confdir, "_static")
     config.epub_exclude_files = [f"_static/{file.name}" for file in sorted(static.iterdir()) if file.name != STYLES]
 
 
 def _unfold_tabs(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
-    """Sets one tab below the other: sphinx-design switches them by elements of a form, which are no XHTML."""
+    """Puts tabs below one another: sphinx-design switches them with form elements, which are not valid XHTML."""
     if app.builder.name != "epub":
         return
     for parent in list(doctree.findall(nodes.Element)):
@@ -45,7 +45,7 @@ def _style(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _do
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the changes."""
+    """Registers the handlers."""
     app.connect("config-inited", _configure)
     app.connect("doctree-resolved", _unfold_tabs)
     app.connect("html-page-context", _style)

@@ -1,9 +1,9 @@
 """Links from pages to the documentation of Python, PyTorch and NumPy, without the network.
 
-Intersphinx reads an inventory of each site: which names it documents, and where. A whole inventory has thousands of
-names, and only the site has it. ``docs/inventories.toml`` has the names that pages use; this module writes it in the
-format that intersphinx reads, beside the doctrees, before any page is read. With ``nitpicky``, a name that the file
-lacks is a fault of the page.
+Intersphinx reads an inventory of each site: which names it documents, and where. A full inventory has thousands of
+names, and only the site has it. ``docs/inventories.toml`` has the names that pages use; this module writes them in
+intersphinx's format, beside the doctrees, before any page is read. With ``nitpicky``, a name that the file lacks is a
+fault of the page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-# What Sphinx calls the objects of Python. Roles find some of them by several names, and an inventory has one.
+# Sphinx's names for kinds of Python objects. Some roles find several kinds; an inventory entry has one.
 _KINDS = ("attribute", "class", "data", "exception", "function", "method", "module", "property")
 
 
@@ -39,7 +39,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def address(url: str) -> str:
-    """The address of a site, with the release of the installed package where it has ``{torch}``."""
+    """The address of a site, with ``{torch}`` replaced by the release of the installed package."""
     return url.replace("{torch}", ".".join(release("torch").split(".")[:2]))
 
 
@@ -56,7 +56,7 @@ def inventory(name: str, site: dict[str, Any]) -> bytes:
 
 
 def _configure(app: Sphinx, config: Config) -> None:
-    """Writes the inventories and names them to intersphinx, which then has nothing to fetch."""
+    """Writes the inventories and passes them to intersphinx, which then has nothing to fetch."""
     sites = read(Path(app.confdir, config.inventories))
     folder = Path(app.doctreedir, "inventories")
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def _configure(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers what intersphinx finds in its configuration. When the file changes, all pages are read anew."""
+    """Registers the configuration of intersphinx. When the file changes, all pages are read again."""
     app.setup_extension("sphinx.ext.intersphinx")
     app.add_config_value("inventories", "../inventories.toml", "", types=frozenset({str}))
     app.add_config_value("documented_names", "", "env", types=frozenset({str}))

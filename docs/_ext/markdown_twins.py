@@ -1,7 +1,7 @@
-"""Each page as Markdown beside its HTML, and ``llms.txt``, the list of them: for readers that are programs.
+"""Each page as Markdown beside its HTML, and ``llms.txt``, which lists them, for programs that read the guide.
 
-The twin of ``accelerator/guard.html`` is ``accelerator/guard.md``. It is written from what the page shows, so listings
-and the output of examples stand in it as text. The list has the form of https://llmstxt.org.
+The twin of ``accelerator/guard.html`` is ``accelerator/guard.md``. It is written from what the page shows, so it
+contains listings and the output of examples as text. The list has the form of https://llmstxt.org.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PICTURE = re.compile(r'<svg\b[^>]*\baria-label="([^"]*)"')
 
 
 class Translator(MarkdownTranslator):  # type: ignore[misc] # the library has no types
-    """The library's, for a tree that was made for HTML."""
+    """The library's translator, for a tree that was built for HTML."""
 
     def __init__(self, document: nodes.document, app: Sphinx, page: str) -> None:
         super().__init__(document, app.builder)
@@ -35,7 +35,7 @@ class Translator(MarkdownTranslator):  # type: ignore[misc] # the library has no
         self._twins = {relative_uri(f"{page}.html", f"{other}.html") for other in others}
 
     def visit_raw(self, node: nodes.raw) -> None:
-        """Of HTML there is nothing but the words that describe a picture."""
+        """Keeps nothing of raw HTML but the words that describe a picture."""
         if picture := _PICTURE.search(node.astext()):
             self.add(f"[Picture: {unescape(picture[1])}]", prefix_eol=2, suffix_eol=2)
         raise nodes.SkipNode
@@ -46,10 +46,10 @@ class Translator(MarkdownTranslator):  # type: ignore[misc] # the library has no
             raise nodes.SkipNode
 
     def unknown_visit(self, node: nodes.Node) -> None:
-        """Passes over what surrounds text, such as a card or a tab."""
+        """Ignores nodes that surround text, such as a card or a tab."""
 
     def unknown_departure(self, node: nodes.Node) -> None:
-        """Has nothing to end."""
+        """Does nothing: there is nothing to close."""
 
     def _fetch_ref_uri(self, node: nodes.reference) -> str:
         if "refid" in node:
@@ -83,7 +83,7 @@ def _list(app: Sphinx) -> Iterator[str]:
     yield from (f"# {app.config.project}", "", f"> {_lead(app, root)}")
     for contents in app.env.get_doctree(root).findall(addnodes.toctree):
         yield from ("", f"## {contents['caption'] or 'Pages'}", "")
-        pages = [page for _, page in contents["entries"] if page in app.env.found_docs]  # not the index of Sphinx
+        pages = [page for _, page in contents["entries"] if page in app.env.found_docs]  # without Sphinx's index
         for page in pages:
             yield f"- [{app.env.titles[page].astext()}]({page}.md): {_lead(app, page)}".removesuffix(": ")
 
@@ -96,7 +96,7 @@ def _lead(app: Sphinx, page: str) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers what is written for each page, and at the end."""
+    """Registers the handlers that write a page's twin, and the list at the end."""
     app.setup_extension("sphinx_markdown_builder")
     app.connect("html-page-context", _write_twin)
     app.connect("build-finished", _write_list)

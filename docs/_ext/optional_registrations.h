@@ -1,5 +1,5 @@
-// A registration of PyTorch's that a mutant leaves out ([mutants] of weaver.toml): the macro, with the question before
-// its arguments.
+// A registration macro of PyTorch in a form that a mutant can leave out ([mutants] of weaver.toml), with the condition
+// as its first argument.
 #pragma once
 
 #define WEAVER_OPTIONAL_C10_REGISTER_GUARD_IMPL(removed, kind, Impl) \

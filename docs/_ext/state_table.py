@@ -1,8 +1,8 @@
-"""``{state-table}``: the states of `make vendor STATE=n`: their sources, and what was found when they were tried.
+"""``{state-table}``: the states of `make vendor STATE=n`: their sources, and the results of trying them.
 
-The argument says which part: ``states`` is one row for each, ``programs`` the state from which each program works;
-``sources 3`` lists the files that come with a state, ``kit 3`` what the conformance kit says of it, and ``left 3`` the
-programs that fail there. Sources are those of now; what was tried is in the result of `make states`.
+The argument selects a part: ``states`` has a row for each state, ``programs`` the state from which each program works;
+``sources 3`` lists the files that a state adds, ``kit 3`` the conformance kit's results for it, and ``left 3`` the
+programs that fail there. Sources are the current ones; the trials are in the result of `make states`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLE = Path("tools", "vendor", "states.toml")
 
 @dataclass(frozen=True)
 class _Found:
-    """The states, their sources but for those of drivers, and what was found."""
+    """The states, their sources except those of drivers, and the results of their trials."""
 
     root: Path
     config: Config
@@ -58,7 +58,7 @@ class _Found:
         return [{path for path in each if not path.startswith(_DRIVER)} for each in taken]
 
     def arrived(self, number: int) -> set[str]:
-        """The sources that come with a state."""
+        """The sources that a state adds."""
         return self.sources[number - 1] - (self.sources[number - 2] if number > 1 else set())
 
     def lines(self, number: int) -> int:
@@ -73,7 +73,7 @@ class _Found:
         return bool(self.results[str(number)]["programs"][program] == state_trials.WORKS)
 
     def first(self, program: str) -> int:
-        """The state from which a program works; one more than there are, where it works at none."""
+        """The first state at which a program works; one more than there are states if it works at none."""
         numbers = [state.number for state in self.states.all if self.works(state.number, program)]
         return min(numbers, default=len(self.states.all) + 1)
 
@@ -103,12 +103,12 @@ def _programs(found: _Found, _number: int) -> Iterator[Node]:
 
 
 def _word(word: str) -> Cell:
-    """What became of a program. One that only failed an assertion had no error of its own."""
+    """The outcome of a program. One that only failed an assertion had no error of its own."""
     return "a wrong result, without an error" if word == _ASSERTION else nodes.literal("", word)
 
 
 def _wrapping(made: nodes.Node) -> nodes.Node:
-    """A table whose error messages may be broken, since some are longer than a page is wide."""
+    """A table whose error messages may wrap, since some are wider than the page."""
     assert isinstance(made, nodes.table)
     made["classes"].append("wrapping")
     return made
@@ -163,18 +163,18 @@ PARTS: dict[str, Callable[[_Found, int], Iterator[Node]]] = {
 
 
 def _anchor(state: State) -> str:
-    """The section of the page that is about a state."""
+    """The anchor of the page's section about a state."""
     return nodes.make_id(f"State {state.number}: {state.title}")
 
 
 class StateTable(SphinxDirective):
-    """A part of what is known of the states."""
+    """A part of the states' description."""
 
     required_arguments = 1
     optional_arguments = 1
 
     def run(self) -> list[Node]:
-        """Return the part; nothing and a fault, where there is no such part or state."""
+        """Return the part; report a fault and return nothing if there is no such part or state."""
         found = _Found(root_of(self.config), self.config)
         part, number = self.arguments[0], self.arguments[1] if len(self.arguments) > 1 else ""
         whole = part in ("states", "programs")

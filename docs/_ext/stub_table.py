@@ -1,7 +1,7 @@
-"""``{stub-table}``: the stubs of PyTorch, who reads them, and which of them this backend fills.
+"""``{stub-table}``: the stubs of PyTorch, which operators read them, and which of them this backend fills.
 
-The argument says which part: ``totals``, ``headers``, ``reasons`` or ``stubs``. What PyTorch reads was measured (``make
-stubs``); what the backend fills stands in its sources, and is read from them when the page is.
+The argument selects a part: ``totals``, ``headers``, ``reasons`` or ``stubs``. What PyTorch reads was measured (``make
+stubs``); what the backend fills is read from its sources when the page is read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MEASURED = Path("docs", "proof", "stubs.json")
 LISTED = Path("csrc", "kernels", "library", "structured.toml")
 _FILLED = re.compile(r"^REGISTER_PRIVATEUSE1_DISPATCH\((\w+),", re.MULTILINE)
 QUANTIZED = "read for quantized or sparse tensors"
-# By the kind of an operator, what a backend registers so that it runs for the device; the easiest first.
+# For each kind of operator, what a backend registers so that it runs on the device; the easiest first.
 REGISTERED = {"composite": "nothing", "native": "function", "structured": "structured"}
 
 
 @dataclass(frozen=True)
 class Reader:
-    """An operator that reads a stub: on the CPU, for a device that registers PyTorch's kernel of it, or both."""
+    """An operator that reads a stub: on the CPU, on a device that registers PyTorch's kernel for it, or both."""
 
     operator: str
     kind: str
@@ -48,7 +48,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Stub:
-    """A declaration, and what is known of it."""
+    """The declaration of a stub, and what is known about it."""
 
     header: str
     name: str
@@ -59,17 +59,17 @@ class Stub:
 
     @property
     def read(self) -> bool:
-        """Whether an operator was seen to read it on the CPU."""
+        """Whether an operator was observed to read it on the CPU."""
         return any(reader.cpu for reader in self.readers)
 
     @property
     def reachable(self) -> bool:
-        """Whether an operator was seen to read the slot of another device."""
+        """Whether an operator was observed to read the slot of another device."""
         return any(reader.device for reader in self.readers)
 
     @property
     def reason(self) -> str:
-        """Why nothing that a backend registers makes PyTorch read it."""
+        """Why PyTorch does not read the stub, whatever a backend registers."""
         if not self.exported:
             return "not exported by PyTorch, so no library can fill it"
         if not self.cpu_kernel:
@@ -85,7 +85,7 @@ class Stub:
 
 
 def read(root: Path) -> list[Stub]:
-    """All of them, by header."""
+    """All stubs, by header."""
     ours = filled(root)
     rows = json.loads((root / MEASURED).read_text(encoding="utf-8"))["stubs"]
     return [
@@ -95,7 +95,7 @@ def read(root: Path) -> list[Stub]:
 
 
 def filled(root: Path) -> set[str]:
-    """The stubs that the sources of the backend fill: by hand, and from the list of the generator."""
+    """The stubs that the backend's sources fill: by hand, and from the generator's list."""
     by_hand = (_FILLED.findall(file.read_text(encoding="utf-8")) for file in _sources(root))
     listed = tomllib.loads((root / LISTED).read_text(encoding="utf-8"))
     return set().union(*by_hand, *(family["stubs"] for family in listed["stubs"]))
@@ -149,7 +149,7 @@ def _stubs(stubs: list[Stub]) -> list[Node]:
 
 
 def _ways(stub: Stub) -> tuple[Cell, Cell]:
-    """What to register, and the operators; or nothing, and the reason."""
+    """What to register and the operators; or that it is not reached, and the reason."""
     if not stub.reachable:
         return "not reached", nodes.emphasis("", stub.reason)
     by_kind = {
@@ -194,7 +194,7 @@ class StubTable(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[Node]:
-        """Return the tables of the part, ``stubs`` in a section for each header."""
+        """Return the tables of the part; ``stubs`` has a section for each header."""
         part = self.arguments[0]
         if part not in PARTS:
             report(

@@ -1,7 +1,7 @@
 """What ``make proof`` sees of a page besides its lines (``[measure]`` of weaver.toml): what fell back to the CPU.
 
-The backend counts the operators that it has no kernel for. A page that met one is measured again once the backend
-registers it: then another kernel runs. In the processes of a page, autograd's threads are traced too.
+The backend counts the operators that fall back. A page that used one is measured again once the backend registers it,
+because another kernel runs then. In the processes of a page, autograd's threads are traced too.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ CHANGED = "the backend has {} now, which fell back to the CPU when it was measur
 
 
 def fell_back() -> Iterable[str]:
-    """The operators that have fallen back in this process, as far as the backend still counts them."""
+    """The operators that have fallen back in this process since the backend's counts were last reset."""
     module = sys.modules.get("torch_openreg._C")
     names: Iterable[str] = module._fallback_stats() if module is not None else ()
     return names
 
 
 def present(root: Path) -> set[str]:
-    """The operators that the backend registers, as docs/proof/surface.txt has them; none without the file."""
+    """The operators that the backend registers, according to docs/proof/surface.txt; none without the file."""
     file = root / SURFACE
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return {line.partition("(")[0].partition(": ")[0] for line in text.partition("[operators]\n")[2].splitlines()}
 
 
 def _trace_autograd(execute: Callable[[ModuleType], None], module: Any) -> None:
-    """Lets autograd's threads be traced: they are PyTorch's, so Python's ``threading`` does not know of them."""
+    """Traces autograd's threads too: PyTorch creates them, so Python's ``threading`` does not know them."""
     execute(module)
     apply = module.BackwardCFunction.apply
 
@@ -44,5 +44,5 @@ def _trace_autograd(execute: Callable[[ModuleType], None], module: Any) -> None:
     module.BackwardCFunction.apply = traced
 
 
-# Modules whose import is surrounded, and by what.
+# Modules whose import is wrapped, and the wrappers.
 SURROUND = {"torch.autograd.function": _trace_autograd}

@@ -1,8 +1,8 @@
-"""What the pages are forked from: a process in which ``import torch`` has nearly ended (``[run]`` of weaver.toml).
+"""Prepares the process that pages are forked from: it has nearly finished ``import torch`` (``[run]`` of weaver.toml).
 
-Half of what the pages take would be spent on that import otherwise, a second in each process. The process that serves
-has imported torch and no backend, and has never touched a device. Each process that it forks ends the import for itself
-when it says ``import torch``: then the backend is loaded, if its environment does not forbid it.
+Otherwise half of the pages' time would be spent on that import, a second in each process. The server process has
+imported torch but no backend, and has never touched a device. Each process that it forks finishes the import at its own
+``import torch``: then the backend is loaded, unless its environment forbids it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 def preload(names: Sequence[str]) -> None:
-    """Import torch without backends, and modules that it imports late, and hide it."""
+    """Import torch without backends, and modules that it imports late, then hide torch."""
     given = os.environ.get(_AUTOLOAD)
     os.environ[_AUTOLOAD] = "0"
     for name in names:
@@ -32,21 +32,21 @@ def preload(names: Sequence[str]) -> None:
 
 
 class _Rest(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """What is left of ``import torch``: it gives the module that is there, and loads the backends."""
+    """The rest of ``import torch``: returns the existing module, and loads the backends."""
 
     def __init__(self, torch: types.ModuleType) -> None:
         self._torch = torch
         self._spec = torch.__spec__
 
     def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        """Know torch, once."""
+        """Find torch, once."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)
         return importlib.machinery.ModuleSpec("torch", self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """Return the module that is there."""
+        """Return the existing module."""
         return self._torch
 
     def exec_module(self, module: Any) -> None:

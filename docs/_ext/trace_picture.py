@@ -9,9 +9,9 @@
     A caption.
     ```
 
-The script gets the name of the file to write a trace of Chrome's format into. Of the ranges whose name begins with the
-one given, the shortest is drawn: what happened from its start on the host until its last work on the device has ended.
-It takes the colours of the theme, as diagrams do.
+The script gets the name of the file to write a trace in Chrome's format to. Of the ranges whose name begins with the
+given one, the shortest is drawn, from its start on the host until its last work on the device has ended. The picture
+uses the theme's colors, as diagrams do.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ WIDTH, LEFT, BAR, GAP, TOP = 760, 104, 15, 3, 8
 DEVICE = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
 CALL = "privateuse1_runtime"
 ACCENT, INK = "var(--guide-rule, #c2410c)", "currentColor"
-LETTER = 5.6  # the width of one, at the size of the labels
-LEVELS = 2  # of operators that call operators
+LETTER = 5.6  # the width of a letter at the size of the labels
+LEVELS = 2  # how deep nested operators are drawn
 
 
 class trace_picture(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes like this
-    """Stands for the picture until the page is written."""
+    """A placeholder for the picture until the page is written."""
 
 
 class TracePicture(SphinxDirective):
@@ -63,7 +63,7 @@ class TracePicture(SphinxDirective):
     }
 
     def run(self) -> list[Node]:
-        """Return what stands for it."""
+        """Return the figure with a placeholder."""
         script = self.arguments[0]
         line = line_of(self.env, self.env.docname, [self.block_text.splitlines()[0]], self.lineno)
         if missing := [f":{name}:" for name in self.option_spec if name not in self.options]:
@@ -125,7 +125,7 @@ def draw(events: list[Event], name: str, alt: str) -> str:
     """Draws one range of a trace as an SVG.
 
     Raises:
-        LookupError: if the trace has no such range, or nothing of a device in it.
+        LookupError: if the trace has no such range, or the range has no work on a device.
     """
     begin, end, inside = _of_range([event for event in events if event["ph"] == "X"], name)
     rows = _rows(events, inside)
@@ -169,7 +169,7 @@ def _drawn() -> set[str]:
 
 
 def _rows(events: list[Event], inside: list[Event]) -> list[Row]:
-    """Threads of the host in the order of their first event, each with its calls of the driver; then the streams."""
+    """Threads of the host in the order of their first event, each with its driver calls; then the streams."""
     named = {
         (event["pid"], event["tid"]): event["args"]["name"]
         for event in events
@@ -236,7 +236,7 @@ def _row(row: Row, x: Callable[[float], float]) -> list[str]:
 
 
 def _arrows(rows: list[Row], x: Callable[[float], float]) -> list[str]:
-    """From each call to what it queued."""
+    """Draws an arrow from each call to the work that it queued."""
     calls = {
         event["args"]["correlation"]: (x(event["ts"]), row.y + BAR)
         for row in rows

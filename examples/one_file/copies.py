@@ -1,4 +1,4 @@
-"""Counts the copies that the fallback makes: for one linear layer, forward and backward."""
+"""Counts the copies that the fallback makes for one linear layer, forward and backward."""
 
 import tiny  # makes the device
 import torch

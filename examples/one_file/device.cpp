@@ -38,7 +38,7 @@ REGISTER_ALLOCATOR(kType, &allocator)
 // LITERALINCLUDE END: one-file-allocator
 
 // LITERALINCLUDE START: one-file-guard
-// Devices and streams. With one of each, and no work that goes on by itself, there is nothing to switch or to wait for.
+// Devices and streams. With one of each and no asynchronous work, there is nothing to switch or to wait for.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
@@ -61,7 +61,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 // LITERALINCLUDE END: one-file-guard
 
 // LITERALINCLUDE START: one-file-hooks
-// What else PyTorch asks about the device type.
+// What else PyTorch needs to know about the device type.
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   c10::DataPtr moved = allocator.allocate(bytes);
   allocator.copy_data(moved.get(), storage.data(), std::min(bytes, storage.nbytes()));
@@ -84,7 +84,7 @@ const bool registered = [] {
 // LITERALINCLUDE END: one-file-hooks
 
 // LITERALINCLUDE START: one-file-factories
-// New tensors: all others (zeros, randn, clone ...) come to these two operators.
+// New tensors: all other factories (zeros, randn, clone ...) call these two operators.
 constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::PrivateUse1};
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
@@ -101,8 +101,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 // LITERALINCLUDE END: one-file-factories
 
 // LITERALINCLUDE START: one-file-copies
-// Copies, from and to the host and within the device. The host can read this memory: a CPU tensor over the same bytes
-// takes part in the copy.
+// Copies from and to the host and within the device. The host can read this memory, so a CPU tensor over the same bytes
+// stands in for the device tensor.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) {
     return tensor;
@@ -128,7 +128,7 @@ at::Scalar local_scalar_dense(const at::Tensor& tensor) { return on_host(tensor)
 // LITERALINCLUDE END: one-file-copies
 
 // LITERALINCLUDE START: one-file-resize
-// Other sizes for a tensor, and other memory. Storage that is too small grows.
+// Gives a tensor another size or other storage. Storage that is too small grows.
 at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                         at::IntArrayRef given) {
   at::native::checkSetStorage(self, std::move(source), offset, size, given);
@@ -172,7 +172,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_complex", at::native::view_as_complex);
 }
 
-// A copy heeds the bit of a lazy conjugate itself. PyTorch would resolve it before the call, by another copy, for ever.
+// A copy handles the lazy conjugate and negative bits itself. PyTorch would resolve them by another copy, endlessly.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 

@@ -1,4 +1,4 @@
-"""Asks the device what its guard and its hooks answer, and resizes a tensor."""
+"""Calls the device's guard and hooks, and resizes a tensor."""
 
 import tiny  # makes the device
 import torch

@@ -51,7 +51,7 @@ STATEMENTS = """
 
 
 def outcome(statement: str) -> str:
-    """What a statement gives: its value, after the first warning, or its error, shortened to a line."""
+    """What a statement gives: its value, after any first warning, or its error, each shortened to a line."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""A device named tiny: compiles device.cpp, which is then loaded into this process, and tells PyTorch its name."""
+"""A device named tiny: compiles device.cpp, loads it into this process, and tells PyTorch its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from types import ModuleType
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # A process has one such device: none that is installed, but this.
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # A process has one such device: this one, not an installed one.
 
 import torch
 from torch.utils import cpp_extension
@@ -29,7 +29,7 @@ module = ModuleType(f"torch.{NAME}")
 module.is_available = lambda: True
 module.device_count = lambda: 1
 module.current_device = lambda: 0
-# torch.manual_seed asks for these two. Random numbers come from the CPU, whose generator it seeds as well.
+# torch.manual_seed calls these two. Random numbers come from the CPU, whose generator it seeds as well.
 module._is_in_bad_fork = lambda: False
 module.manual_seed_all = lambda seed: None
 
@@ -42,7 +42,7 @@ torch.utils.generate_methods_for_privateuse1_backend()
 # LITERALINCLUDE START: one-file-exit
 @atexit.register
 def _rest() -> None:
-    """Sends autograd's thread an empty backward, after which it rests, and holds no Python object any more."""
+    """Runs an empty backward on autograd's thread, after which that is idle and holds no Python object."""
     leaf = torch.empty(0, device=NAME, requires_grad=True)
     torch.autograd.Variable._execution_engine.run_backward(
         (leaf.view(0),), (torch.empty_like(leaf),), False, False, (), allow_unreachable=True, accumulate_grad=True

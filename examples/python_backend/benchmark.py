@@ -1,4 +1,4 @@
-"""Measures what a call costs, and by which transport: microseconds of an operator, milliseconds of a training step.
+"""Measures the cost of calls and transports: microseconds of an operator, milliseconds of a training step.
 
 python benchmark.py
 """
@@ -26,7 +26,7 @@ WAYS = {
 
 
 def seconds(run: Callable[[], object], times: int) -> float:
-    """The median of some rounds, for one call. The device has done its work when a round ends."""
+    """The median time of one call over some rounds. Each round ends when the device has done its work."""
     rounds = []
     for _ in range(5):
         begin = time.perf_counter()
@@ -61,7 +61,7 @@ def calls() -> None:
 
 
 def transports() -> None:
-    """Prints how fast tensors travel: as part of the message, and in shared memory."""
+    """Prints how fast tensors travel in the message and in shared memory."""
     torch_remote.register()
     print("| bytes | transport | to the device, MB/s | back, MB/s |\n| --- | --- | --- | --- |")
     for nbytes, large in ((4096, 1 << 14), (48 << 10, 1 << 16), (48 << 10, 1 << 14), (48 << 20, 1 << 14)):

@@ -1,4 +1,4 @@
-"""Compiles the C++ of the backend: four files, against the installed PyTorch."""
+"""Compiles the C++ of the backend, as one translation unit, against the installed PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRODUCT = f"torch_remote_glue{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def compile_glue(folder: Path) -> Path:
-    """Compiles into a folder, unless what lies there is newer than the sources, with the compiler that CXX names."""
+    """Compiles into a folder with the compiler in CXX, unless the result is already newer than the sources."""
     product = folder / PRODUCT
     newest = max(source.stat().st_mtime for source in SOURCE.parent.iterdir())
     if product.exists() and product.stat().st_mtime > newest:

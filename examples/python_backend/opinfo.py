@@ -3,7 +3,7 @@
     python opinfo.py [SAMPLES]
 
 Forward and backward of each entry are one unit each; the comparison is that of the conformance kit, which must be
-installed or on PYTHONPATH. SAMPLES is how many samples of an entry are compared, 3 unless said otherwise.
+installed or on PYTHONPATH. SAMPLES is how many samples of an entry are compared, 3 by default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DTYPE = torch.float32
 
 
 def units(samples: int) -> Iterator[tuple[str, str, BaseException | None]]:
-    """Runs entry after entry, and says what became of each mode that it has; None stands for equal."""
+    """Runs each entry in each mode that it has, and yields its error; None means that the results are equal."""
     kit = importlib.import_module("accelerator_conformance.samples")
     entries = importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
     for entry in entries:
@@ -44,7 +44,7 @@ def units(samples: int) -> Iterator[tuple[str, str, BaseException | None]]:
 
 
 def why(error: BaseException) -> str:
-    """The error behind an error, in one line."""
+    """The root cause of an error, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())[:160]

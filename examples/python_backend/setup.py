@@ -14,10 +14,10 @@ glue = importlib.import_module("glue")
 
 
 class Build(build_ext):  # type: ignore[misc]
-    """Compiles as the tests do."""
+    """Compiles the extension as the tests do."""
 
     def build_extension(self, ext: Extension) -> None:
-        """Puts the library where setuptools collects."""
+        """Puts the library where setuptools collects it."""
         glue.compile_glue(Path(self.get_ext_fullpath(ext.name)).parent)
 
 

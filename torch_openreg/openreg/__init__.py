@@ -1,6 +1,6 @@
 """`torch.openreg`: the device module, which PyTorch finds by the backend's name.
 
-PyTorch looks functions up here by name (`torch.manual_seed` calls `manual_seed_all`, `torch.accelerator.device_count`
+PyTorch looks up functions here by name (`torch.manual_seed` calls `manual_seed_all`, `torch.accelerator.device_count`
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
@@ -143,7 +143,7 @@ __all__ = [
 
 # LITERALINCLUDE START: frontend-module-getattr
 def __getattr__(name: str) -> bool:
-    # torch.utils.checkpoint reads the attribute and not the function, to learn whether there is a state to keep.
+    # torch.utils.checkpoint reads this attribute, not the function, to decide whether there is a state to save.
     if name == "_initialized":
         return is_initialized()
     raise missing(name)

@@ -1,4 +1,4 @@
-"""Names that a device module may have and this one has not, with the reason, so that a user need not guess."""
+"""Names that a device module may have but this one lacks, each with the reason, which the error reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _NO_INDUCTOR = "it generates no code for the device; use torch.compile with the 
 _NO_GRAPHS = "it captures no graphs; run the operators one by one, as a program without graphs does"
 
 ABSENT = {
-    # All four, or none: Inductor takes a device up only when it finds the four.
+    # All four or none: Inductor registers a device only if it finds all four.
     "Scheduling": _NO_INDUCTOR,
     "PythonWrapperCodegen": _NO_INDUCTOR,
     "CppWrapperCodegen": _NO_INDUCTOR,
@@ -21,9 +21,9 @@ ABSENT = {
 
 
 def missing(name: str) -> AttributeError:
-    """The error for a name that the device module has not.
+    """The error for a name that the device module does not have.
 
-    An AttributeError and no other: PyTorch probes with `hasattr` and `getattr`, for which every other error is one.
+    It must be an AttributeError: PyTorch probes with `hasattr` and `getattr`, which propagate every other exception.
     """
     reason = f": {ABSENT[name]}" if name in ABSENT else ""
     return AttributeError(f"module 'torch.openreg' has no attribute {name!r}{reason}", name=name)

@@ -1,7 +1,7 @@
-"""Where PyTorch delivers what the backend traces: streams, events and memory, as numbers.
+"""Callback registries that receive the backend's trace of streams, events and memory, as numbers.
 
-PyTorch looks these registries up by name on `torch.openreg._gpu_trace`, once `torch._C._activate_gpu_trace()` was
-called. Each passes its arguments on to the functions that were added to it; nothing takes one away again.
+After `torch._C._activate_gpu_trace()`, PyTorch looks up these registries by name on `torch.openreg._gpu_trace`. Each
+passes its arguments to the functions added to it; a function cannot be removed.
 """
 
 from torch._utils import CallbackRegistry

@@ -1,4 +1,4 @@
-"""Lazy initialization: the driver starts with the first use of a device, not with the import.
+"""Lazy initialization: the driver starts when a device is first used, not at import.
 
 A program that only imports torch therefore starts no driver, and may fork.
 """
@@ -15,14 +15,14 @@ from torch_openreg import _C
 # LITERALINCLUDE START: lazy-state
 _lock = threading.Lock()
 _initialized = False
-_queued: list[tuple[Callable[[], None], str]] = []  # calls, and where each was made
-_starting = threading.local()  # set on the thread that makes the queued calls, which use the device themselves
+_queued: list[tuple[Callable[[], None], str]] = []  # each call, and the stack where it was made
+_starting = threading.local()  # set on the thread that makes the queued calls, which themselves use the device
 
 
 def _is_in_bad_fork() -> bool:
     """Whether this process was forked after its parent had started the driver.
 
-    `torch.manual_seed` asks, and leaves the device alone if so.
+    `torch.manual_seed` checks this and does not touch the device if it is true.
     """
     return _C._is_in_bad_fork()
 
@@ -36,11 +36,11 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Starts the driver. Needs no call: the first use of a device does it.
+    """Starts the driver. Calling it is optional: the first use of a device does the same.
 
     Raises:
-        RuntimeError: if the driver cannot start, with its reason; in a process forked after the start, with what to
-            do instead.
+        RuntimeError: if the driver cannot start (the message gives the reason), or if the process was forked after the
+            driver started (the message says what to do instead).
     """
     _lazy_init()
 
@@ -55,7 +55,7 @@ def _refuse_bad_fork() -> None:
 
 
 def _lazy_init() -> None:
-    """Starts the driver once, and then makes the calls that waited for it.
+    """Starts the driver once, then makes the queued calls.
 
     PyTorch calls it by this name before it creates the first tensor on the device.
     """
@@ -89,13 +89,13 @@ def _make_queued_calls() -> None:
 
 
 def _lazy_call(call: Callable[[], None]) -> None:
-    """Makes the call now if the driver runs, else as soon as it has started.
+    """Makes the call now if the driver is running; otherwise queues it until the driver has started.
 
-    An error of a call that waited is raised by the first use of the device, with a note on where the call was made;
-    the next use goes on with the calls behind it.
+    If a queued call fails, the first use of the device raises its error, with a note on where the call was made; the
+    next use continues with the calls after it.
 
     Raises:
-        RuntimeError: in a process forked after the start, where the call would wait for ever.
+        RuntimeError: in a process forked after the driver started, where the call would wait forever.
     """
     if is_initialized() or hasattr(_starting, "here"):
         call()
@@ -112,6 +112,6 @@ def _lazy_call(call: Callable[[], None]) -> None:
 
 
 # LITERALINCLUDE START: lazy-fork
-# A fork waits until a start that is going on in another thread has ended. In the child the lock would never open.
+# A fork waits for a start in progress on another thread; otherwise the child would inherit a lock that stays locked.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 # LITERALINCLUDE END: lazy-fork

@@ -1,4 +1,4 @@
-"""From what users write for a device to its index. `torch.load` looks for `_get_device_index` in this module."""
+"""Converts what users pass as a device to its index. `torch.load` looks up `_get_device_index` in this module."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def _index(device: torch.device | int | str | None) -> int:
 
 
 def _resolved(device: torch.device | int | str | None) -> int:
-    """The index of the device that a user named (default: the current device), which must exist."""
+    """The index of the device that a user named (default: the current device). The device must exist."""
     _lazy_init()
     return _C._resolve_device(_index(device))
 
 
 # LITERALINCLUDE START: utils-device-index
 def _get_device_index(device: torch.device | int | str | None, optional: bool = False, allow_cpu: bool = False) -> int:
-    """The index of a device; whether there is a device of that index is not checked.
+    """The index of a device, without checking that such a device exists.
 
     Args:
         device: an index, a `torch.device`, a string, or None.
-        optional: whether a device without an index stands for the current one.
+        optional: whether a device without an index means the current one.
         allow_cpu: whether the CPU is allowed. Its index is -1.
 
     Raises:
-        ValueError: for a device of another type; for one without an index, unless that is optional.
+        ValueError: if the device has another type, or has no index and `optional` is false.
     """
     if allow_cpu and isinstance(device, (str, torch.device)) and torch.device(device).type == "cpu":
         return -1

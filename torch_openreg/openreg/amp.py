@@ -1,4 +1,4 @@
-"""Automatic mixed precision: what `torch.autocast("openreg")` asks of the device module."""
+"""Automatic mixed precision: what `torch.autocast("openreg")` needs from the device module."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import torch
 
 # LITERALINCLUDE START: amp-supported-dtypes
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that autocast may cast to on the device. `torch.autocast` warns about any other, and stays off.
+    """The dtypes that autocast may cast to on the device. For any other, `torch.autocast` warns and stays disabled.
 
-    PyTorch asks even where autocast is off, for example in `torch.utils.checkpoint`.
+    PyTorch calls it even if autocast is disabled, for example in `torch.utils.checkpoint`.
     """
     return [torch.float16, torch.bfloat16]
 

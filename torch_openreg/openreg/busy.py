@@ -1,4 +1,4 @@
-"""A kernel that only takes time. PyTorch's tests use it to have a stream busy while they look at something else."""
+"""A kernel that only takes time. PyTorch's tests use it to keep a stream busy while they check something else."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def set_device(device: torch.device | int | str) -> None:
     """Makes a device current for the calling thread. A device without an index changes nothing.
 
     Raises:
-        RuntimeError: if the index is out of range; the text names the valid one.
-        ValueError: if the device is not one of openreg.
+        RuntimeError: if the index is out of range; the message names the valid ones.
+        ValueError: if the device is not an openreg device.
     """
     _lazy_init()
     _C._set_device(_index(device))
@@ -42,14 +42,14 @@ def synchronize(device: torch.device | int | str | None = None) -> None:
     """Waits until all work of the device (default: the current one) has finished.
 
     Raises:
-        torch.AcceleratorError: if a kernel failed; the text names it.
+        torch.AcceleratorError: if a kernel failed; the message names it.
     """
     _lazy_init()
     _C._synchronize(_index(device))
 
 
-class device:  # noqa: N801 - the spelling that torch.cuda.device set
-    """Context manager that makes a device current, and afterwards the one before.
+class device:  # noqa: N801 - spelled like torch.cuda.device
+    """Context manager that makes a device current and restores the previous one on exit.
 
     Args:
         device: an index, a `torch.device` or a string such as `"openreg:1"`. -1, None and `"openreg"` change nothing.
@@ -64,4 +64,4 @@ class device:  # noqa: N801 - the spelling that torch.cuda.device set
         self._previous = _C._exchange_device(self._index) if self._index >= 0 else -1
 
     def __exit__(self, *_: Any) -> None:
-        _C._set_device(self._previous)  # -1 is the current device: nothing changes
+        _C._set_device(self._previous)  # -1 means the current device: nothing changes

@@ -1,4 +1,4 @@
-"""The current device, for libraries: follow a tensor, or switch and remember what was before."""
+"""The current device, for libraries: switch to a tensor's device, or switch and get the previous device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch_openreg.openreg.device import device
 
 
 # LITERALINCLUDE START: exchange-device-of
-class device_of(device):  # noqa: N801 - the spelling that torch.cuda.device_of set
-    """Context manager that makes the device of a tensor or storage current, and afterwards the one before.
+class device_of(device):  # noqa: N801 - spelled like torch.cuda.device_of
+    """Context manager that makes the device of a tensor or storage current and restores the previous one on exit.
 
     Args:
-        tensor: one that is not on a device of openreg changes nothing.
+        tensor: a tensor or storage; one that is not on an openreg device changes nothing.
     """
 
     def __init__(self, tensor: torch.Tensor | torch.UntypedStorage) -> None:
@@ -26,10 +26,10 @@ class device_of(device):  # noqa: N801 - the spelling that torch.cuda.device_of 
 
 # LITERALINCLUDE START: exchange-devices
 def _exchange_device(device: int) -> int:
-    """Makes a device current and returns the index of the one before. A negative index changes nothing and gives -1.
+    """Makes a device current and returns the previous index. A negative index changes nothing and returns -1.
 
     Raises:
-        RuntimeError: if the index is out of range; the text names the valid ones.
+        RuntimeError: if the index is out of range; the message names the valid ones.
     """
     if device < 0:
         return -1
@@ -38,9 +38,9 @@ def _exchange_device(device: int) -> int:
 
 
 def _maybe_exchange_device(device: int) -> int:
-    """The same, for going back to a device: where that alone would create a context, a driver may leave it out.
+    """Like `_exchange_device`, for restoring a device: may skip the switch if it would only create a context there.
 
-    This driver has no contexts, so there is nothing to leave out.
+    This driver has no contexts, so it never skips.
     """
     return _exchange_device(device)
 

@@ -1,4 +1,4 @@
-"""The CPU fallback: which operators may use it, and which ones did."""
+"""The CPU fallback: which operators may use it, and which have used it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch_openreg import _C
 
 
 def set_fallback_policy(policy: Literal["all", "listed", "error"], ops: Iterable[str] | None = None) -> None:
-    """Sets which operators without a kernel may run on the CPU. It holds for the whole process.
+    """Sets which operators without a kernel may run on the CPU, for the whole process.
 
     Args:
         policy: `"all"` (the default): every operator may. `"listed"`: only `ops` may. `"error"`: `ops` may not; without
@@ -27,22 +27,22 @@ def set_fallback_policy(policy: Literal["all", "listed", "error"], ops: Iterable
 
 
 def fallback_stats() -> dict[str, int]:
-    """How often each operator fell back since the start or the last reset, by full name, in alphabetical order."""
+    """How often each operator has fallen back since the start or the last reset, by full name in alphabetical order."""
     return _C._fallback_stats()
 
 
 def reset_fallback_stats() -> None:
-    """Forgets what `fallback_stats` counted."""
+    """Resets the counts of `fallback_stats`."""
     _C._reset_fallback_stats()
 
 
 # LITERALINCLUDE START: fallback-mark-python
 def forbid_fallback(tensor: torch.Tensor, forbid: bool = True) -> None:
-    """Marks a tensor on the device as one that the fallback may not copy to the CPU, or takes the mark away.
+    """Marks a device tensor so that the fallback may not copy it to the CPU, or removes the mark.
 
     An operator without a kernel then raises `NotImplementedError` for it, instead of moving a large weight over the bus
-    at each call. Views of the tensor are covered; `cpu()`, `to()` and `tolist()` are copies that the program asks for,
-    and stay allowed. `detach()`, `.data`, `torch.nn.Parameter` and a file keep the mark; other copies have none.
+    on each call. The mark covers views of the tensor. Explicit copies (`cpu()`, `to()`, `tolist()`) stay allowed.
+    `detach()`, `.data`, `torch.nn.Parameter` and saving to a file preserve the mark; other copies do not have it.
 
     Raises:
         RuntimeError: if the tensor is on another device.
@@ -51,7 +51,7 @@ def forbid_fallback(tensor: torch.Tensor, forbid: bool = True) -> None:
 
 
 def is_fallback_forbidden(tensor: torch.Tensor) -> bool:
-    """Whether `forbid_fallback` marked the tensor, or the one that it is a view of. False on other devices."""
+    """Whether `forbid_fallback` marked the tensor or the tensor that it is a view of. False on other devices."""
     return _C._forbids_fallback(tensor)
 
 

@@ -19,15 +19,15 @@ def kernel_source(
 
     Args:
         operator: the full name of one overload, such as `"aten::add.Tensor"`.
-        dtype: that of the operands; without it the answer holds for a dtype for which the operator has the most.
+        dtype: the dtype of the operands; by default, one for which the operator has a native kernel, if there is one.
 
     Returns:
         * `"native"`: a kernel in the device's own language.
-        * `"host"`: host code that runs as a kernel of the device (csrc/kernels).
+        * `"host"`: host code that runs as a kernel on the device (csrc/kernels).
         * `"backend"`: code of the backend that computes nothing: it allocates, copies, checks or calls other operators.
-        * `"composite"`: a kernel of PyTorch that calls other operators, which have answers of their own.
-        * `"fallback"`: on the CPU, by copies.
-        * `"none"`: nowhere; a call raises NotImplementedError.
+        * `"composite"`: a kernel of PyTorch that calls other operators, each with a source of its own.
+        * `"fallback"`: on the CPU, with copies in both directions.
+        * `"none"`: nowhere; a call raises `NotImplementedError`.
 
     Raises:
         RuntimeError: if no operator has this name.
@@ -36,13 +36,13 @@ def kernel_source(
     native = [dtype for dtype in _C._native_dtypes(operator) if dtype != torch.float64 or _has_fp64()]
     if native and (dtype is None or dtype in native):
         return "native"
-    # The list begins with the registration that counts. A native one hands other dtypes to the one behind it.
+    # The active registration comes first. A native one passes other dtypes to the registration that it overrides.
     for row in registered:
         if not _NATIVE.search(row):
             return "host" if _HOST.search(row) else "fallback" if _FALLBACK.search(row) else "backend"
     if native:
-        # Behind it PyTorch's own composite kernel calls the out overload, or else the fallback is next.
-        return "fallback" if operator.endswith("out") else "composite"  # NOT PROVEN: not with host kernels behind it
+        # Other dtypes go to PyTorch's composite kernel, which calls the out overload, or to the fallback.
+        return "fallback" if operator.endswith("out") else "composite"  # NOT PROVEN: needs a build without host kernels
     return _computed(operator)
 
 

@@ -1,7 +1,7 @@
-"""Device memory: what is in use, what is cached, and how much this process may have.
+"""Device memory: what is in use, what is cached, and how much this process may use.
 
-The figures are PyTorch's own (`torch.accelerator.memory_stats`); here they have the names that users of other
-accelerators know. All are bytes.
+The figures are PyTorch's own (`torch.accelerator.memory_stats`), under the names that users of other accelerators know.
+All sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Device = torch.device | int | str | None
 
 # LITERALINCLUDE START: memory-names
 def empty_cache() -> None:
-    """Gives the driver back the cached memory that no tensor uses. Waits for streams that were recorded."""
+    """Returns cached memory that no tensor uses to the driver. Waits for recorded streams."""
     torch.accelerator.empty_cache()
 
 
@@ -33,37 +33,37 @@ def mem_get_info(device: _Device = None) -> tuple[int, int]:
 
 
 def memory_stats(device: _Device = None) -> dict[str, Any]:
-    """All figures by name, as `torch.accelerator.memory_stats` has them."""
+    """All figures by name, as returned by `torch.accelerator.memory_stats`."""
     return torch.accelerator.memory_stats(_resolved(device))
 
 
 def memory_allocated(device: _Device = None) -> int:
-    """Bytes in tensors, as the allocator rounded them."""
+    """Bytes in tensors, as rounded up by the allocator."""
     return torch.accelerator.memory_allocated(_resolved(device))
 
 
 def max_memory_allocated(device: _Device = None) -> int:
-    """The most that `memory_allocated` has been since the start or `reset_peak_memory_stats`."""
+    """The peak of `memory_allocated` since the start or the last `reset_peak_memory_stats`."""
     return torch.accelerator.max_memory_allocated(_resolved(device))
 
 
 def memory_reserved(device: _Device = None) -> int:
-    """Bytes held of the driver: in tensors and in the cache."""
+    """Bytes obtained from the driver: in tensors and in the cache."""
     return torch.accelerator.memory_reserved(_resolved(device))
 
 
 def max_memory_reserved(device: _Device = None) -> int:
-    """The most that `memory_reserved` has been since the start or `reset_peak_memory_stats`."""
+    """The peak of `memory_reserved` since the start or the last `reset_peak_memory_stats`."""
     return torch.accelerator.max_memory_reserved(_resolved(device))
 
 
 def reset_peak_memory_stats(device: _Device = None) -> None:
-    """Sets every peak to what is in use now."""
+    """Sets every peak to the current value."""
     torch.accelerator.reset_peak_memory_stats(_resolved(device))
 
 
 def reset_accumulated_memory_stats(device: _Device = None) -> None:
-    """Sets every sum of allocations and frees to 0."""
+    """Sets every total of allocations and frees to 0."""
     torch.accelerator.reset_accumulated_memory_stats(_resolved(device))
 
 
@@ -71,19 +71,19 @@ def reset_accumulated_memory_stats(device: _Device = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> None:
-    """Lets this process hold no more than a fraction of the device's memory.
+    """Limits this process to a fraction of the device's memory.
 
     Args:
-        fraction: over 0 and up to 1, of all the device's memory.
+        fraction: a fraction of the device's total memory, above 0 and at most 1.
         device: the device; by default the current one.
 
-    More than that raises `torch.OutOfMemoryError`, as if the device had no more.
+    An allocation beyond the limit raises `torch.OutOfMemoryError`, as if the device had no more memory.
     """
     _C._set_memory_fraction(float(fraction), _resolved(device))
 
 
 def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
-    """The segments of the device by address, each with its blocks, in the form of `torch.cuda.memory_snapshot`.
+    """The segments of the device by address, each with its blocks, in the format of `torch.cuda.memory_snapshot`.
 
     A block's state is `active_allocated`, `active_awaiting_free` (freed, but a recorded stream still uses it) or
     `inactive`.
@@ -93,9 +93,9 @@ def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
 
 # LITERALINCLUDE START: memory-segments
 def _segments(blocks: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Puts blocks, in the order of their addresses, into their segments.
+    """Groups blocks, given in the order of their addresses, into their segments.
 
-    With each block comes what its segment gets besides, if it is the first one there.
+    Each block comes with extra fields for its segment, which are used if it is the first block of the segment.
     """
     segments: list[dict[str, Any]] = []
     for block, of_segment in blocks:
@@ -130,17 +130,17 @@ def _record_memory_history(
 
     Args:
         enabled: `"all"`: a history of all allocations and frees, and the stacks of memory in use. `"state"`: only the
-            latter. `None`: stop, and forget what was recorded.
-        context: which stacks are kept: of memory in use (`"state"`), also in the history's allocations (`"alloc"`),
-            also in its frees (`"all"`), or none at all (`None`).
-        stacks: `"python"`: frames of Python and TorchScript. `"all"`: also those of C++, whose names take seconds to
-            find.
-        max_entries: how many entries the history of each device keeps; the latest. A value for long runs: an entry
-            with its stack takes a few hundred bytes or more.
-        clear_history: forget the entries recorded so far.
+            latter. `None`: stop, and discard what was recorded.
+        context: which stacks are kept: of memory in use (`"state"`), also of allocations in the history (`"alloc"`),
+            also of frees (`"all"`), or none (`None`).
+        stacks: `"python"`: frames of Python and TorchScript. `"all"`: also C++ frames, which take seconds to
+            symbolize.
+        max_entries: how many of the latest entries each device's history keeps. Limit it for long runs: an entry with
+            its stack takes a few hundred bytes or more.
+        clear_history: discard the entries recorded so far.
 
     Raises:
-        ValueError: for another value of the first three, or less than one entry.
+        ValueError: for any other value of the first three, or if `max_entries` is less than 1.
     """
     for name, value, valid in (
         ("enabled", enabled, (None, "state", "all")),
@@ -164,10 +164,10 @@ def _record_memory_history(
 
 # LITERALINCLUDE START: memory-snapshot-with-history
 def _snapshot() -> dict[str, Any]:
-    """The memory of all devices, and the history recorded so far, in the form of `torch.cuda.memory._snapshot`.
+    """The memory of all devices and the history recorded so far, in the format of `torch.cuda.memory._snapshot`.
 
     `segments` are those of `memory_snapshot`, with the frames that allocated each block and each segment.
-    `device_traces` has a list of entries for each device. There are no frames unless `_record_memory_history` runs.
+    `device_traces` has a list of entries for each device. There are no frames unless the history is being recorded.
     """
     _lazy_init()
     segments: list[dict[str, Any]] = []
@@ -186,7 +186,7 @@ def _snapshot() -> dict[str, Any]:
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
-    """Writes `_snapshot()` to a file that PyTorch's memory viewer opens: pytorch.org/memory_viz."""
+    """Writes `_snapshot()` to a file that PyTorch's memory viewer (pytorch.org/memory_viz) can open."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 
@@ -195,7 +195,7 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
 
 
 def memory_summary(device: _Device = None) -> str:
-    """The figures of `memory_stats` as a table: now, at most, and the sums."""
+    """The figures of `memory_stats` as a table: current, peak, and the totals."""
     stats = memory_stats(device)
     rows = {
         "Tensors": "allocated_bytes",
@@ -213,6 +213,6 @@ def memory_summary(device: _Device = None) -> str:
 
 
 def host_memory_stats() -> dict[str, int]:
-    """What PyTorch's cache of pinned memory holds: the figures of `torch.cuda.host_memory_stats`."""
+    """Statistics of PyTorch's pinned-memory cache, with the keys of `torch.cuda.host_memory_stats`."""
     _lazy_init()
     return _C._host_memory_stats()

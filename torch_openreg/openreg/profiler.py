@@ -1,6 +1,6 @@
-"""Named ranges in a trace, as `torch.cuda.nvtx` has them: those that a program opens, or one for every operator.
+"""Named ranges in a trace, like those of `torch.cuda.nvtx`: opened by the program, or one for every operator.
 
-`torch.profiler` shows them for threads that it does not follow itself. While nobody records they cost next to nothing.
+`torch.profiler` shows them for threads that it does not follow itself. They cost next to nothing unless recorded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["emit_ranges", "mark", "range_pop", "range_push"]
 
 # LITERALINCLUDE START: profiler-python
 def range_push(name: str) -> None:
-    """Opens a range of the calling thread, inside those that are open."""
+    """Opens a range on the calling thread, nested in those that are open."""
     _C._range_push(name)
 
 
 def range_pop() -> None:
-    """Closes the innermost range of the calling thread.
+    """Closes the innermost range on the calling thread.
 
     Raises:
         RuntimeError: if none is open.
@@ -38,15 +38,15 @@ def mark(name: str) -> None:
 
 @contextmanager
 def emit_ranges(record_shapes: bool = False) -> Iterator[None]:
-    """Makes every operator of the calling thread, and of the backward passes that it starts, a range.
+    """Opens a range for every operator of the calling thread and of the backward passes that it starts.
 
-    The name has the operator, its sequence number, by which a backward pass finds the forward pass, and with
-    `record_shapes` the sizes of its arguments.
+    The range's name contains the operator, its sequence number, which links a backward pass to its forward pass, and,
+    with `record_shapes`, the sizes of its arguments.
 
     Raises:
-        RuntimeError: if this thread is being profiled already.
+        RuntimeError: if this thread is already being profiled.
     """
-    nothing = (False, False, False, False)  # neither memory, stacks, flops nor modules
+    nothing = (False, False, False, False)  # no memory, stacks, FLOPs or modules
     _enable_profiler(ProfilerConfig(ProfilerState.PRIVATEUSE1, record_shapes, *nothing, _ExperimentalConfig()), set())
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a device is and what it can do, for programs and libraries that choose their code by it."""
+"""What a device is and what it can do, for programs and libraries that choose their code accordingly."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from torch_openreg.openreg._utils import _get_device_index
 class DeviceProperties:
     """What a program can know about a device before it runs anything there.
 
-    A number that the device does not have, or the driver does not know, is 0.
+    A number is 0 if the device does not have it or the driver does not know it.
 
     Attributes:
-        name: the product, for people.
-        driver: the library that runs it; two builds of this package may differ in nothing else.
-        total_memory: bytes.
+        name: the product name, for people to read.
+        driver: the library that drives the device; two builds of this package may differ in nothing else.
+        total_memory: bytes of device memory.
         max_allocation: bytes of the largest single allocation.
         local_memory: bytes that the work-items of a group share (CUDA: `shared_memory_per_block`).
-        major: the number of the generation, for code that depends on it.
-        minor: the step within the generation.
+        major: the device generation, for code that depends on it.
+        minor: the revision within the generation.
         multi_processor_count: how many groups of work-items run side by side.
-        max_group_size: work-items of one group (CUDA: `max_threads_per_block`).
-        simd_width: work-items that run in step (CUDA: `warp_size`).
+        max_group_size: maximum work-items in a group (CUDA: `max_threads_per_block`).
+        simd_width: work-items that run in lockstep (CUDA: `warp_size`).
         has_unified_memory: whether host code may use device addresses.
         has_fp16: whether kernels may compute in float16; likewise `has_bf16` and `has_fp64`.
-        uuid: tells devices of one kind apart, and is the same in each process.
+        uuid: distinguishes devices of the same kind, and is the same in every process.
     """
 
     name: str
@@ -55,8 +55,8 @@ def get_device_properties(device: torch.device | int | str | None = None) -> Dev
     """The properties of a device (default: the current one).
 
     Raises:
-        RuntimeError: if the index is out of range; the text names the valid ones.
-        ValueError: if the device is not one of openreg.
+        RuntimeError: if the index is out of range; the message names the valid ones.
+        ValueError: if the device is not an openreg device.
     """
     _lazy_init()
     return DeviceProperties(**_C._get_device_properties(_get_device_index(device, optional=True)))
@@ -84,8 +84,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current device computes in bfloat16.
 
     Args:
-        including_emulation: whether it counts when the device computes in another dtype and rounds. This one does:
-            its arithmetic is float32.
+        including_emulation: whether computing in another dtype and rounding counts. This device does that: its
+            arithmetic is float32.
     """
     return including_emulation and torch.bfloat16 in torch.accelerator.get_device_capability()["supported_dtypes"]
 

@@ -1,4 +1,4 @@
-"""Random numbers: the seed and the state of each device's default generator, by the names that `torch.cuda` has."""
+"""Random numbers: the seed and the state of each device's default generator, under the names of `torch.cuda`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_openreg.openreg.device import current_device, device_count
 
 # LITERALINCLUDE START: random-default-generators
 class _DefaultGenerators(Sequence[torch.Generator]):
-    """The default generator of each device. Looking one up starts the driver; the sequence itself does not."""
+    """The default generator of each device. Indexing starts the driver; creating the sequence does not."""
 
     def __len__(self) -> int:
         return device_count()
@@ -44,7 +44,7 @@ default_generators = _DefaultGenerators()
 
 
 def _get_generator(device: torch.device) -> torch.Generator:
-    """The default generator of a device. PyTorch's compiler asks for it by this name."""
+    """The default generator of a device. PyTorch's compiler looks it up by this name."""
     index = _index(device)
     return default_generators[current_device() if index < 0 else index]
 
@@ -54,10 +54,10 @@ def _get_generator(device: torch.device) -> torch.Generator:
 
 # LITERALINCLUDE START: random-manual-seed
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's default generator. Before the driver starts, the call waits for it.
+    """Seeds the current device's default generator. If the driver has not started, the call is queued until it has.
 
     Args:
-        seed: 64 bits; a negative number counts from 2**64 down, as in `torch.manual_seed`.
+        seed: a 64-bit number; 2**64 is added to a negative one, as in `torch.manual_seed`.
     """
     seed = int(seed)
     _lazy_call(lambda: _seed_device(-1, seed))
@@ -111,7 +111,7 @@ def initial_seed() -> int:
 
 # LITERALINCLUDE START: random-state
 def get_rng_state(device: torch.device | int | str = "openreg") -> torch.Tensor:
-    """The state of a device's default generator: a CPU tensor of 16 `uint8`, the seed and then the offset."""
+    """The state of a device's default generator: a CPU tensor of 16 `uint8`: the seed, then the offset."""
     _lazy_init()
     return _C._get_default_generator(_index(device)).get_state()
 
@@ -135,7 +135,7 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
     """Sets the states of the default generators of all devices to what `get_rng_state_all` returned.
 
     Raises:
-        ValueError: if there are not as many states as devices. Nothing has been set then.
+        ValueError: if there are not as many states as devices; no state has been set then.
         RuntimeError: if one of the tensors is not a state.
     """
     states = list(new_states)

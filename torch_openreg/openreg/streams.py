@@ -1,7 +1,7 @@
-"""Streams and events, by the names that users of other accelerators know.
+"""Streams and events, under the names that users of other accelerators know.
 
-PyTorch's own `torch.Stream` and `torch.Event` do the work for every backend, through the device guard. So there are no
-classes of the backend's own here: a subclass would bring nothing, and `torch.Event.elapsed_time` refuses subclasses.
+PyTorch's own `torch.Stream` and `torch.Event` work for every backend, through the device guard. The backend therefore
+defines no classes: a subclass would add nothing, and `torch.Event.elapsed_time` rejects subclasses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def current_stream(device: torch.device | int | str | None = None) -> Stream:
 
 
 def default_stream(device: torch.device | int | str | None = None) -> Stream:
-    """The stream that is current in every thread at first."""
+    """The stream that is initially current in every thread."""
     return _C._default_stream(_resolved(device))
 
 
@@ -35,17 +35,17 @@ def set_stream(stream: Stream) -> None:
 
 
 def stream(stream: Stream | None) -> AbstractContextManager[Stream | None]:
-    """`with torch.openreg.stream(s):` queues the work of the block on `s`; with None nothing changes."""
+    """`with torch.openreg.stream(s):` queues the work of the block on `s`; None changes nothing."""
     return contextlib.nullcontext() if stream is None else stream
 
 
 def stream_priority(stream: Stream) -> int:
-    """The stream's priority: 0, or -1 for one that was asked for with a negative number."""
+    """The stream's priority: 0, or -1 if the stream was created with a negative priority."""
     return _C._stream_priority(stream)
 
 
 def get_stream_from_external(handle: int) -> Stream:
-    """The stream behind a handle of the driver, made by another library, which has to keep it while PyTorch uses it.
+    """Wraps a driver handle from another library, which must keep the stream alive while PyTorch uses it.
 
     Raises:
         RuntimeError: if the driver knows no stream with this handle.

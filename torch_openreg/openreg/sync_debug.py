@@ -1,4 +1,4 @@
-"""Finding the calls that make the host wait for the device."""
+"""Finds the calls that make the host wait for the device."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _MODES = ("default", "warn", "error")
 
 # LITERALINCLUDE START: sync-debug-python
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Sets what a call does that waits for the device without being asked to by its name. For the whole process.
+    """Sets what happens when a call implicitly synchronizes with the device, for the whole process.
 
     Args:
         debug_mode: `"default"` or 0: nothing. `"warn"` or 1: it warns, with the line of the program. `"error"` or 2: it
             raises `RuntimeError` before it waits.
 
-    Such calls are `item()`, a condition on a tensor, operators whose result has a size that depends on values
-    (`nonzero`, `masked_select`), and copies between host and device, unless they are `non_blocking` with pinned memory.
-    `synchronize()` of a device, a stream or an event is none.
+    Such calls are `item()`, a condition on a tensor, operators with a data-dependent output size (`nonzero`,
+    `masked_select`), and copies between host and device, unless they are `non_blocking` with pinned memory.
+    `synchronize()` of a device, a stream or an event does not count.
 
     Raises:
-        ValueError: for another value.
+        ValueError: for any other value.
     """
     if debug_mode not in (*_MODES, *range(len(_MODES))):
         raise ValueError(f"openreg: debug_mode is 'default', 'warn' or 'error', or 0, 1 or 2, got {debug_mode!r}")

@@ -1,4 +1,4 @@
-// The allocator of the device, and the operators that need no device: they make tensors over its memory.
+// The allocator of the device, and the operators that only create tensors over its memory, without using the device.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -22,7 +22,7 @@ namespace remote {
 namespace {
 
 // LITERALINCLUDE START: remote-allocator
-// An address is a number that Python hands out. Nothing lies behind it on the host.
+// An address is a number that Python hands out. It points to nothing on the host.
 struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const c10::DeviceIndex index = current_device();
@@ -89,7 +89,7 @@ at::Tensor& set_nothing(at::Tensor& self) {
 // LITERALINCLUDE END: remote-set
 
 // LITERALINCLUDE START: remote-metadata
-// All but the first two only write down another size, and PyTorch's functions for the CPU do that for any device.
+// All but the first two only change metadata, which PyTorch's functions for the CPU do for any device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);

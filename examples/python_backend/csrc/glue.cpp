@@ -1,4 +1,4 @@
-// All of the C++, compiled as one: PyTorch's headers are read once. The module has what Python asks of C++.
+// All of the C++ as one translation unit, so that PyTorch's headers are read once, and the module that Python imports.
 #include "allocator.cpp"
 #include "guard.cpp"
 #include "hooks.cpp"

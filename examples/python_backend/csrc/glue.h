@@ -1,5 +1,5 @@
-// How C++ asks Python. Each question is a function of torch_remote/answers.py; this side has the forms in which PyTorch
-// calls, and what belongs to a thread.
+// How C++ calls Python. Each call is a function of torch_remote/answers.py; this side implements PyTorch's interfaces
+// and holds the per-thread state.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,11 +15,11 @@ namespace py = pybind11;
 
 constexpr c10::DeviceType kRemote = c10::kPrivateUse1;
 
-// The module that answers. Never destroyed: PyTorch may ask until the process has ended.
+// The Python module. Never destroyed: PyTorch may call it until the process has ended.
 py::object& host();
 
 // LITERALINCLUDE START: remote-ask
-// Calls a function of the module. What it raises comes out of PyTorch as the same Python exception.
+// Calls a function of the module. What it raises leaves PyTorch as the same Python exception.
 template <class Result = void, class... Arguments>
 Result ask(const char* name, Arguments... arguments) {
   const py::gil_scoped_acquire gil;
@@ -29,12 +29,12 @@ Result ask(const char* name, Arguments... arguments) {
   }
 }
 
-// For destructors, which must not throw: Python prints what went wrong, and an error on its way stays as it is. While
-// the interpreter ends, nobody can be told.
+// For destructors, which must not throw: Python prints what went wrong, and a pending Python error is preserved. Does
+// nothing while the interpreter shuts down.
 template <class... Arguments>
 void tell(const char* name, Arguments... arguments) noexcept {
   if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) {
-    return;  // NOT PROVEN: takes a tensor that C++ keeps to the end
+    return;  // NOT PROVEN: needs a tensor that C++ keeps to the end
   }
   const py::gil_scoped_acquire gil;
   const py::error_scope kept;
@@ -46,11 +46,11 @@ void tell(const char* name, Arguments... arguments) noexcept {
 }
 // LITERALINCLUDE END: remote-ask
 
-// The current device of this thread, and its current stream on a device.
+// This thread's current device, and its current stream on a device.
 c10::DeviceIndex current_device();
 int64_t current_stream(c10::DeviceIndex index);
 
-// Gives a storage more or less memory, at another address.
+// Resizes a storage, which moves it to another address.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
 }  // namespace remote

@@ -1,5 +1,5 @@
-// The guard: devices, streams and events, as PyTorch's C++ asks about them. Called on any thread, with or without the
-// GIL. What is current belongs to the thread and stands here; everything else is asked of Python.
+// The device guard: devices, streams and events for PyTorch's C++. Called on any thread, with or without the GIL. The
+// current device and streams are per-thread state and are kept here; Python does everything else.
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -13,7 +13,7 @@ namespace remote {
 namespace {
 
 // LITERALINCLUDE START: remote-current
-constexpr int kMaximum = 16;  // devices; Python refuses more
+constexpr int kMaximum = 16;  // devices; Python rejects more
 thread_local c10::DeviceIndex device = 0;
 thread_local std::array<int64_t, kMaximum> streams{};  // 0 is the default stream of each device
 
@@ -35,7 +35,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kRemote; }
 
   // LITERALINCLUDE START: remote-guard-devices
-  // Without devices there are none: PyTorch must not be told by an exception, which would end the process here.
+  // An error means no devices: an exception would end the process, because this function is noexcept.
   c10::DeviceIndex deviceCount() const noexcept override {
     try {
       return static_cast<c10::DeviceIndex>(count());
@@ -50,13 +50,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device to) const override { exchange(to.index()); }
   void uncheckedSetDevice(c10::Device to) const noexcept override { device = to.has_index() ? to.index() : device; }
   void synchronizeDevice(c10::DeviceIndex index) const override { ask("synchronize", static_cast<int>(index)); }
-  // The dtypes of this PyTorch, as the CPU has kernels for all of them: that is what a new one says.
+  // All dtypes of this PyTorch, since the CPU has kernels for all of them: the default capability means that.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
   // LITERALINCLUDE END: remote-guard-devices
 
   // LITERALINCLUDE START: remote-guard-streams
   c10::Stream getStream(c10::Device of) const override { return stream(of, streams.at(resolved(of))); }
-  c10::Stream getDefaultStream(c10::Device of) const override { return stream(of, 0); }  // NOT PROVEN: libraries ask it
+  c10::Stream getDefaultStream(c10::Device of) const override { return stream(of, 0); }  // NOT PROVEN: libraries use it
   c10::Stream getNewStream(c10::Device of, int) const override { return stream(of, ask<int64_t>("new_stream")); }
   c10::Stream getStreamFromGlobalPool(c10::Device of, bool) const override { return getNewStream(of, 0); }
   c10::Stream exchangeStream(c10::Stream to) const override {
@@ -68,7 +68,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   // LITERALINCLUDE END: remote-guard-streams
 
   // LITERALINCLUDE START: remote-guard-events
-  // The pointer that PyTorch keeps for an event holds its address; null is one that was never recorded.
+  // The pointer that PyTorch keeps for an event is its address; null means that it was never recorded.
   void record(void** event, const c10::Stream& on, c10::DeviceIndex, c10::EventFlag) const override {
     *event = reinterpret_cast<void*>(ask<uintptr_t>("record_event", name(*event), index(on), on.id()));
   }

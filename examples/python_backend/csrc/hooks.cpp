@@ -1,4 +1,4 @@
-// The hooks, and the generator and the pinned memory that they give away. Called on any thread.
+// The hooks, and the generator and pinned-memory allocator that they provide. Called on any thread.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Generator.h>
@@ -19,7 +19,7 @@ namespace remote {
 namespace {
 
 // LITERALINCLUDE START: remote-generator
-// A seed, and how many times it was drawn from: the device makes the numbers of each operator from the two.
+// A seed, and how often it has been drawn from: the device generates each operator's numbers from the two.
 struct Generator final : c10::GeneratorImpl {
   explicit Generator(c10::DeviceIndex index)
       : c10::GeneratorImpl({kRemote, index}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
@@ -57,8 +57,8 @@ struct Generator final : c10::GeneratorImpl {
 // LITERALINCLUDE END: remote-generator
 
 // LITERALINCLUDE START: remote-pinned
-// Memory of the host that knows it was asked for as pinned. The device cannot reach it by itself: its process has an
-// address space of its own.
+// Host memory that is recorded as pinned. The device cannot access it directly, because its process has an address
+// space of its own.
 struct PinnedAllocator final : at::HostAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* const address = c10::alloc_cpu(bytes);
@@ -68,10 +68,10 @@ struct PinnedAllocator final : at::HostAllocator {
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 
-  // Nothing is kept for later. A copy takes the values along, so memory is free as soon as it is given back.
+  // There is no cache. A copy sends the values by value, so memory can be reused as soon as it is freed.
   void empty_cache() override {}
   bool record_event(void*, void*, c10::Stream) override { return true; }  // NOT PROVEN: for copies on a stream
-  at::HostStats get_stats() override {  // NOT PROVEN: libraries ask it
+  at::HostStats get_stats() override {  // NOT PROVEN: libraries call it
     TORCH_CHECK_NOT_IMPLEMENTED(false, "remote: nobody counts the pinned memory");  // NOT PROVEN: as above
   }
   void reset_accumulated_stats() override { get_stats(); }  // NOT PROVEN: as above
@@ -98,11 +98,11 @@ PinnedAllocator pinned_allocator;
 REGISTER_HOST_ALLOCATOR(kRemote, &pinned_allocator)
 // LITERALINCLUDE END: remote-pinned
 
-// Defined for the module, which registers it.
+// The hooks, which the module registers.
 struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE START: remote-hooks-devices
   void init() const override {}
-  bool isBuilt() const override { return true; }  // NOT PROVEN: libraries ask it
+  bool isBuilt() const override { return true; }  // NOT PROVEN: libraries call it
   bool isAvailable() const override { return deviceCount() > 0; }  // NOT PROVEN: as above
   bool hasPrimaryContext(c10::DeviceIndex index) const override {
     return ask<bool>("is_started", static_cast<int>(index));
@@ -114,7 +114,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return guard().exchangeDevice({kRemote, index}).index();
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
-  c10::Device getDeviceFromPtr(void* address) const override {  // NOT PROVEN: libraries ask it, by at::from_blob
+  c10::Device getDeviceFromPtr(void* address) const override {  // NOT PROVEN: libraries call it, by at::from_blob
     const int index = ask<int>("device_of", reinterpret_cast<uintptr_t>(address));  // NOT PROVEN: as above
     return {kRemote, static_cast<c10::DeviceIndex>(index)};  // NOT PROVEN: as above
   }

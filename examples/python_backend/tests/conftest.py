@@ -1,4 +1,4 @@
-"""The backend for all tests: on the base that TORCH_REMOTE_BASE names, compiled first if need be."""
+"""The backend for all tests: on the base that TORCH_REMOTE_BASE names, compiled first if necessary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ importlib.import_module("torch_remote").register()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves out what the base does not have."""
+    """Skips tests of features that the base does not have."""
     for item in items:
         if BASE != "compiled" and item.get_closest_marker("compiled"):
             item.add_marker(pytest.mark.skip(reason="this is what the C++ is for"))

@@ -30,7 +30,7 @@ def process_of(index: int) -> int:
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process comes to its end within some seconds."""
+    """Whether a process ends within some seconds."""
     for _ in range(100):
         with contextlib.suppress(FileNotFoundError):
             with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
@@ -43,7 +43,7 @@ def has_ended(process: int) -> bool:
 
 
 def use_until_it_fails(x: torch.Tensor) -> None:
-    """A signal takes a moment to arrive."""
+    """Uses a tensor until that raises, because a signal takes a moment to arrive."""
     for _ in range(100):
         (x + 1).tolist()
         time.sleep(0.05)
@@ -70,7 +70,7 @@ ENDS = {
 
 
 def test_a_device_ends_with_its_host(run_process: Run) -> None:
-    """However that ends. Each end is that of a child that is forked before the first use."""
+    """However the host ends. Each case is a child that is forked before the first use."""
     ran = run_process(f"""
         for name, end in {ENDS}.items():
             if os.fork() == 0:
@@ -89,7 +89,7 @@ def test_a_device_ends_with_its_host(run_process: Run) -> None:
 
 
 def test_it_starts_when_it_is_first_used(run_process: Run) -> None:
-    """Import, registration and what a program asks about devices start nothing."""
+    """Import, registration and queries about devices start no process."""
     ran = run_process("""
         print(torch.remote.is_available(), torch.remote.is_initialized())
         torch.manual_seed(1); torch.accelerator.current_accelerator(); torch.remote.synchronize()
@@ -102,7 +102,7 @@ def test_it_starts_when_it_is_first_used(run_process: Run) -> None:
 
 
 def test_a_device_that_was_killed(second: int) -> None:
-    """The error says so, the other devices live, and a reset gives a fresh one."""
+    """The error says so, the other devices keep working, and a reset starts a fresh one."""
     x, other = torch.ones(2, device=f"remote:{second}"), torch.ones(2, device="remote:0")
     os.kill(process_of(second), signal.SIGKILL)
     with pytest.raises(host.DeviceDied, match=rf"the process of device remote:{second} is gone \(exit status -9\)"):
@@ -145,7 +145,7 @@ def test_a_device_that_crashes(second: int) -> None:
 
 
 def test_errors_are_those_of_the_operator() -> None:
-    """The type and the words of the kernel, at the call where the shape is wrong, and the traceback of the device."""
+    """The kernel's exception type and message, at the call where the shape is wrong, and the device's traceback."""
     x = torch.ones(2, 3, device="remote")
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as caught:
         x @ x
@@ -159,7 +159,7 @@ def test_errors_are_those_of_the_operator() -> None:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """SIGINT and SIGALRM raise KeyboardInterrupt. A shell's background jobs have SIGINT ignored."""
+    """SIGINT and SIGALRM raise KeyboardInterrupt. Background jobs of a shell ignore SIGINT."""
     kinds = signal.SIGINT, signal.SIGALRM
     before = [signal.signal(kind, signal.default_int_handler) for kind in kinds]
     yield
@@ -169,7 +169,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_loses_no_answer() -> None:
-    """An interrupted wait leaves the connection as it should be, at whatever moment the interrupt comes."""
+    """An interrupted wait leaves the connection consistent, whenever the interrupt arrives."""
     x = torch.arange(100_000.0, device="remote")
     main = threading.main_thread().ident
     assert main is not None
@@ -188,7 +188,7 @@ def test_ctrl_c_loses_no_answer() -> None:
 
 
 def recorded_event() -> torch.Event:
-    """An event that the device knows."""
+    """An event that has been recorded."""
     event = torch.Event("remote")
     event.record()
     return event
@@ -197,7 +197,7 @@ def recorded_event() -> torch.Event:
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("kind", ["tensor", pytest.param("event", marks=pytest.mark.compiled)])
 def test_ctrl_c_in_destructors(kind: str) -> None:
-    """They cannot raise it, so it comes after them; and all that they free is free."""
+    """Destructors cannot raise it, so it is raised after them; and all memory that they free is freed."""
     known = set(memory.memories[0].sizes)
     made = [torch.empty(1, device="remote") if kind == "tensor" else recorded_event() for _ in range(10_000)]
     addresses = set(memory.memories[0].sizes) - known
@@ -217,7 +217,7 @@ def test_ctrl_c_in_destructors(kind: str) -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_before_the_device_has_learnt_what_died(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It learns it with the next command that comes through."""
+    """The device learns of the free with the next command that arrives."""
     process, told = host.devices[0].started(), []
     send = process.send
 
@@ -240,7 +240,7 @@ def test_ctrl_c_before_the_device_has_learnt_what_died(monkeypatch: pytest.Monke
 
 
 def test_forked_after_the_first_use(run_process: Run) -> None:
-    """A child has no device of its parent's, and is told what to do. The parent goes on."""
+    """A child cannot use its parent's devices, and the error says what to do. The parent goes on."""
     ran = run_process("""
         x = torch.ones(2, device="remote"); x.tolist()
         if os.fork() == 0:
@@ -257,7 +257,7 @@ def test_forked_after_the_first_use(run_process: Run) -> None:
 
 
 def test_forked_before_the_first_use(run_process: Run) -> None:
-    """Then each process has devices of its own."""
+    """Each process has devices of its own."""
     ran = run_process("""
         child = os.fork()
         x = torch.full((2,), 1.0 + bool(child), device="remote")
@@ -268,7 +268,7 @@ def test_forked_before_the_first_use(run_process: Run) -> None:
 
 
 def test_many_threads() -> None:
-    """Operators, copies and random numbers of several threads do not get in each other's way."""
+    """Operators, copies and random numbers of several threads do not interfere."""
     wrong: list[Any] = []
 
     def work(seed: int) -> None:
@@ -290,7 +290,7 @@ def test_many_threads() -> None:
 
 
 def test_large_messages() -> None:
-    """A call with more in it than a packet holds goes through shared memory."""
+    """A call that does not fit in a packet goes through shared memory."""
     parts = [torch.full((1,), float(number), device="remote") for number in range(3000)]
     assert torch.cat(parts).sum().item() == sum(range(3000))
     torch._foreach_add_(parts, 1.0)
@@ -300,7 +300,7 @@ def test_large_messages() -> None:
 
 
 def test_an_answer_that_finds_no_memory(second: int) -> None:
-    """Where a device can open no more files, large answers are errors. It lives on, and the next one arrives."""
+    """If a device can open no more files, large answers become errors. It lives on, and the next answer arrives."""
     x = torch.arange(1 << 16, device=f"remote:{second}")
     device = process_of(second)
     before = resource.prlimit(device, resource.RLIMIT_NOFILE)
@@ -315,7 +315,7 @@ def test_an_answer_that_finds_no_memory(second: int) -> None:
 
 
 def test_a_host_that_can_open_no_more_files(second: int) -> None:
-    """It neither sends nor receives what is large, and says so. Nothing is lost, and nobody waits for ever."""
+    """It raises an error for large messages in either direction. Nothing is lost, and nothing waits forever."""
     numbers = torch.arange(1 << 16)
     x = numbers.to(f"remote:{second}")
     device = process_of(second)
@@ -334,7 +334,7 @@ def test_a_host_that_can_open_no_more_files(second: int) -> None:
 
 
 def test_a_device_that_loses_a_command(second: int, capfd: pytest.CaptureFixture[str]) -> None:
-    """It cannot know what it was, so it ends, and says why."""
+    """The device cannot know what the command was, so it ends and says why."""
     device = process_of(second)
     resource.prlimit(device, resource.RLIMIT_NOFILE, (1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     x = torch.arange(1 << 16).to(f"remote:{second}")
@@ -347,7 +347,7 @@ def test_a_device_that_loses_a_command(second: int, capfd: pytest.CaptureFixture
 def test_the_folder_of_the_user_is_not_imported_from(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, second: int
 ) -> None:
-    """A file named queue.py beside a script does not get into the device."""
+    """The device does not import a file named queue.py beside a script."""
     (tmp_path / "queue.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     torch.remote.reset(second)
@@ -356,7 +356,7 @@ def test_the_folder_of_the_user_is_not_imported_from(
 
 @pytest.mark.compiled
 def test_devices_from_the_environment() -> None:
-    """As many as are asked for; a number that cannot be is refused."""
+    """There are as many as requested; an invalid number is rejected."""
     for count, said in (("3", "3"), ("17", "TORCH_REMOTE_DEVICES is from 1 to 16, got 17")):
         code = "import torch, torch_remote; torch_remote.register(); print(torch.remote.device_count())"
         environment = {**os.environ, "TORCH_REMOTE_DEVICES": count, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -367,7 +367,7 @@ def test_devices_from_the_environment() -> None:
 
 @pytest.mark.compiled
 def test_a_device_count_that_raises_does_not_end_the_process() -> None:
-    """The engine asks before any backward, that of a CPU tensor too, where no exception may pass."""
+    """The engine calls it before any backward, also of a CPU tensor, where no exception may escape."""
     code = """
 import torch, torch_remote
 from torch_remote import answers

@@ -1,4 +1,4 @@
-"""Random numbers: a seed decides, on each device."""
+"""Random numbers: a seed determines them, on each device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_a_seed_repeats(draw: str) -> None:
-    """The same seed gives the same numbers; without it they are others."""
+    """The same seed gives the same numbers; without reseeding they differ."""
     torch.manual_seed(3)
     first, second = DRAWS[draw]().tolist(), DRAWS[draw]().tolist()
     torch.manual_seed(3)
@@ -26,7 +26,7 @@ def test_a_seed_repeats(draw: str) -> None:
 
 
 def test_the_state_repeats() -> None:
-    """What get_rng_state gives, set_rng_state brings back; fork_rng too."""
+    """set_rng_state restores what get_rng_state returned; fork_rng restores the state too."""
     state = torch.remote.get_rng_state()
     first = torch.rand(3, device="remote").tolist()
     torch.remote.set_rng_state(state)
@@ -38,7 +38,7 @@ def test_the_state_repeats() -> None:
 
 @pytest.mark.compiled
 def test_generators() -> None:
-    """A generator of the device is used, one of another device is refused."""
+    """A generator of the device is used; one of another device is rejected."""
     generator = torch.Generator("remote:1").manual_seed(5)
     first = torch.rand(3, device="remote:1", generator=generator)
     assert torch.equal(torch.rand(3, device="remote:1", generator=generator.manual_seed(5)).cpu(), first.cpu())

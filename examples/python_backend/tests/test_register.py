@@ -1,4 +1,4 @@
-"""Registration: once in a process, from wherever, and on one base."""
+"""Registration: once per process, from anywhere, and on one base."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
-torch_remote = sys.modules["torch_remote"]  # as conftest.py has imported it
+torch_remote = sys.modules["torch_remote"]  # imported by conftest.py
 BASE = os.environ["TORCH_REMOTE_BASE"]
 OTHER = {"compiled": "uncompiled", "uncompiled": "compiled"}[BASE]
 
 
 def test_a_second_time_nothing_is_left_to_do() -> None:
-    """A program may call it where ``import torch`` has done so."""
+    """A program may call it even if ``import torch`` has done so."""
     torch_remote.register()
     torch_remote.register(BASE)
     assert torch.ones(2, device="remote").tolist() == [1, 1]
@@ -29,7 +29,7 @@ def test_the_base_stays() -> None:
 
 
 def test_there_are_two_bases() -> None:
-    """And no third one."""
+    """A third one is rejected."""
     with pytest.raises(ValueError, match=r"^remote: a base is 'compiled' or 'uncompiled', got 'cuda'$"):
         torch_remote.register("cuda")
 
@@ -47,7 +47,7 @@ def test_the_glue_is_not_compiled(run_process: Callable[[str], subprocess.Comple
 
 
 def test_another_backend_is_there(run_process: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
-    """PyTorch has one place for all of them."""
+    """PyTorch has one place for all backends."""
     code = """
         import subprocess
         lines = "import torch; torch.utils.rename_privateuse1_backend('acme'); import torch_remote"

@@ -1,4 +1,4 @@
-"""Streams and events: the host goes on, and order is what events make it."""
+"""Streams and events: the host continues, and only events order streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONG = 300_000_000  # nanoseconds
 
 
 def test_the_host_goes_on() -> None:
-    """A stream that is busy says so, and is waited for where a value is needed."""
+    """A busy stream says so, and the host waits for it where it needs a value."""
     torch.remote._sleep(LONG)
     x = torch.ones(2, device="remote") + 1
     stream = torch.accelerator.current_stream()
@@ -36,7 +36,7 @@ def test_events_pass_in_order() -> None:
 
 
 def test_streams_are_independent() -> None:
-    """A busy stream holds up no other, unless an event says so."""
+    """A busy stream delays no other, unless that waits for an event."""
     x = torch.zeros(2, device="remote")
     torch.accelerator.synchronize()
     side = torch.Stream("remote")
@@ -50,7 +50,7 @@ def test_streams_are_independent() -> None:
 
 
 def test_memory_lives_until_the_streams_have_passed() -> None:
-    """A tensor that dies while another stream still has work on it is read as it was."""
+    """A tensor that is freed while another stream still uses it is read as it was."""
     x = torch.full((1000,), 5.0, device="remote")
     torch.accelerator.synchronize()
     side = torch.Stream("remote")
@@ -64,7 +64,7 @@ def test_memory_lives_until_the_streams_have_passed() -> None:
 
 
 def test_errors_come_later() -> None:
-    """An error of an operator is raised by who waits, with its type, and the device goes on."""
+    """An operator's error is raised by the next wait, with its type, and the device continues."""
     x = torch.arange(3.0, device="remote")
     wrong = x[torch.tensor([7], device="remote")]  # the shape is right, so the host knows nothing
     with pytest.raises(IndexError, match="index 7 is out of bounds") as caught:
@@ -86,7 +86,7 @@ def test_events_of_two_devices() -> None:
 
 
 def test_an_index_below_zero_is_the_current_device() -> None:
-    """So PyTorch says "as it is"; it must not become the index of a device."""
+    """PyTorch means "unchanged" by it, so it must not become the index of a device."""
     for exchange in (torch._C._accelerator_exchangeDevice, torch._C._accelerator_maybeExchangeDevice):
         before = torch.accelerator.current_device_index()
         assert exchange(-1) == before
@@ -94,7 +94,7 @@ def test_an_index_below_zero_is_the_current_device() -> None:
 
 
 def test_who_hears_of_the_end_finds_the_stream_idle() -> None:
-    """Whatever was waited for: an event, the stream, a value."""
+    """After any kind of wait: for an event, the stream, the device or a value."""
     stream, event = torch.accelerator.current_stream(), torch.Event("remote")
     x = torch.ones(2, device="remote")
 

@@ -45,13 +45,13 @@ def test_copies_convert_and_broadcast() -> None:
 
 
 def test_it_prints() -> None:
-    """As on any device."""
+    """Tensors print as on any device."""
     assert repr(torch.arange(3.0, device="remote")) == "tensor([0., 1., 2.], device='remote:0')"
     assert repr(torch.empty(0, device="remote")) == "tensor([], device='remote:0')"
 
 
 def test_views_share_storage() -> None:
-    """What is written through a view is seen by all others."""
+    """A write through one view is visible through all others."""
     base = torch.zeros(3, 4, device="remote")
     for view, value in (
         (base[1], 1.0),
@@ -72,7 +72,7 @@ def test_views_share_storage() -> None:
 
 
 def test_in_place_on_itself() -> None:
-    """A tensor that is two arguments stays one tensor."""
+    """A tensor that is passed as two arguments stays one tensor."""
     x = torch.arange(3.0, device="remote")
     assert x.add_(x).mul_(x).tolist() == [0, 4, 16]
     x[x > 3] = -1
@@ -81,7 +81,7 @@ def test_in_place_on_itself() -> None:
 
 
 def test_out_is_resized_and_kept() -> None:
-    """A result goes where out= says; one of another size is resized; dynamic sizes too."""
+    """A result goes where out= says, which is resized if necessary, also for dynamic sizes."""
     x, out = torch.arange(6.0, device="remote"), torch.empty(6, device="remote")
     address = out.data_ptr()
     assert torch.mul(x, 2, out=out) is out
@@ -94,7 +94,7 @@ def test_out_is_resized_and_kept() -> None:
     values, indices = torch.empty(0, device="remote"), torch.empty(0, dtype=torch.int64, device="remote")
     torch.sort(x, descending=True, out=(values, indices))
     assert (values.tolist(), indices.tolist()) == ([5, 4, 3, 2, 1, 0], [5, 4, 3, 2, 1, 0])
-    # A meta function of PyTorch returns another tensor than out= here.
+    # PyTorch's meta function returns a tensor other than out= here.
     half = torch.tensor([0.5, 2.0], dtype=torch.float16)
     into = torch.empty(2, dtype=torch.float16, device="remote")
     remote = half.to("remote")
@@ -142,7 +142,7 @@ def test_files_and_copies() -> None:
 
 @pytest.mark.compiled
 def test_pinned_memory() -> None:
-    """Pinned tensors know it; a data loader makes them."""
+    """Pinned tensors report it; a data loader creates them."""
     pinned = torch.arange(3.0).pin_memory()
     assert pinned.is_pinned()
     assert pinned[1:].is_pinned()
@@ -154,7 +154,7 @@ def test_pinned_memory() -> None:
 
 @pytest.mark.compiled
 def test_two_devices() -> None:
-    """Tensors of two devices copy into each other, and are not mixed."""
+    """Tensors of two devices can be copied to each other, but not mixed in an operator."""
     first, second = torch.ones(2, device="remote:0"), torch.full((2,), 2.0, device="remote:1")
     assert (first + second.to(first.device)).tolist() == [3, 3]
     with pytest.raises(
@@ -169,7 +169,7 @@ def test_two_devices() -> None:
 
 
 def test_the_host_is_another_device() -> None:
-    """Tensors of the CPU are not taken for others, but for single values."""
+    """CPU tensors are not accepted with device tensors, except single values."""
     x = torch.ones(2, device="remote")
     with pytest.raises(RuntimeError, match="was given tensors on cpu and remote:0: move them"):
         x + torch.ones(2)
@@ -183,7 +183,7 @@ def test_the_host_is_another_device() -> None:
 
 
 def test_memory_is_given_back() -> None:
-    """What no tensor has any more is no longer in use, and what there is no room for is refused."""
+    """Memory that no tensor uses any more is freed, and an allocation that does not fit raises."""
     before = torch.remote.memory_allocated()
     x = torch.ones(1000, device="remote")
     assert torch.remote.memory_allocated() - before == 4000
@@ -195,12 +195,12 @@ def test_memory_is_given_back() -> None:
 
 
 def test_layouts_that_are_not_there() -> None:
-    """What is not supported says so."""
+    """Unsupported layouts raise an error that says so."""
     with pytest.raises(NotImplementedError, match=r"has the layout torch.sparse_coo; tensors here are strided"):
         torch.ones(2, device="remote").to_sparse()
 
 
 def test_pinned_memory_is_not_kept() -> None:
-    """There is no cache, so to empty it is no error, whether memory can be pinned or not."""
-    assert torch.ones(1, device="remote").item() == 1  # PyTorch asks nobody before the device is used
+    """There is no cache, so emptying it is not an error, whether memory can be pinned or not."""
+    assert torch.ones(1, device="remote").item() == 1  # PyTorch does nothing before the device is used
     torch.accelerator.empty_host_cache()

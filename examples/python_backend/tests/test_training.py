@@ -36,7 +36,7 @@ def trained(device: str, optimizer: str, model: nn.Module, steps: int = 10) -> l
 
 
 def mlp() -> nn.Module:
-    """A small one."""
+    """A small perceptron."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))
 
@@ -44,13 +44,13 @@ def mlp() -> nn.Module:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_training_has_the_numbers_of_the_cpu(optimizer: str, device: str) -> None:
-    """Each bit of each loss and parameter."""
+    """Every loss and parameter is bitwise equal."""
     on_device, on_cpu = trained(device, optimizer, mlp()), trained("cpu", optimizer, mlp())
     assert all(torch.equal(one, other) for one, other in zip(on_device, on_cpu, strict=True))
 
 
 class Images(nn.Module):
-    """What PyTorch treats in its own way on accelerators: convolution, normalization, dropout, attention, cells."""
+    """Layers that PyTorch treats differently on accelerators: convolution, normalization, dropout, attention, cells."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Images(nn.Module):
 
 
 def test_layers_that_accelerators_have_for_themselves() -> None:
-    """They train as on the CPU, but for roundings where PyTorch takes another way for accelerators."""
+    """They train as on the CPU, except for rounding where PyTorch takes another path on accelerators."""
     torch.manual_seed(0)
     model = Images()
     state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -87,7 +87,7 @@ def test_layers_that_accelerators_have_for_themselves() -> None:
 
 @pytest.mark.compiled
 def test_backward_runs_on_a_thread_for_each_device() -> None:
-    """What the reference backend in Python could never do, without streams."""
+    """PyTorch's reference backend in Python cannot do this, as it has no streams."""
     names: dict[int, set[str]] = {}
 
     class Watched(torch.autograd.Function):
@@ -111,7 +111,7 @@ def test_backward_runs_on_a_thread_for_each_device() -> None:
 
 
 def test_shared_weights_stay_shared() -> None:
-    """Moving a model keeps its parameters the objects that they are."""
+    """Moving a model keeps the identity of its parameters."""
     first, second = nn.Linear(3, 3), nn.Linear(3, 3)
     second.weight = first.weight
     optimizer = torch.optim.SGD(first.parameters(), lr=1.0)
@@ -121,7 +121,7 @@ def test_shared_weights_stay_shared() -> None:
 
 
 def test_autocast_and_scaler() -> None:
-    """Matrix products are in half precision, the weights and what is left are not."""
+    """Matrix products are in half precision; the weights and the rest are not."""
     model = nn.Linear(3, 2).to("remote")
     scaler = torch.amp.GradScaler("remote", init_scale=8.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -155,7 +155,7 @@ def test_compiled_model() -> None:
 
 
 def test_data_loader_with_workers() -> None:
-    """Workers are forked and leave the device alone; the loop moves what they make."""
+    """Workers are forked and do not use the device; the loop moves their batches to it."""
     torch.zeros(1, device="remote")
     data = torch.utils.data.TensorDataset(torch.arange(8.0))
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The base without C++: what it cannot do, it refuses, where PyTorch would end the process or do nothing."""
+"""The base without C++ raises for what it cannot do, where PyTorch would end the process or do nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_says_so(name: str) -> None:
-    """An exception, and no crash."""
+    """The call raises and does not crash."""
     call, said = REFUSED[name]
     with pytest.raises((NotImplementedError, RuntimeError), match=said):
         call()

@@ -1,7 +1,7 @@
 """A PyTorch backend in Python, whose devices are processes.
 
-``torch_remote.register()`` makes ``torch.device("remote")`` work in this process. Where the package is installed,
-``import torch`` does it.
+``torch_remote.register()`` makes ``torch.device("remote")`` work in this process. If the package is installed,
+``import torch`` calls it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ _registered: list[str] = []  # the name of the base, once there is one
 
 
 def register(base: str = "") -> None:
-    """Registers the backend on a base: "compiled", or "uncompiled" without any C++; TORCH_REMOTE_BASE says which else.
+    """Registers the backend on a base: "compiled", or "uncompiled" without any C++. TORCH_REMOTE_BASE is the default.
 
-    Nothing is left to do where ``import torch`` has done it. Throws: ``RuntimeError`` when it did so on another base,
-    ``ImportError`` when the C++ is not compiled, ``ValueError`` for another base than these two.
+    Does nothing if ``import torch`` has done it. Throws: ``RuntimeError`` if the process has registered another base,
+    ``ImportError`` if the C++ is not compiled, ``ValueError`` if the base is neither of these two.
     """
     wanted = base or os.environ.get("TORCH_REMOTE_BASE", "compiled")
     if wanted not in ("compiled", "uncompiled"):
@@ -28,7 +28,7 @@ def register(base: str = "") -> None:
             f"set TORCH_REMOTE_BASE={wanted} before `import torch`"
         )
     if wanted == "uncompiled":
-        os.environ["TORCH_REMOTE_DEVICES"] = "1"  # PyTorch's guard for Python knows one
+        os.environ["TORCH_REMOTE_DEVICES"] = "1"  # PyTorch's guard for Python knows only one
     from . import base as bases
     from . import kernels, module
 

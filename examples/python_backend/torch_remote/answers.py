@@ -1,4 +1,4 @@
-"""What C++ asks: memory, streams and events. Each function stands for what a driver would have in its place."""
+"""The functions that C++ calls: memory, streams and events. Each one takes the place of a driver function."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def device_count() -> int:
 
 
 def is_started(index: int) -> bool:
-    """Whether a device holds anything."""
+    """Whether a device has been started."""
     return 0 <= index < memory.COUNT and devices[index].process is not None
 
 
 def malloc(nbytes: int, index: int) -> int:
-    """The address of new memory."""
+    """Allocates memory and returns its address."""
     return memory.memories[index].malloc(nbytes)
 
 
 def copy_bytes(to: int, source: int, nbytes: int) -> None:
-    """Copies within a device, in the order of the current stream. Throws: ``ValueError`` between devices."""
+    """Copies within a device, in the order of the current stream. Throws: ``ValueError`` for two devices."""
     if device_of(to) != device_of(source):
         raise ValueError(
             f"remote: {source:#x} and {to:#x} are on two devices; copy tensors, which go by way of the host"
@@ -51,7 +51,7 @@ def synchronize(index: int) -> None:
 
 # LITERALINCLUDE START: remote-answers-streams
 def new_stream() -> int:
-    """A number that no stream has. The device opens a queue for it at its first work."""
+    """Returns an unused stream number. The device creates the stream when it first gets work."""
     return next(_streams)
 
 
@@ -61,13 +61,13 @@ def query_stream(index: int, stream: int) -> bool:
 
 
 def synchronize_stream(index: int, stream: int) -> None:
-    """Waits until it has nothing left to do."""
+    """Waits until a stream has nothing left to do."""
     if devices[index].process is not None:
         devices[index].ask("synchronize_stream", stream)
 
 
 def record_event(event: int, index: int, stream: int) -> int:
-    """Lets an event pass when the stream comes here. Returns what it is called by: an address, of no bytes."""
+    """Records an event on a stream. Returns the event's name: the address of an empty allocation."""
     if event and device_of(event) != index:
         free(event)
         event = 0
@@ -77,7 +77,7 @@ def record_event(event: int, index: int, stream: int) -> int:
 
 
 def wait_event(event: int, index: int, stream: int) -> None:
-    """Lets a stream wait for an event; for one of another device the host waits, as devices do not know each other."""
+    """Makes a stream wait for an event; for another device's event the host waits, as devices cannot communicate."""
     if device_of(event) == index:
         devices[index].launch("wait", stream, event)
     else:
@@ -90,7 +90,7 @@ def query_event(event: int) -> bool:
 
 
 def synchronize_event(event: int) -> None:
-    """Waits until it has."""
+    """Waits until an event has passed."""
     devices[device_of(event)].ask("synchronize_event", event)
 
 

@@ -1,6 +1,6 @@
-"""What stands between PyTorch's C++ and the rest of this package.
+"""The base: the layer between PyTorch's C++ and the rest of this package.
 
-There are two that can be exchanged: ``compiled`` and ``uncompiled``.
+There are two interchangeable ones: ``compiled`` and ``uncompiled``.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from .device.wire import Layout
 
 # LITERALINCLUDE START: remote-base
 class Base(Protocol):
-    """What the package asks of it."""
+    """What the package needs from a base."""
 
     def register(self, module: ModuleType) -> None:
-        """Names the device, registers the device module, hooks, guard and the operators that make tensors."""
+        """Names the device, and registers the device module, hooks, guard and the operators that create tensors."""
 
     def current_device(self) -> int:
         """The index of the current device."""
 
     def set_device(self, index: int) -> None:
-        """Makes another device the current one."""
+        """Makes a device current."""
 
     def current_stream(self, index: int) -> int:
         """The number of the current stream of a device."""
 
     def default_generator(self, index: int) -> Any:
-        """The generator of a device: a ``torch.Generator``, or what has its methods."""
+        """The generator of a device: a ``torch.Generator``, or an object with its methods."""
 
     def empty(self, layout: Layout, index: int) -> torch.Tensor:
         """A new tensor on a device."""
@@ -49,10 +49,10 @@ _chosen: list[Base] = []
 
 
 def choose(chosen: Base) -> None:
-    """Decides for one."""
+    """Chooses a base."""
     _chosen[:] = [chosen]
 
 
 def base() -> Base:
-    """The one that was chosen."""
+    """The chosen base."""
     return _chosen[0]

@@ -1,8 +1,8 @@
 """One function for every operator: it writes the call, learns the layout of the results, and sends it to the device.
 
-The layout is *foreseen*, by calling the operator on meta tensors, and remembered; then nobody waits. Where that cannot
-be done, because values decide or because there is no meta function, the device is *asked*. TORCH_REMOTE_LAYOUTS=ask
-asks always.
+The layout is *foreseen*, by calling the operator on meta tensors, and cached; then the host does not wait. Where that
+is impossible, because it depends on values or there is no meta function, the device is *asked*. With
+TORCH_REMOTE_LAYOUTS=ask it is always asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .devices import Device, devices
 
 ALWAYS_ASK = os.environ.get("TORCH_REMOTE_LAYOUTS") == "ask"
 REMEMBERED = 10_000  # outcomes, a few hundred bytes each
-# Their meta functions foresee other results than the CPU's kernels give.
+# Their meta functions give other layouts than the CPU's kernels.
 MISJUDGED = frozenset(
     f"aten.{name}"
     for name in (
@@ -33,7 +33,7 @@ MISJUDGED = frozenset(
         "_embedding_bag_forward_only.default",
     )
 )
-# Arguments that live on the host by design, dimensions or not: indices, and lengths of sequences.
+# Operators that take CPU tensors of any dimension by design: indices, and lengths of sequences.
 READS_HOST = frozenset({"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put",
                         "_pack_padded_sequence", "_ctc_loss", "_ctc_loss_backward"})  # fmt: skip
 
@@ -54,14 +54,14 @@ class Rules:
             raise NotImplementedError(
                 f"remote: {self.name} returns a view; views are made on the host, and this is not"
             )
-        # Python gives a kernel plain numbers for tensors that were numbers; most operators do not take them back.
+        # A Python kernel gets plain numbers for tensors that wrap a number, which most operators do not accept back.
         takes_numbers = torch._C._should_allow_numbers_as_tensors(self.packet)
         tensors = [one.name for one in schema.arguments if str(one.type) in ("Tensor", "Optional[Tensor]")]
         self.wrapped = frozenset() if takes_numbers else frozenset(tensors)
         self.names = [one.name for one in schema.arguments]
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments, with tensors for numbers where numbers are refused."""
+        """The arguments, with numbers wrapped in tensors where the operator rejects numbers."""
         if not self.wrapped:
             return list(args), kwargs
         listed = [self._wrap(name, value) for name, value in zip(self.names, args, strict=False)]
@@ -103,7 +103,7 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def launch(written: Call, known: Outcome, device: Device, drawn: tuple[int, int] | None = None) -> Any:
-    """Sends a call of which the outcome is known, and does not wait. Returns the results."""
+    """Sends a call whose outcome is known, without waiting. Returns the results."""
     for number, layout in known.resized.items():
         resize(written.tensors[number], layout)
     new: New = []
@@ -118,7 +118,7 @@ def launch(written: Call, known: Outcome, device: Device, drawn: tuple[int, int]
 
 # LITERALINCLUDE START: remote-foresee
 class Nowhere:
-    """Reads a written call with tensors that have a layout and no memory."""
+    """Reads a written call with tensors that have a layout but no memory."""
 
     device = torch.device("meta")
     generator: torch.Generator | None = None
@@ -127,7 +127,7 @@ class Nowhere:
         self.tensors: list[torch.Tensor] = []
 
     def tensor(self, number: int, layout: Layout) -> torch.Tensor:
-        """The argument of a number."""
+        """The argument with a number."""
         self.tensors.append(torch.empty_strided(*layout[:2], dtype=layout.dtype, device="meta"))
         return self.tensors[-1]
 
@@ -138,7 +138,7 @@ _foreseen: dict[bytes, Outcome | None] = {}
 def foresee(written: Call) -> Outcome | None:
     """The outcome of a call, or None if only the device can tell.
 
-    What a meta function refuses the device refuses too, or does: it is asked, and an error has the kernel's own words.
+    If the meta function raises, the device is asked: it succeeds, or raises with the kernel's own message.
     """
     if written.body not in _foreseen:
         here, found = Nowhere(), None
@@ -148,7 +148,7 @@ def foresee(written: Call) -> Outcome | None:
             op = wire.operator(name)
             found = wire.outcome(op(*args, **kwargs), here.tensors, before)
             found = found if _returns_what_it_writes(op, found) else None
-        except Exception:  # whatever it is, the device says it better
+        except Exception:  # whatever it is, the device's error is better
             found = None
         if len(_foreseen) >= REMEMBERED:
             _foreseen.clear()
@@ -157,7 +157,7 @@ def foresee(written: Call) -> Outcome | None:
 
 
 def _returns_what_it_writes(op: torch._ops.OpOverload, found: Outcome) -> bool:
-    """Whether each result that the schema calls a written argument is one. Some meta functions make a new tensor."""
+    """Whether each result that is a written argument by the schema is one. Some meta functions return a new tensor."""
     returns = op._schema.returns
     results = found.results if len(returns) > 1 else [found.results]
     return not any(
@@ -170,7 +170,7 @@ def _returns_what_it_writes(op: torch._ops.OpOverload, found: Outcome) -> bool:
 
 # LITERALINCLUDE START: remote-results
 def places(written: Call) -> list[Place]:
-    """Where the tensors of a call lie."""
+    """Where the tensors of a call are in memory."""
     found = []
     for tensor in written.tensors:
         storage = tensor.untyped_storage()
@@ -193,7 +193,7 @@ def _made(described: Any, written: Call, device: Device, new: New) -> Any:
 
 
 def resize(tensor: torch.Tensor, layout: Layout) -> None:
-    """Gives a tensor another layout, and its storage at least the bytes that it takes."""
+    """Gives a tensor another layout, and its storage at least the bytes for it."""
     reach = sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride, strict=True))
     nbytes = (int(tensor.storage_offset()) + reach + 1) * tensor.itemsize if 0 not in layout.size else 0
     if nbytes > tensor.untyped_storage().nbytes():
@@ -210,7 +210,7 @@ def _returned(rules: Rules, results: Any) -> Any:
 
 # LITERALINCLUDE START: remote-device-of
 def _device_of(rules: Rules, written: Call, kwargs: dict[str, Any]) -> Device:
-    """The one device of a call. Throws: ``RuntimeError`` where there are several."""
+    """The one device of a call. Throws: ``RuntimeError`` if there are several."""
     found: set[int | str] = {tensor.device.index for tensor in written.tensors}
     if any(tensor.dim() for tensor in written.hosts) and rules.packet not in READS_HOST:
         found.add("cpu")

@@ -1,4 +1,4 @@
-"""The base with C++ (``csrc``): allocator, guard, hooks and generator, which ask Python in turn."""
+"""The base with C++ (``csrc``): allocator, guard, hooks and generator, which in turn call Python."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ except ModuleNotFoundError as error:
 
 # LITERALINCLUDE START: remote-compiled
 class Compiled:
-    """The base."""
+    """The base with C++."""
 
     def register(self, module: ModuleType) -> None:
-        """Names the device and the device module. Guard, allocator and operators came with the library."""
+        """Registers name, device module and hooks. The library registers the rest when it is loaded."""
         torch.utils.rename_privateuse1_backend("remote")
         torch._register_device_module("remote", module)
         torch.utils.generate_methods_for_privateuse1_backend()
         glue.register(answers)
 
     def current_device(self) -> int:
-        """The index of this thread's device."""
+        """The index of this thread's current device."""
         return int(glue.current_device())
 
     def set_device(self, index: int) -> None:
-        """Makes another device this thread's."""
+        """Makes a device current for this thread."""
         torch.accelerator.set_device_index(index)
 
     def current_stream(self, index: int) -> int:
-        """The number of this thread's stream."""
+        """The number of this thread's current stream."""
         return int(glue.current_stream(index))
 
     def default_generator(self, index: int) -> torch.Generator:
@@ -54,11 +54,11 @@ class Compiled:
         return torch.empty_strided(layout.size, layout.stride, dtype=layout.dtype, device=device)
 
     def grow(self, tensor: torch.Tensor, nbytes: int) -> None:
-        """Moves the storage, under all of its views."""
+        """Grows the storage for all of its views."""
         tensor.untyped_storage().resize_(nbytes)
 
     def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
-        """Writes it down."""
+        """Changes the tensor's metadata."""
         storage, offset = tensor.untyped_storage(), tensor.storage_offset()
         torch.ops.aten.set_.source_Storage_storage_offset(tensor, storage, offset, layout.size, layout.stride)
 

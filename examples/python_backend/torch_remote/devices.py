@@ -1,4 +1,4 @@
-"""The host's end of the devices: starting a process, talking to it, and what becomes of everybody when it dies."""
+"""The host's end of the devices: starts a process, talks to it, and reports its death to all waiting threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeviceDied(RuntimeError):
 
 # LITERALINCLUDE START: remote-process
 class Process:
-    """A running device: the process, the connection, and who waits for an answer."""
+    """A running device: the process, the connection, and the waiting callers."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -42,12 +42,12 @@ class Process:
             **os.environ,
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
-            # Else the threads of a kernel spin for the next one, on the processors that the host needs to send it.
+            # Otherwise a kernel's threads spin for the next one on the processors that the host needs to send it.
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"),
         }
         with theirs:
             self.process = subprocess.Popen(
-                # -P: nothing in the folder where the user happens to be is imported instead of a module.
+                # -P: no file in the current folder is imported in place of a module.
                 [
                     sys.executable,
                     "-P",
@@ -69,16 +69,16 @@ class Process:
         self.reader.start()
 
     def _read(self) -> None:
-        """Hands out answers, on a thread of its own: it is never interrupted, so it never loses one."""
+        """Delivers answers, on a thread of its own, which is never interrupted and so never loses one."""
         while True:
             try:
                 (ticket, *answer), buffers = self.channel.receive()
             except (EOFError, ConnectionError):
                 break
-            except OSError as lost:  # whose answer it was is lost as well
+            except OSError as lost:  # it is unknown whose answer it was
                 self._refuse(lost)
                 continue
-            if asker := self.waiting.pop(ticket, None):  # who was interrupted waits no more
+            if asker := self.waiting.pop(ticket, None):  # an interrupted caller no longer waits
                 asker.set_result((*answer, buffers))
         self.died = DeviceDied(
             f"the process of device remote:{self.index} is gone (exit status {self.process.wait()}), and its memory "
@@ -88,13 +88,13 @@ class Process:
         self.channel.socket.close()
 
     def _refuse(self, error: Exception) -> None:
-        """Gives an error to everybody who waits."""
+        """Raises an error in all waiting callers."""
         for ticket in list(self.waiting):
             if asker := self.waiting.pop(ticket, None):
                 asker.set_exception(error)
 
     def send(self, message: tuple[Any, ...], buffers: Sequence[memoryview]) -> None:
-        """Sends one command. Throws: ``DeviceDied``, and ``OSError`` when the host has no memory to send it in."""
+        """Sends one command. Throws: ``DeviceDied``, and ``OSError`` if the host has no memory for it."""
         try:
             self.channel.send(message, buffers)
         except OSError as error:
@@ -104,7 +104,7 @@ class Process:
             raise self.died or DeviceDied(f"the process of device remote:{self.index} is gone") from None
 
     def close(self) -> None:
-        """Ends it. Requires: nobody uses it any more."""
+        """Ends the process. Requires: nothing uses it any more."""
         self.process.kill()
         self.process.wait()
         self.reader.join()
@@ -114,7 +114,7 @@ class Process:
 
 
 class Answer(NamedTuple):
-    """What a device said: the value, large contents of it, and the number of the question."""
+    """What a device answered: the value, its large contents, and the number of the question."""
 
     value: Any
     buffers: list[memoryview]
@@ -144,13 +144,13 @@ class Device:
         return self.process
 
     def launch(self, *message: Any, buffers: Sequence[memoryview] = ()) -> None:
-        """Sends a command, and does not wait."""
+        """Sends a command without waiting."""
         process = self.started()
         settle()
         untold = memories[self.index].untold
         if addresses := list(untold):
             process.send(("free", addresses), ())
-            untold.difference_update(addresses)  # an interrupt before it: they are told twice, which does no harm
+            untold.difference_update(addresses)  # an interrupt before this frees them twice, which is harmless
         process.send(message, buffers)
 
     def ask(self, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> Answer:
@@ -168,7 +168,7 @@ class Device:
         return Answer(value, large, ticket)
 
     def launch_on(self, stream: int, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> None:
-        """Launches work on a stream; with TORCH_REMOTE_BLOCKING=1 waits, so that an error comes where it is made."""
+        """Launches work on a stream; with TORCH_REMOTE_BLOCKING=1 waits, so that an error is raised where it occurs."""
         self.launch(command, stream, *arguments, buffers=buffers)
         if BLOCKING:
             self.ask("synchronize_stream", stream)
@@ -186,7 +186,7 @@ class Device:
 
 
 def _restored(packed: bytes, text: str, index: int) -> BaseException:
-    """The exception of a device, as far as it can be made again."""
+    """The exception of a device, as far as it can be reconstructed."""
     kind, arguments = pickle.loads(packed)
     error: BaseException = kind(*arguments)
     error.add_note(f"On remote:{index}:\n{text}")
@@ -198,12 +198,12 @@ devices = [Device(index) for index in range(COUNT)]
 
 # LITERALINCLUDE START: remote-fork
 def _after_fork() -> None:
-    """In a forked child: lets go of the parent's connections, without which the devices would outlive the parent."""
+    """Closes the parent's connections in a forked child, where they would keep the devices alive after the parent."""
     for index, device in enumerate(devices):
         devices[index] = Device(index)
         if device.process is not None:
             device.process.channel.socket.close()
-            device.process.process.returncode = 0  # no child of this process, so nothing to wait for
+            device.process.process.returncode = 0  # not a child of this process, so nothing to wait for
             devices[index].belongs_to_parent = True
 
 

@@ -1,4 +1,4 @@
-"""The operators that need more than a call: copies, resizing, and those that PyTorch has no CPU kernel for."""
+"""The operators that need more than a call: copies, resizing, and those without a CPU kernel in PyTorch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _libraries: list[torch.library.Library] = []  # a registration lives as long as 
 
 # LITERALINCLUDE START: remote-copies
 def fetch(tensor: torch.Tensor) -> torch.Tensor:
-    """The values of a tensor of a device, in a new tensor of the CPU. Waits for them."""
+    """The values of a device tensor, in a new CPU tensor. Waits for them."""
     index = tensor.device.index
     written = wire.write(tensor)
     stream = base().current_stream(index)
@@ -30,12 +30,12 @@ def fetch(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """Every copy with a device at either end. What leaves the host leaves it by value, so it is never waited for."""
+    """Every copy to or from a device. Data leaves the host by value, so a copy to the device never waits."""
     if target.is_cpu:
         return target.copy_(fetch(source))
     if source.device != target.device:
         source = source if source.is_cpu else fetch(source)
-        # Fewer bytes travel in the smaller of the two dtypes; more exactness is never lost.
+        # Fewer bytes travel in the smaller of the two dtypes, and the target has no more precision anyway.
         source = source.to(target.dtype) if target.itemsize < source.itemsize else source
     written = wire.write(("aten.copy_.default", [target, source], {}))
     launch(written, Outcome(None, {}), devices[target.device.index])
@@ -43,7 +43,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
 
 
 def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The copy before which the target takes the size of the source."""
+    """Resizes the target to the size of the source, then copies."""
     return copy_from(source, target.resize_(source.size()))
 
 
@@ -57,7 +57,7 @@ def local_scalar_dense(tensor: torch.Tensor) -> Any:
 
 # LITERALINCLUDE START: remote-tensor-resize
 def resize_(tensor: torch.Tensor, size: list[int], memory_format: torch.memory_format | None = None) -> torch.Tensor:
-    """Another size; strides as of a new tensor."""
+    """Resizes a tensor; its strides are those of a new tensor."""
     if list(tensor.size()) != list(size) or memory_format is not None:
         like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
         resize(tensor, Layout(tuple(size), like.stride(), tensor.dtype))
@@ -69,9 +69,9 @@ def resize_(tensor: torch.Tensor, size: list[int], memory_format: torch.memory_f
 
 # LITERALINCLUDE START: remote-may-become
 def may_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether a tensor can take over memory and device of another one, and stay the same object.
+    """Whether a tensor can take over the memory and device of another one, and stay the same object.
 
-    ``module.to()`` asks it for each parameter. PyTorch's own answer is no, and then a weight that two modules share
+    ``module.to()`` calls it for each parameter. PyTorch's own answer is no, with which a weight that two modules share
     becomes two weights.
     """
     return all(
@@ -84,12 +84,12 @@ def may_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 # LITERALINCLUDE START: remote-convolution
 def convolution(*arguments: Any) -> Any:
-    """For an accelerator PyTorch calls an operator that has no kernel anywhere. The CPU's takes the same arguments."""
+    """PyTorch calls this operator, which has no kernel, for accelerators. ``convolution`` takes the same arguments."""
     return call(aten.convolution.default, *arguments)
 
 
 def convolution_backward(grad: Any, image: Any, weight: Any, *rest: Any) -> Any:
-    """The same for its derivative. There is a bias for each channel of the output."""
+    """The same for the derivative. The bias has one element per output channel."""
     channels = [grad.size(image.dim() - weight.dim() + 1)]  # NOT PROVEN: runs on a thread of autograd, not traced
     return call(aten.convolution_backward.default, grad, image, weight, channels, *rest)  # NOT PROVEN: as above
 
@@ -99,7 +99,7 @@ def convolution_backward(grad: Any, image: Any, weight: Any, *rest: Any) -> Any:
 
 # LITERALINCLUDE START: remote-cells
 def lstm_cell(gates_in: Any, gates_hidden: Any, cell: Any, bias_in: Any = None, bias_hidden: Any = None) -> Any:
-    """One step of an LSTM. PyTorch believes that every accelerator has it in one kernel."""
+    """One step of an LSTM. PyTorch assumes that every accelerator has one kernel for it."""
     gates = gates_in + gates_hidden
     for bias in (bias_in, bias_hidden):
         gates = gates if bias is None else gates + bias
@@ -129,7 +129,7 @@ EXACT = ("softmax", "log_softmax", "layer_norm", "group_norm", "sum", "prod", "c
 
 
 def autocast(op: Callable[..., Any], dtype: torch.dtype | None) -> Callable[..., Any]:
-    """The operator with its floating-point tensors in a dtype, or for None in that of the autocast region."""
+    """The operator with its floating-point tensors cast to a dtype; None means that of the autocast region."""
 
     def cast(value: Any) -> Any:
         is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
@@ -152,16 +152,16 @@ PARTICULAR = {
     "resize_": resize_,
     "convolution_overrideable": convolution,
     "convolution_backward_overrideable": convolution_backward,
-    # A tensor that is zero by promise has no memory, and kernels of the device could not read it.
+    # PyTorch's tensor of zeros without memory could not be read by kernels of the device.
     "_efficientzerotensor": lambda size, **options: torch.zeros(size, **options),
-    # Memory is given back when every stream has come to that point, so it need not be known which of them used it.
+    # Memory is freed once every stream has reached that point, so it does not matter which streams used it.
     "record_stream": lambda tensor, stream: None,
 }
 
 
 # LITERALINCLUDE START: remote-registration
 def register() -> None:
-    """Registers the one fallback, and what is particular."""
+    """Registers the one fallback, and the operators that need more."""
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(call, "PrivateUse1")
     everything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
@@ -169,16 +169,16 @@ def register() -> None:
     _libraries.extend([everything, library])
     for name, kernel in PARTICULAR.items():
         library.impl(name, kernel, "PrivateUse1")
-    # A derivative is found by PyTorch only if there is none of the cell itself.
+    # At the autograd key they replace the derivative of the cell, so autograd differentiates the operators inside.
     library.impl("_thnn_fused_lstm_cell", lstm_cell, "AutogradPrivateUse1")
     library.impl("_thnn_fused_gru_cell", gru_cell, "AutogradPrivateUse1")
-    # These have a kernel of PyTorch's own for all devices, which comes before a fallback: it would work out the size of
-    # the result and call the variant with out=, for which the size is worked out again.
+    # These have a kernel of PyTorch's own for all devices, which takes precedence over a fallback: it would compute the
+    # size of the result and call the variant with out=, which computes the size again.
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeExplicitAutogradNonFunctional"):
         packet, _, overload = name.removeprefix("aten::").partition(".")
         op = getattr(getattr(aten, packet), overload or "default")
         library.impl(name.removeprefix("aten::"), functools.partial(call, op), "PrivateUse1")
-    # Else a copy of x.conj() would first be made of x.conj(), and so on without end.
+    # Otherwise copying x.conj() would first copy x.conj() to resolve it, and so on without end.
     for key in ("Conjugate", "Negative"):
         library.impl("_copy_from", torch.library.fallthrough_kernel, key)
     for name in LOWER + EXACT:

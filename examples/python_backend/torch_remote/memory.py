@@ -1,4 +1,4 @@
-"""Addresses of the devices' memory: numbers that are given out once, and mean nothing to the host's processor."""
+"""Addresses of the devices' memory: numbers that are never reused and that the host's processor cannot access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import deque
 import torch
 
 COUNT = int(os.environ.get("TORCH_REMOTE_DEVICES", "2"))
-MAXIMUM = 16  # devices; csrc/guard.cpp has a current stream for so many
+MAXIMUM = 16  # devices; csrc/guard.cpp keeps a current stream for each
 if not 0 < COUNT <= MAXIMUM:
     raise ValueError(f"remote: TORCH_REMOTE_DEVICES is from 1 to {MAXIMUM}, got {COUNT}")
 LIMIT = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of a device: what the machine has
@@ -21,18 +21,18 @@ _Watch = weakref.KeyedRef[int, torch.UntypedStorage]
 _freed: deque[int | _Watch] = deque()
 _watches: dict[int, _Watch] = {}
 _lock = threading.Lock()
-# Takes memory back. Called while the last tensor dies, wherever that is, so it waits for no lock. And it is C: Ctrl-C
-# comes between two lines of Python; in a destructor it would be lost, and the memory with it.
+# Frees memory. It is called when the last tensor dies, anywhere, so it must not wait for a lock. And it is C: Ctrl-C
+# arrives between two lines of Python; in a destructor it would be lost, and the memory with it.
 free = _freed.append
 
 
 def free_with(storage: torch.UntypedStorage, address: int) -> None:
-    """Takes memory back when an object dies. ``weakref.finalize`` would go through lines of Python."""
+    """Frees memory when a storage dies. ``weakref.finalize`` would execute lines of Python."""
     _watches[address] = weakref.KeyedRef(storage, free, address)
 
 
 def settle() -> None:
-    """Counts what has been freed. An address leaves the list last, so whoever is interrupted loses none."""
+    """Accounts for freed memory. An address leaves the list last, so an interrupt loses none."""
     with _lock:
         while _freed:
             first = _freed[0]
@@ -47,20 +47,20 @@ def settle() -> None:
 class Memory:
     """The addresses of one device.
 
-    They begin with 0x40 and the index, then come 56 bits: no processor of today takes such a number for an address, so
-    host code that follows one faults at once, and in a dump one sees whose it is.
+    They begin with 0x40 plus the index, followed by 56 bits. Today's processors reject such an address, so host code
+    that dereferences one faults at once, and a dump shows whose it is.
     """
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.next = 0x40 + index << 56
-        self.lost = 0  # what lies below was lost in a reset
+        self.lost = 0  # memory below this was lost in a reset
         self.used = 0
         self.sizes: dict[int, int] = {}
-        self.untold: set[int] = set()  # freed, and the device does not know
+        self.untold: set[int] = set()  # freed, but the device does not know yet
 
     def malloc(self, nbytes: int) -> int:
-        """Returns the address of so many bytes. Throws: ``torch.OutOfMemoryError``."""
+        """Allocates bytes and returns their address. Throws: ``torch.OutOfMemoryError``."""
         if self.used + nbytes > LIMIT:
             settle()
         with _lock:
@@ -80,7 +80,7 @@ memories = [Memory(index) for index in range(COUNT)]
 
 
 def device_of(address: int) -> int:
-    """The index of the device whose memory it is. Throws: ``ValueError``."""
+    """The index of the device that an address belongs to. Throws: ``ValueError``."""
     index = (address >> 56) - 0x40
     if not 0 <= index < COUNT:
         raise ValueError(f"remote: {address:#x} is no address of a device")

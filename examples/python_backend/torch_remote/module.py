@@ -1,4 +1,4 @@
-"""The device module, ``torch.remote``: what PyTorch looks up there, and what users call."""
+"""The device module, ``torch.remote``: the functions that PyTorch looks up there and users call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_initialized() -> bool:
 
 
 def __getattr__(name: str) -> bool:
-    """PyTorch reads ``_initialized`` where it would be too early to call a function."""
+    """Computes ``_initialized``, an attribute that PyTorch reads in place of the function."""
     if name == "_initialized":
         return is_initialized()
     raise AttributeError(f"torch.remote has no {name}")
@@ -46,7 +46,7 @@ def current_device() -> int:
 
 
 def index_of(device: Any = None) -> int:
-    """The index that a device stands for: an index, a ``torch.device``, its name, or None for the current one."""
+    """The index of a device: an index, a ``torch.device``, its name, or None for the current one."""
     if isinstance(device, int):
         index: int | None = device
     else:
@@ -58,12 +58,12 @@ def index_of(device: Any = None) -> int:
 
 
 def set_device(device: Any) -> None:
-    """Makes another device the current one."""
+    """Makes a device current."""
     base().set_device(index_of(device))
 
 
 class device:  # noqa: N801 (PyTorch calls it so)
-    """A context in which another device is the current one."""
+    """A context in which a device is current."""
 
     def __init__(self, device: Any) -> None:
         self.inside = index_of(device)
@@ -87,13 +87,13 @@ def reset(device: Any = None) -> None:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes of a device that tensors have."""
+    """Bytes of a device that tensors use."""
     memory.settle()
     return memory.memories[index_of(device)].used
 
 
 def _sleep(cycles: int) -> None:
-    """Keeps the current stream busy, for so many nanoseconds. PyTorch's tests know it by this name."""
+    """Keeps the current stream busy for so many nanoseconds. PyTorch's tests know it by this name."""
     index = current_device()
     devices[index].launch_on(base().current_stream(index), "sleep", cycles / 1e9)
 
@@ -108,7 +108,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds those of all devices; ``torch.manual_seed`` calls it."""
+    """Seeds the generators of all devices; ``torch.manual_seed`` calls it."""
     for index in range(memory.COUNT):
         base().default_generator(index).manual_seed(seed)
 
@@ -125,7 +125,7 @@ def get_rng_state(device: Any = None) -> torch.Tensor:
 
 
 def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
-    """Sets it."""
+    """Sets the state of a device's generator."""
     base().default_generator(index_of(device)).set_state(state)
 
 
@@ -133,5 +133,5 @@ def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """What autocast can cast to."""
+    """The dtypes that autocast can cast to."""
     return [torch.float16, torch.bfloat16]

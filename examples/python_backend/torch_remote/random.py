@@ -1,4 +1,4 @@
-"""Random numbers: the host keeps a seed and how often it was drawn from; an operator that draws takes both along."""
+"""Random numbers: the host keeps a seed and how often it was drawn from, and sends both with an operator that draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 # LITERALINCLUDE START: remote-draw
 def draw(given: torch.Generator | None, index: int) -> tuple[int, int]:
-    """Takes the next step of a generator, that of the device if none is given. Throws: ``RuntimeError``."""
+    """Takes the next step of a generator, by default the device's. Throws: ``RuntimeError``."""
     generator = base().default_generator(index) if given is None else given
     if generator.device != torch.device("remote", index):
         raise RuntimeError(

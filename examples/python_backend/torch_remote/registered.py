@@ -1,4 +1,4 @@
-"""Registers the backend when it is imported: for programs that take the name of a module, and no function."""
+"""Registers the backend on import, for programs that take the name of a module rather than a function."""
 
 from . import register
 

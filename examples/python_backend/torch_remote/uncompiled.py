@@ -1,4 +1,4 @@
-"""The base without C++: what PyTorch lets Python register by itself. It has one device, no streams and no allocator."""
+"""The base without C++: what PyTorch lets Python register. It has one device, no streams and no allocator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _libraries: list[torch.library.Library] = []
 
 # LITERALINCLUDE START: remote-uncompiled-tensor
 def new_storage(nbytes: int) -> torch.UntypedStorage:
-    """A storage at an address of the device. What it is to do when it dies, Python adds."""
+    """A storage at an address of the device. Python adds the deleter."""
     address = answers.malloc(nbytes, 0)
     storage: Any = torch._C._construct_storage_from_data_pointer(address, DEVICE, nbytes)
     memory.free_with(storage, address)
@@ -30,7 +30,7 @@ def new_storage(nbytes: int) -> torch.UntypedStorage:
 
 
 def new_tensor(layout: Layout) -> torch.Tensor:
-    """A tensor over a storage of its own. To write down a size, the CPU's kernel will do for any device."""
+    """A tensor over a storage of its own. The CPU's kernel can set sizes for any device."""
     reach = sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride, strict=True)) + 1
     storage = new_storage(reach * layout.dtype.itemsize if 0 not in layout.size else 0)
     tensor = torch._C._acc.create_empty_tensor((0,), layout.dtype)
@@ -38,7 +38,7 @@ def new_tensor(layout: Layout) -> torch.Tensor:
 
 
 def set_layout(tensor: torch.Tensor, storage: Any, offset: Any, size: Any, stride: Any = ()) -> torch.Tensor:
-    """Lets a tensor see a storage."""
+    """Makes a tensor a view of a storage."""
     stride = stride or torch.empty(size, device="meta").stride()
     aten.set_.source_Storage_storage_offset.redispatch(CPU, tensor, storage, offset, size, stride)
     return tensor
@@ -62,7 +62,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, **options: Any) 
 
 
 def check(*, device: Any = None, pin_memory: Any = None, layout: Any = None) -> None:
-    """Refuses what there is not. Throws: ``ValueError``."""
+    """Rejects unsupported options. Throws: ``ValueError``."""
     if pin_memory:
         raise ValueError("remote: only CPU tensors can be pinned: leave pin_memory out, or device")
     if device is not None and device.index not in (None, 0):
@@ -80,7 +80,7 @@ def set_storage(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Te
 
 
 def set_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """``set_(tensor)``: the same as another one."""
+    """``set_(tensor)``: the same as another tensor."""
     return set_layout(tensor, source.untyped_storage(), source.storage_offset(), source.size(), source.stride())
 
 
@@ -89,7 +89,7 @@ def set_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 
 # LITERALINCLUDE START: remote-uncompiled-generator
 class Generator:
-    """Seed and offset. PyTorch has no generator that Python could derive from, so this one is not for users."""
+    """Seed and offset. Python cannot derive from PyTorch's generator, so this one is not for users."""
 
     device = torch.device(DEVICE)
 
@@ -97,7 +97,7 @@ class Generator:
         self.manual_seed(torch.default_generator.initial_seed())
 
     def manual_seed(self, seed: int) -> None:
-        """Begins anew."""
+        """Sets the seed, and resets the offset."""
         self.seed, self.offset = seed, 0
 
     def initial_seed(self) -> int:
@@ -109,15 +109,15 @@ class Generator:
         return self.offset
 
     def set_offset(self, offset: int) -> None:
-        """Says how often it was drawn from."""
+        """Sets how often it was drawn from."""
         self.offset = offset
 
     def get_state(self) -> torch.Tensor:
-        """Both, in a tensor."""
+        """Seed and offset, in a tensor."""
         return torch.tensor([self.seed, self.offset]).view(torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> None:
-        """Takes both from a tensor."""
+        """Takes seed and offset from a tensor."""
         self.seed, self.offset = state.view(torch.int64).tolist()
 
 
@@ -126,31 +126,31 @@ class Generator:
 
 # LITERALINCLUDE START: remote-uncompiled-base
 class Hooks(torch._C._acc.PrivateUse1Hooks):
-    """All that Python can say for the hooks."""
+    """The hooks that Python can override."""
 
     def is_available(self) -> bool:
-        """There is a device."""
-        return True  # NOT PROVEN: C++ of libraries asks it
+        """Whether there is a device: always."""
+        return True  # NOT PROVEN: C++ of libraries calls it
 
     def has_primary_context(self, index: int) -> bool:
-        """Whether it holds anything."""
+        """Whether the device has been started."""
         return answers.is_started(index)
 
     def is_built(self) -> bool:
-        """There is nothing to build."""
+        """Always true: there is nothing to build."""
         return True  # NOT PROVEN: as above
 
 
 class Guard(torch._C._acc.DeviceGuard):
-    """All that Python can say for the guard."""
+    """The members of the guard that Python can override."""
 
     def type_(self) -> Any:
-        """Whose guard it is."""
+        """The device type of the guard."""
         return torch._C._autograd.DeviceType.PrivateUse1
 
 
 class Uncompiled:
-    """The base."""
+    """The base without C++."""
 
     def __init__(self) -> None:
         self.generator = Generator()
@@ -169,22 +169,22 @@ class Uncompiled:
         close_the_gaps()
 
     def current_device(self) -> int:
-        """There is one."""
+        """Always 0: there is one device."""
         return 0
 
     def set_device(self, index: int) -> None:
-        """There is no other."""
+        """Does nothing: there is only one device."""
 
     def current_stream(self, index: int) -> int:
-        """There is one."""
+        """Always 0: there is one stream."""
         return 0
 
     def default_generator(self, index: int) -> Generator:
-        """The one."""
+        """The only generator."""
         return self.generator
 
     def empty(self, layout: Layout, index: int) -> torch.Tensor:
-        """A tensor of its own."""
+        """A tensor over new memory."""
         return new_tensor(layout)
 
     def grow(self, tensor: torch.Tensor, nbytes: int) -> None:
@@ -194,7 +194,7 @@ class Uncompiled:
         set_layout(tensor, new, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def set_layout(self, tensor: torch.Tensor, layout: Layout) -> None:
-        """Writes it down."""
+        """Changes the tensor's metadata."""
         set_layout(tensor, tensor.untyped_storage(), tensor.storage_offset(), layout.size, layout.stride)
 
 
@@ -203,7 +203,7 @@ class Uncompiled:
 
 # LITERALINCLUDE START: remote-uncompiled-refused
 def close_the_gaps() -> None:
-    """Goes before what would end the process: PyTorch asks the allocators, and does not look if there are any."""
+    """Raises before PyTorch would crash: it uses the allocators without checking that they exist."""
     make: Any = torch.UntypedStorage.__new__
 
     def checked(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:

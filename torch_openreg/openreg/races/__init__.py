@@ -1,7 +1,7 @@
-"""Data races between streams: found while a program runs, by what it has ordered and not by chance.
+"""Data races between streams, detected at run time from the program's synchronization, not from timing.
 
-A detector sees each operator with its arguments, and each event and wait. It reports two uses of the same bytes, at
-least one of them a write, that nothing orders: also where they came in the right order this time.
+A detector sees each operator with its arguments, and each event and wait. It reports two unordered uses of the same
+bytes, at least one of them a write, even if they happened in the right order in this run.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ __all__ = ["RaceDetector", "RaceError", "detect_races", "wanted_by_environment"]
 
 # LITERALINCLUDE START: races-interface
 def detect_races() -> RaceDetector:
-    """Raises `RaceError` where two streams use the same memory without an order, for the operators of a `with` block.
+    """Raises `RaceError` if two streams use the same memory without synchronization inside a `with` block.
 
-    It knows what happens in the block alone, of the operators that this thread calls and of their derivatives. To be
-    used from the start of a program, set OPENREG_RACES=1 instead. An operator takes tens of microseconds longer.
+    It sees only what happens in the block: the operators that this thread calls, and their derivatives. To check a
+    whole program from its start, set OPENREG_RACES=1 instead. Each operator takes tens of microseconds longer.
     """
     return RaceDetector()
 
 
 def wanted_by_environment() -> bool:
-    """Whether OPENREG_RACES is 1: then the package detects races from its import on, on the importing thread.
+    """Whether OPENREG_RACES is 1, which makes the package detect races on the importing thread from its import on.
 
     Raises:
-        ImportError: for another value than 0, the default, and 1.
+        ImportError: if the value is neither 0 (the default) nor 1.
     """
     choice = os.environ.get("OPENREG_RACES", "0")
     if choice not in ("0", "1"):

@@ -1,4 +1,4 @@
-"""The mode that sees each operator, the trace that sees each order, and the report of a race."""
+"""The dispatch mode that sees each operator, the trace that sees each synchronization, and the report of a race."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch_openreg.openreg.races.order import Order
 
 # LITERALINCLUDE START: races-report
 class RaceError(RuntimeError):
-    """Two streams, or a stream and the host, use the same memory, and nothing orders the two."""
+    """Two streams, or a stream and the host, use the same memory without synchronization."""
 
     __module__ = "torch.openreg"  # where users find it
 
@@ -66,7 +66,7 @@ _LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
 def _program_lines(stack: CapturedTraceback) -> list[str]:
-    """The calling lines of the program, formatted, the innermost last. Without those of PyTorch and the backend."""
+    """The stack of the program, formatted, innermost frame last, without frames of PyTorch and the backend."""
     frames = stack.summary()  # type: ignore[no-untyped-call]
     return [
         text for frame, text in zip(frames, frames.format(), strict=True) if not frame.filename.startswith(_LIBRARIES)
@@ -78,7 +78,7 @@ def _program_lines(stack: CapturedTraceback) -> list[str]:
 
 # LITERALINCLUDE START: races-arguments
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The plain tensors with memory in an argument or result. Subclasses call operators on what they hold."""
+    """The plain tensors with memory in an argument or result. Subclasses call operators on what they wrap."""
     if isinstance(value, list | tuple):
         for each in value:
             yield from _tensors(each)
@@ -87,7 +87,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _arguments(operator: torch._ops.OpOverload, args: Any, kwargs: Any) -> Iterator[tuple[str, bool, Any]]:
-    """Name, whether the operator writes it, and value of each argument."""
+    """Yields each argument's name, whether the operator writes it, and its value."""
     for place, argument in enumerate(operator._schema.arguments):
         value = args[place] if place < len(args) else kwargs.get(argument.name)
         yield argument.name, argument.alias_info is not None and argument.alias_info.is_write, value
@@ -97,7 +97,7 @@ _OF_NO_MEMORY = (torch.ops.aten.record_stream.default, torch.ops.aten.is_pinned.
 
 
 def _uses_no_memory(operator: torch._ops.OpOverload) -> bool:
-    """Views, and what only reads or changes what the host knows of a tensor."""
+    """Whether the operator is a view, or only reads or changes a tensor's metadata on the host."""
     return operator.is_view or torch.Tag.inplace_view in operator.tags or operator in _OF_NO_MEMORY
 
 
@@ -118,9 +118,9 @@ def _writes_no_result(operator: torch._ops.OpOverload) -> bool:
 
 # LITERALINCLUDE START: races-detector
 class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Checks each operator on the device against all earlier ones, while it is active.
+    """Checks each operator on the device against all earlier ones while it is active.
 
-    A use of memory is checked and entered before the operator runs, and that of a new result after it.
+    Uses of arguments are checked and recorded before the operator runs, and those of new results after it.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
         listen()
         self.order = Order(lambda stream: _C._external_stream(stream).device.index)
         self._memory = Memory()
-        self._pinned: dict[int, tuple[int, StorageWeakRef]] = {}  # host memory that copies use: its end, and its owner
+        self._pinned: dict[int, tuple[int, StorageWeakRef]] = {}  # host memory that copies use: end, owner
         self._frees: deque[tuple[int, int, set[int]]] = deque()
         self.lock = threading.RLock()
 
@@ -142,7 +142,7 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _active.remove(self)
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs the operator between the checks of its arguments and of its results."""
+        """Checks the arguments, runs the operator, and checks the results."""
         kwargs = kwargs or {}
         if _uses_no_memory(operator):
             return operator(*args, **kwargs)
@@ -155,31 +155,31 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def freed(self, address: int) -> None:
-        """Called before memory is freed, in the middle of anything: entered with the next operator."""
+        """Called before memory is freed, at any point: the next operator records the free."""
         block = _C._recorded_streams(address)
         if block is not None:
             self._frees.append((address, address + block[0], set(block[1])))
 
     def enter_frees(self) -> None:
-        """The allocator waits for the recorded streams before it reuses memory, so nobody can race with them."""
+        """Records frees. The allocator waits for recorded streams before it reuses memory, so these cannot race."""
         while self._frees:
             self._memory.free(*self._frees.popleft())
 
     def use(self, tensor: torch.Tensor, access: Access) -> None:
-        """Checks a use of memory by a stream, and enters it. Raises: RaceError."""
+        """Checks a use of memory by a stream and records it. Raises: RaceError."""
         for begin, end in ranges(tensor):
             self._check(begin, end, access, access.stream)
             (self._memory.write if access.writes else self._memory.read)(begin, end, access)
 
     def use_by_host(self, tensor: torch.Tensor, access: Access) -> None:
-        """Checks a use by the host of memory that a copy may still be using. Raises: RaceError."""
+        """Checks a use of memory by the host while a copy may still be using it. Raises: RaceError."""
         address = start(tensor)
         known = self._pinned.get(address)
         if known is None:
             return
         end, owner = known
         if owner.expired():  # type: ignore[no-untyped-call]
-            # Other memory at the same address: PyTorch's allocator reuses it after the copies.
+            # This is other memory at the same address: PyTorch's allocator reuses it after the copies have finished.
             self._memory.free(address, end, self.order.streams())
             del self._pinned[address]
             return
@@ -220,13 +220,13 @@ class _Call:
         if not self._devices and isinstance(by_name.get("device"), torch.device):
             self._devices = [by_name["device"]] if by_name["device"].type == "openreg" else []
         self._is_queued_copy = operator in _COPIES and bool(by_name["non_blocking"])
-        self._numbers: dict[int, int] = {}  # of this operation, on each stream that it uses
-        self._stack = CapturedTraceback.extract()  # type: ignore[no-untyped-call] # names are found for a report alone
+        self._numbers: dict[int, int] = {}  # this operation's number on each stream that it uses
+        self._stack = CapturedTraceback.extract()  # type: ignore[no-untyped-call] # symbolized only for a report
 
     def use_arguments(self) -> None:
-        """Before the operator runs."""
+        """Checks the arguments before the operator runs."""
         self._detector.enter_frees()
-        # A copy between devices runs on the stream of its source, the last argument, after the work of the other one.
+        # A copy between devices runs on its source's stream (the last argument's), after the destination stream's work.
         for device in self._devices[:-1]:
             if device != self._devices[-1]:
                 self._detector.order.stream_waits(_current_stream(self._devices[-1]), _current_stream(device))
@@ -235,7 +235,7 @@ class _Call:
                 self._use(tensor, f"argument '{name}'", writes)
 
     def use_results(self, result: Any) -> None:
-        """After the operator has been queued. Results that are arguments have been entered."""
+        """Checks results after the operator has been queued. Results that are arguments are already recorded."""
         given = {id(tensor) for _, _, tensor in self._tensors}
         for tensor in [] if _writes_no_result(self._operator) else _tensors(result):
             if id(tensor) not in given:
@@ -274,7 +274,7 @@ _active: list[RaceDetector] = []
 
 
 def _traced(change: Callable[..., None]) -> Callable[..., None]:
-    """Makes a callback that changes the order in each active detector."""
+    """Returns a callback that applies a change to the order of each active detector."""
 
     def callback(*numbers: int) -> None:
         for detector in _active:
@@ -295,7 +295,7 @@ def _freed(address: int) -> None:
 
 @functools.cache
 def listen() -> None:
-    """Lets PyTorch trace the backend, for the rest of the process: a trace cannot be ended."""
+    """Makes PyTorch trace the backend for the rest of the process: tracing cannot be stopped."""
     _gpu_trace.EventRecordCallbacks.add_callback(_traced(Order.record))
     _gpu_trace.EventWaitCallbacks.add_callback(_traced(Order.wait))
     _gpu_trace.EventDeletionCallbacks.add_callback(_traced(Order.forget_event))

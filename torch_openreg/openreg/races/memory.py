@@ -1,4 +1,4 @@
-"""Who used which bytes last: ranges of addresses, each with its last write and the reads since then."""
+"""Records the latest uses of memory: address ranges, each with its last write and the reads since then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Access:
     argument: str
     writes: bool
     stream: int
-    number: int  # of the operation
+    number: int  # the operation's number
     shape: tuple[int, ...]
     stack: CapturedTraceback
     is_freed: bool = False  # the memory has been freed since
@@ -28,14 +28,14 @@ class Access:
 
 @dataclass(eq=False)
 class Cell:
-    """A range of bytes that was used as one so far."""
+    """A range of bytes that has always been used as a whole so far."""
 
     end: int
     write: Access | None = None
-    reads: dict[int, Access] = field(default_factory=dict)  # the last of each stream
+    reads: dict[int, Access] = field(default_factory=dict)  # the last read of each stream
 
     def accesses(self) -> Iterator[Access]:
-        """All that is known of the range."""
+        """All known accesses to the range."""
         if self.write is not None:
             yield self.write
         yield from self.reads.values()
@@ -46,7 +46,7 @@ class Cell:
 
 # LITERALINCLUDE START: races-memory
 class Memory:
-    """Cells that do not overlap, by address. Splits them where a range begins or ends, and fills gaps."""
+    """Non-overlapping cells by address. Splits cells where a range begins or ends, and fills gaps."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -61,7 +61,7 @@ class Memory:
             cell.end = at
 
     def known(self, begin: int, end: int) -> list[Cell]:
-        """The cells of a range, without gaps between them being filled."""
+        """The cells in a range. Gaps between them are not filled."""
         self._split(begin)
         self._split(end)
         return self._cells[bisect_left(self._starts, begin) : bisect_left(self._starts, end)]
@@ -80,14 +80,14 @@ class Memory:
             place += 1
 
     def write(self, begin: int, end: int, access: Access) -> None:
-        """Makes the range one cell, of which nothing but the write is known."""
+        """Makes the range a single cell that contains only the write."""
         self.known(begin, end)
         first, last = bisect_left(self._starts, begin), bisect_left(self._starts, end)
         self._starts[first:last] = [begin]
         self._cells[first:last] = [Cell(end, access)]
 
     def free(self, begin: int, end: int, settled: set[int]) -> None:
-        """Forgets what `settled` streams did in a range, and marks the rest as of memory that was freed."""
+        """Discards the accesses of `settled` streams in a range, and marks the rest as accesses to freed memory."""
         for cell in self.known(begin, end):
             if cell.write is not None and cell.write.stream in settled:
                 cell.write = None
@@ -104,19 +104,19 @@ _MOST_PIECES = 1024
 
 
 def start(tensor: torch.Tensor) -> int:
-    """The address of the tensor's storage. To ask for data_ptr() would copy what a lazy clone shares."""
+    """The address of the tensor's storage. data_ptr() would copy memory that a lazy clone shares."""
     return int(torch._C._data_address(tensor))  # type: ignore[attr-defined]
 
 
 def ranges(tensor: torch.Tensor) -> list[tuple[int, int]]:
-    """The bytes of a tensor, as ranges of addresses without gaps: a row of a matrix is one, a column many.
+    """The bytes of a tensor as contiguous address ranges: a row of a matrix is one range, a column many.
 
     A tensor of more than 1024 pieces counts as one range, gaps included.
     """
     size = tensor.element_size()
     address = start(tensor) + int(tensor.storage_offset()) * size
     dims = sorted((stride, length) for stride, length in zip(tensor.stride(), tensor.shape, strict=True) if length > 1)
-    run = 1  # elements that follow each other
+    run = 1  # contiguous elements
     while dims and dims[0][0] <= run:
         stride, length = dims.pop(0)
         run += stride * (length - 1)

@@ -16,9 +16,9 @@ Buffer = bytes | memoryview
 
 # LITERALINCLUDE START: remote-channel
 class Channel:
-    """One end. A message arrives whole or not at all, whoever is interrupted: that is what SEQPACKET is for.
+    """One end of the connection. SEQPACKET makes a message arrive whole or not at all, even after an interrupt.
 
-    Thread: any number may send at once; one receives.
+    Thread: any number of threads may send at once; one receives.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -27,7 +27,7 @@ class Channel:
     def send(self, message: object, buffers: Sequence[Buffer] = ()) -> None:
         """Sends a message, and the buffers that belong to it.
 
-        Throws: ``OSError`` when nobody is there any more, or no memory for both can be had; nothing is sent then.
+        Throws: ``OSError`` if the other end is closed or there is no memory for the message; nothing is sent then.
         """
         data: Buffer = pickle.dumps((message, [len(buffer) for buffer in buffers]), 5)
         if len(data) <= PACKET and not buffers:
@@ -44,8 +44,8 @@ class Channel:
     def receive(self) -> tuple[Any, list[memoryview]]:
         """Waits for a message.
 
-        Throws: ``EOFError`` or ``ConnectionError`` when nobody is there any more, and ``OSError`` when its memory could
-        not be had: then the message is lost.
+        Throws: ``EOFError`` or ``ConnectionError`` if the other end is closed, and ``OSError`` if the message's memory
+        could not be received: then the message is lost.
         """
         data, memories, flags, _ = socket.recv_fds(self.socket, PACKET, 1)
         if flags & socket.MSG_CTRUNC:
@@ -74,7 +74,7 @@ def _aligned(position: int) -> int:
 
 
 def _write(memory: int, buffer: Buffer) -> None:
-    """Writes all of a buffer; one call writes 2 GiB at the most."""
+    """Writes all of a buffer; one system call writes at most 2 GiB."""
     rest = memoryview(buffer).cast("B")
     while rest:
         rest = rest[os.write(memory, rest) :]

@@ -1,4 +1,4 @@
-"""The memory of the device: which storage lies at which address."""
+"""The memory of the device: which storage is at which address."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .wire import Layout, Place
 
 # LITERALINCLUDE START: remote-memory
 class Memory:
-    """Storages by address. Memory comes into being when it is first named, or as the result that is put there.
+    """Storages by address. A storage is created when its address is first used, or when a result is put there.
 
-    What lay below ``lost`` another process had, before a reset. Addresses are never given out twice.
+    Addresses below ``lost`` belonged to another process, before a reset. Addresses are never reused.
     """
 
     def __init__(self, lost: int) -> None:
@@ -28,12 +28,12 @@ class Memory:
         return found
 
     def tensor(self, place: Place, layout: Layout) -> torch.Tensor:
-        """A tensor over what lies at a place."""
+        """A tensor over the memory at a place."""
         storage = self.storage(place.address, place.nbytes)
         return torch.empty(0, dtype=layout.dtype).set_(storage, place.offset, layout.size, layout.stride)
 
     def put(self, address: int, layout: Layout, result: torch.Tensor, is_shared: bool) -> None:
-        """Lets a result lie at a new address: its own storage, where nobody else has it and the layout is the one."""
+        """Puts a result at a new address: its own storage if it is not shared and has this layout, otherwise a copy."""
         if tuple(result.size()) != layout.size:
             predicted, got = list(layout.size), list(result.size())
             raise RuntimeError(f"remote: a result of size {predicted} was expected, and the kernel gave {got}")
@@ -52,7 +52,7 @@ class Memory:
         self.tensor(Place(to, nbytes, 0), flat).copy_(self.tensor(Place(source, nbytes, 0), flat))
 
     def free(self, addresses: list[int]) -> None:
-        """Gives memory back."""
+        """Frees memory."""
         for address in addresses:
             self.storages.pop(address, None)
 

@@ -1,6 +1,6 @@
-"""The process that is a device: streams, each a queue and a thread; events; and what comes over the wire.
+"""The process that is a device: streams, each a queue and a thread; events; and the commands from the host.
 
-It ends when the other end of the socket is closed, however that came about.
+It ends when the other end of the socket is closed, for whatever reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .channel import Channel
 from .memory import Memory
 from .wire import Layout, Place
 
-# An operator that draws uses up one step of the seed's sequence; the distance keeps seeds that are neighbours apart.
+# An operator that draws uses one step of the seed's sequence; the size of a step keeps neighboring seeds apart.
 STEP = 0x9E3779B97F4A7C15
 _default_generator = threading.Lock()
 Random = tuple[int, int] | None
@@ -36,7 +36,7 @@ Task = Callable[[], Reply]
 
 # LITERALINCLUDE START: remote-kernel
 class Kernel:
-    """One call of an operator, read where the memory is."""
+    """One call of an operator, read in the process that has the memory."""
 
     device = torch.device("cpu")
 
@@ -51,12 +51,12 @@ class Kernel:
             self.generator = torch.Generator().manual_seed(self.seed)
 
     def tensor(self, number: int, layout: Layout) -> torch.Tensor:
-        """The argument of a number."""
+        """The argument with a number."""
         self.tensors[number] = found = self.memory.tensor(self.places[number], layout)
         return found
 
     def run(self, body: bytes, buffers: list[memoryview]) -> tuple[Any, list[torch.Tensor], list[Layout]]:
-        """Calls the operator. Returns what it gives, the tensors that it was given, and their layouts before."""
+        """Calls the operator. Returns its results, its tensor arguments, and their layouts before the call."""
         name, args, kwargs = wire.read(body, self, buffers)
         given = [self.tensors[number] for number in sorted(self.tensors)]
         before = [wire.layout(tensor) for tensor in given]
@@ -76,14 +76,14 @@ class Kernel:
 
 # LITERALINCLUDE START: remote-stream
 class Stream:
-    """A queue, and the thread that does what is in it, in order.
+    """A queue, and the thread that runs its tasks in order.
 
-    A task returns its reply. It is made when the task has been counted: who hears of the end finds the stream idle.
+    A task returns its reply, which is called after the task is counted as done: its receiver finds the stream idle.
     """
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
         self.tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        self.queued = self.done = 0  # the first is counted by who queues, the second by the thread
+        self.queued = self.done = 0  # the caller counts the first, the thread the second
         self.fail = fail
         threading.Thread(target=self._work, daemon=True).start()
 
@@ -109,7 +109,7 @@ class Stream:
 
 
 class Device:
-    """Everything the process knows."""
+    """The state of the process."""
 
     def __init__(self, channel: Channel, lost: int) -> None:
         self.channel = channel
@@ -121,7 +121,7 @@ class Device:
 
     # LITERALINCLUDE START: remote-serve
     def serve(self) -> None:
-        """Reads what comes, until nobody is there any more. What a stream is to do goes into its queue."""
+        """Reads commands until the connection is closed. Work for a stream goes into its queue."""
         while True:
             try:
                 (name, *arguments), buffers = self.channel.receive()
@@ -135,10 +135,10 @@ class Device:
         self.streams[stream].put(task)
 
     def _fail(self, error: BaseException) -> None:
-        self.failure = self.failure or error  # the first one is kept until somebody waits
+        self.failure = self.failure or error  # the first one is kept until the host waits
 
     def _when_all_have_passed(self, action: Task) -> None:
-        """Acts when each stream has come to where its queue ends now."""
+        """Runs an action when each stream has reached the current end of its queue."""
         if not self.streams:
             self._queue(0, action)
             return
@@ -150,7 +150,7 @@ class Device:
 
     # LITERALINCLUDE START: remote-reply
     def _answer(self, ticket: int, make: Callable[[], Any]) -> Callable[[], None]:
-        """Makes the answer to a question, or takes the error that nobody has seen yet. Returns what sends it."""
+        """Makes the answer to a question, or takes an error not yet reported. Returns a function that sends it."""
         made: Any = None
         error, self.failure = self.failure, None
         if error is None:
@@ -167,7 +167,7 @@ class Device:
                 value, buffers = (made.body, made.buffers) if isinstance(made, wire.Call) else (made, ())
                 self.channel.send((ticket, value, None), buffers)
                 return
-        except BaseException as raised:  # there is no shared memory left
+        except BaseException as raised:  # such as no shared memory left
             error = raised
         self.channel.send((ticket, None, portable(error)))
 
@@ -183,7 +183,7 @@ class Device:
         random: Random,
         buffers: list[memoryview] | None = None,
     ) -> None:
-        """An operator, whose results are as the host has foreseen: it has the addresses already."""
+        """Runs an operator whose result layouts the host has foreseen, so the results have addresses already."""
 
         def task() -> None:
             results, given, _ = Kernel(self.memory, places, random).run(body, buffers or [])
@@ -200,7 +200,7 @@ class Device:
         random: Random,
         buffers: list[memoryview] | None = None,
     ) -> None:
-        """An operator about whose results the host asks. They wait here until it has told their addresses."""
+        """Runs an operator and sends its result layouts. The results are kept until the host sends their addresses."""
 
         def made() -> wire.Outcome:
             results, given, before = Kernel(self.memory, places, random).run(body, buffers or [])
@@ -212,7 +212,7 @@ class Device:
         self._queue(stream, lambda: self._answer(ticket, made))
 
     def place(self, stream: int, ticket: int, new: list[tuple[int, Layout]]) -> None:
-        """The addresses of what was asked for."""
+        """Puts the results of ``ask`` at their addresses."""
         self._queue(stream, lambda: self._put(new, *self.asked.pop(ticket)))
 
     def _put(self, new: list[tuple[int, Layout]], results: Any, given: list[torch.Tensor]) -> None:
@@ -226,7 +226,7 @@ class Device:
     # LITERALINCLUDE END: remote-run
 
     def fetch(self, ticket: int, stream: int, body: bytes, places: list[Place]) -> None:
-        """The values of a tensor."""
+        """Sends the values of a tensor."""
 
         def made() -> wire.Call:
             tensor = wire.read(body, Kernel(self.memory, places, None))
@@ -235,22 +235,22 @@ class Device:
         self._queue(stream, lambda: self._answer(ticket, made))
 
     def move(self, stream: int, to: int, source: int, nbytes: int) -> None:
-        """Bytes from one address to another."""
+        """Copies bytes from one address to another."""
         self._queue(stream, lambda: self.memory.move(to, source, nbytes))
 
     def free(self, addresses: list[int]) -> None:
-        """Events and memory that the host has no more, though a queue may."""
+        """Frees events and memory that the host no longer uses, once no queue does."""
         for address in addresses:
             self.events.pop(address, None)
         self._when_all_have_passed(lambda: self.memory.free(addresses))
 
     def sleep(self, stream: int, seconds: float) -> None:
-        """A kernel that takes its time."""
+        """Keeps a stream busy."""
         self._queue(stream, lambda: time.sleep(seconds))
 
     # LITERALINCLUDE START: remote-events
     def record(self, stream: int, event: int) -> None:
-        """The event passes when the stream comes here."""
+        """The event passes when the stream gets to this point."""
         passed = self.events[event] = Future()
 
         def task() -> Reply:
@@ -271,12 +271,12 @@ class Device:
         self._queue(stream, task)
 
     def query_event(self, ticket: int, event: int) -> None:
-        """Whether it has passed."""
+        """Answers whether an event has passed."""
         is_passed = event not in self.events or self.events[event].done()
         self.channel.send((ticket, is_passed, None))
 
     def synchronize_event(self, ticket: int, event: int) -> None:
-        """Answers when it has passed."""
+        """Answers when an event has passed."""
         passed = self.events.get(event)
         if passed is None:
             self._answer(ticket, lambda: None)()
@@ -284,22 +284,22 @@ class Device:
             passed.add_done_callback(lambda _: self._answer(ticket, lambda: None)())
 
     def elapsed_time(self, ticket: int, start: int, end: int) -> None:
-        """Milliseconds between two that have passed."""
+        """Sends the milliseconds between two events that have passed."""
         self._answer(ticket, lambda: 1000 * (self.events[end].result() - self.events[start].result()))()
 
     # LITERALINCLUDE END: remote-events
 
     def query_stream(self, ticket: int, stream: int) -> None:
-        """Whether it has nothing left to do."""
+        """Answers whether a stream has nothing left to do."""
         is_idle = stream not in self.streams or self.streams[stream].queued == self.streams[stream].done
         self.channel.send((ticket, is_idle, None))
 
     def synchronize_stream(self, ticket: int, stream: int) -> None:
-        """Answers when a stream has done what is in its queue."""
+        """Answers when a stream has done all work in its queue."""
         self._queue(stream, lambda: self._answer(ticket, lambda: None))
 
     def synchronize(self, ticket: int) -> None:
-        """Answers when all have."""
+        """Answers when all streams have."""
         self._when_all_have_passed(lambda: self._answer(ticket, lambda: None))
 
 
@@ -312,12 +312,12 @@ def leaves(results: Any) -> list[torch.Tensor]:
 
 # LITERALINCLUDE START: remote-portable
 def portable(error: BaseException) -> tuple[bytes, str]:
-    """An exception as it can travel: its type and arguments, and the traceback as text."""
+    """An exception in a form that can be sent: its type and arguments, and the traceback as text."""
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps((type(error), error.args))
         pickle.loads(packed)
-    # A class of which pickle knows nothing: the message is what matters.
+    # The class cannot be pickled: the message is what matters.
     except Exception:  # NOT PROVEN: no operator of PyTorch raises such a class
         packed = pickle.dumps((RuntimeError, (f"{type(error).__name__}: {error}",)))  # NOT PROVEN: as above
     return packed, text
@@ -329,4 +329,4 @@ def portable(error: BaseException) -> tuple[bytes, str]:
 def main() -> None:
     """Serves the host until it is gone. Arguments: the socket, and the first address that was not lost."""
     Device(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2])).serve()
-    os._exit(0)  # whatever the streams are at
+    os._exit(0)  # whatever the streams are doing

@@ -1,7 +1,7 @@
-"""What a call of an operator looks like on its way: bytes without an address in them, and the places of its tensors.
+"""The format of an operator call on the wire: bytes without an address in them, and the places of its tensors.
 
-The bytes say everything about a call that its outcome's layout depends on. So they are read twice: by the device, where
-each place is memory, and by the host itself, with tensors that have none, to learn the layout of the results.
+The bytes contain everything that the layout of the outcome depends on. So they are read twice: by the device, where
+each place is memory, and by the host itself, with tensors without memory, to compute the layout of the results.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-LARGE = 1 << 14  # bytes of a CPU tensor from which on it travels in shared memory
+LARGE = 1 << 14  # a CPU tensor of at least so many bytes travels in shared memory
 
 
 class Place(NamedTuple):
-    """Where the elements of a tensor lie: the storage by address and bytes, and the offset in elements."""
+    """Where the elements of a tensor are: the storage by address and bytes, and the offset in elements."""
 
     address: int
     nbytes: int
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Everything else about it."""
+    """Everything else about a tensor."""
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -44,7 +44,7 @@ class Argument(NamedTuple):
 class Call(NamedTuple):
     """A written call: the bytes, the tensors of the device in it, those of the CPU, and large contents.
 
-    ``kept`` is what the contents point to, and lives until they have been sent.
+    ``kept`` owns the memory of the contents until they have been sent.
     """
 
     body: bytes
@@ -61,18 +61,18 @@ def layout(tensor: torch.Tensor) -> Layout:
 
 # LITERALINCLUDE START: remote-writer
 class Writer(pickle.Pickler):
-    """Tensors of the device by number, of the CPU by value; what is one object twice stays one: pickle does that."""
+    """Writes device tensors by number, CPU tensors by value. An object that occurs twice stays one, as pickle does."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self.tensors: list[torch.Tensor] = []
         self.hosts: list[torch.Tensor] = []
         self.kept: list[torch.Tensor] = []
         self.buffers: list[memoryview] = []
-        # The list and not self: in a circle of references, tensors would live until Python looks for circles.
+        # The list and not self: a reference cycle would keep tensors alive until Python's next garbage collection.
         super().__init__(file, 5, buffer_callback=functools.partial(_is_small, self.buffers))
 
     def reducer_override(self, value: Any) -> Any:
-        """Says how an object that pickle does not know by itself is made again."""
+        """Returns how to reconstruct an object that pickle does not know."""
         if isinstance(value, torch.Tensor):
             return self._of_host(value) if value.is_cpu else self._of_device(value)
         if isinstance(value, torch.dtype):
@@ -96,7 +96,7 @@ class Writer(pickle.Pickler):
 
 
 def _is_small(large: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
-    """Whether a content travels within the bytes. If not, it is put aside."""
+    """Whether a content travels within the bytes. If not, it is added to ``large``."""
     content = buffer.raw()
     if len(content) >= LARGE:
         large.append(content)
@@ -115,20 +115,20 @@ def write(value: object) -> Call:
 
 
 def operator(name: str) -> Any:
-    """The overload that a name stands for: "aten.add.Tensor"."""
+    """The overload with a name: "aten.add.Tensor"."""
     space, packet, overload = name.split(".")
     return getattr(getattr(getattr(torch.ops, space), packet), overload)
 
 
 # LITERALINCLUDE START: remote-reader
 class Here(Protocol):
-    """What the numbers in a written call stand for, where it is read."""
+    """What the numbers in a written call refer to, where it is read."""
 
     device: torch.device
     generator: torch.Generator | None
 
     def tensor(self, number: int, layout: Layout) -> torch.Tensor:
-        """The tensor of a number."""
+        """The tensor with a number."""
 
 
 _reading = threading.local()
@@ -178,7 +178,7 @@ def from_buffer(content: bytearray | memoryview, dtype: torch.dtype, size: tuple
 
 # LITERALINCLUDE START: remote-outcome
 class Outcome(NamedTuple):
-    """What a call gives, without the values: each tensor as its layout or as the argument that it is.
+    """The results of a call without the values: each tensor as its layout or as the argument that it is.
 
     ``resized`` has the new layouts of arguments that the call has resized, by number.
     """
