@@ -1,7 +1,7 @@
 // Scaled dot product attention of this backend: which calls its kernels accept, and the functions that launch them.
 //
-// For each batch, head and query position ("row"), the scores of all key positions ("columns") are scale * query . key
-// + bias. The output row is the sum of the values, weighted by the softmax of these scores.
+// For each batch, head and query position ("row"), the scores of all key positions ("columns") are
+// scale * query . key + bias. The output row is the sum of the values, weighted by the softmax of these scores.
 #pragma once
 
 #include <ATen/core/Tensor.h>
