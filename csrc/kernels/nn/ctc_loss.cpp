@@ -27,7 +27,7 @@ void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
   }
 }
 
-// targets: one row for each sample, of which the first `lengths[sample]` elements count; or these of all samples,
+// targets: one row for each sample, of which the first `lengths[sample]` elements count; or those of all samples,
 // concatenated.
 void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t classes) {
   const at::Tensor labels = targets.to(at::kLong).contiguous();

@@ -218,8 +218,8 @@ class ForeachKernel final : public c10::OperatorKernel {
 // LITERALINCLUDE END: foreach-kernel
 
 // LITERALINCLUDE START: foreach-registration
-// All operators of this family, except the out= overloads, which call them. These four do not apply one function to a
-// list: their results have other sizes or strides, or come from another device.
+// All operators of this family, except the out= overloads, which call them. Those in kOthers do not apply one function
+// to a list: their results have other sizes or strides, or come from another device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   constexpr std::string_view kOthers[] = {"aten::_foreach_copy", "aten::_foreach_copy_", "aten::_foreach_clone",
                                           "aten::_foreach_mm"};

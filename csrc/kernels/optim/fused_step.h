@@ -89,8 +89,8 @@ void run_step(const StepTable& table, const Rule& rule) {
 // LITERALINCLUDE END: step-kernel
 
 // LITERALINCLUDE START: step-arguments
-// Builds the table. Everything is checked here: a queued kernel has no caller to report to. It traverses a parameter,
-// its gradient and its state in one order, so all must have the same memory layout.
+// Builds the table. Everything is checked here: a queued kernel has no caller to report to. The kernel traverses a
+// parameter, its gradient and its state in one order, so all must have the same memory layout.
 class StepArguments {
  public:
   // params: at least one, all on one device and of one dtype, as PyTorch's optimizers group them.
