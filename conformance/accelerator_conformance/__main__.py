@@ -8,8 +8,8 @@ import sys
 import pytest
 
 if __name__ == "__main__":
-    # A project in whose folder this runs may have a --device of its own, and may make errors of warnings.
+    # The project in the current folder may have its own --device, and may turn warnings into errors.
     without = ["-c", os.devnull, "--rootdir=.", "--noconftest", "-p", "no:cacheprovider"]
-    # Where the kit is installed, pytest finds it imported already, by this file.
+    # If the kit is installed, pytest would warn that this file has already imported it.
     kit = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "accelerator_conformance.session"]
     sys.exit(pytest.main([*without, *kit, "--pyargs", "accelerator_conformance", *sys.argv[1:]]))

@@ -1,4 +1,4 @@
-"""What a check says about itself, and how it ends when the backend leaves out what it asks."""
+"""How a check describes itself, and how it ends if the backend does not offer its subject."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 LEVELS = ("minimal", "usable", "complete")
 NOT_OFFERED = "not offered: "
 
-# Each of these marks a check; at the head of a file, by `pytestmark`, all checks that say nothing else.
+# Marks of a check or, as `pytestmark` at the head of a file, of all checks without a mark of their own.
 chapter = pytest.mark.chapter
 level = pytest.mark.level
 
 
 def not_offered(reason: str) -> NoReturn:
-    """Ends a check whose subject the backend has not, and may leave out."""
+    """Ends a check whose subject is optional, and not offered by the backend."""
     pytest.skip(NOT_OFFERED + reason)
 
 
 @contextmanager
 def optional() -> Iterator[None]:
-    """A refusal inside, by NotImplementedError or a missing attribute, means that the backend leaves this out."""
+    """Treats NotImplementedError and AttributeError inside as a feature that the backend does not offer."""
     try:
         yield
     except (AttributeError, NotImplementedError) as error:
@@ -31,7 +31,7 @@ def optional() -> Iterator[None]:
 
 
 def current_is(index: int) -> None:
-    """Asserts that a device is the current one of this thread."""
+    """Asserts that a device is current in this thread."""
     import torch
 
     seen = torch.accelerator.current_device_index()

@@ -1,7 +1,7 @@
-"""Runs checks in worker processes, which may crash or hang: that costs one check, which is named.
+"""Runs checks in worker processes: a crash or a hang costs one check, which is named.
 
-A worker answers in order, so who ends without an answer ended in the check that it began last. The next worker goes on
-behind it.
+A worker reports in order, so one that ends without a report ended in the check that it began last. The next worker
+continues after that check.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import IO
 
-START_SECONDS = 300.0  # to import torch, the backend and the database of operators
+START_SECONDS = 300.0  # to import torch, the backend and the operator database
 GRACE_SECONDS = 5.0
 TOLD_LINES = 30
 _SILENT = object()
@@ -26,7 +26,7 @@ _SILENT = object()
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one check ended: passed, failed, crashed, hung or not offered; why, and what is known beyond that."""
+    """How one check ended: passed, failed, crashed, hung or not offered; the reason, and further details."""
 
     name: str
     outcome: str
@@ -36,19 +36,19 @@ class Outcome:
 
 
 class DoesNotStart(Exception):
-    """A worker ended before its first check: the backend cannot be imported, or the kit not find its checks."""
+    """A worker ended before its first check: the backend cannot be imported, or the kit cannot find its checks."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """How workers are started: one after the other, each for the checks that are still to be run."""
+    """Starts workers, one after the other, each for the checks that have not run yet."""
 
     options: Sequence[str]
     timeout: float
     environment: Mapping[str, str]
 
     def run(self, files: Sequence[Path], names: Sequence[str]) -> Generator[Outcome, None, None]:
-        """Yields how each check of these files ended, as soon as it has. Throws: `DoesNotStart`."""
+        """Yields the outcome of each check of these files, as soon as it is known. Throws: `DoesNotStart`."""
         waiting = list(names)
         while waiting:
             with tempfile.TemporaryFile("w+", errors="replace") as output, _Worker(self, files, output) as worker:
@@ -58,7 +58,7 @@ class Workers:
 
 
 class _Worker:
-    """One process. Its output goes to a file, of which the end is told when it dies."""
+    """One process. Its output goes to a file, whose end is reported if it dies."""
 
     def __init__(self, workers: Workers, files: Sequence[Path], output: IO[str]) -> None:
         self.timeout, self.output = workers.timeout, output
@@ -66,13 +66,13 @@ class _Worker:
         command = [sys.executable, "-c", "from accelerator_conformance.worker import main; main()"]
         self.process = subprocess.Popen(
             [*command, str(theirs.fileno()), *workers.options, *map(str, files)],
-            # A worker imports from where this process does.
+            # A worker has the import path of this process.
             env={**workers.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # so that what it has started can be ended with it
+            start_new_session=True,  # so that its child processes can be killed with it
         )
         theirs.close()
         self.ending = os.pidfd_open(self.process.pid)
@@ -86,7 +86,7 @@ class _Worker:
         os.close(self.ending)
 
     def outcomes(self, names: Sequence[str]) -> Iterator[Outcome]:
-        """Hands the names over, and yields until the worker has ended."""
+        """Sends the names, and yields outcomes until the worker has ended."""
         if self._receive(START_SECONDS) != "ready":
             raise DoesNotStart(self._told())
         self.pipe.send(list(names))
@@ -95,7 +95,7 @@ class _Worker:
             if isinstance(ended, Outcome):
                 yield ended
             elif ended is _SILENT:
-                self._kill(signal.SIGABRT)  # faulthandler writes where each thread was
+                self._kill(signal.SIGABRT)  # faulthandler writes the stack of each thread
                 reason = f"no end within {self.timeout:g} s; it was {self._place()}"
                 yield Outcome(began, "hung", reason, self._told(), self.timeout)
                 return
@@ -104,17 +104,17 @@ class _Worker:
                 return
 
     def _receive(self, seconds: float) -> object:
-        """The next message; None when the worker has ended, `_SILENT` when it says nothing for too long."""
+        """Returns the next message, None if the worker has ended, or `_SILENT` after a timeout."""
         if not wait([self.pipe, self.ending], seconds):
             return _SILENT
         try:
-            # What was sent before the end is still there.
+            # Messages sent before the end are still in the pipe.
             return self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, ConnectionResetError):
             return None
 
     def _kill(self, number: signal.Signals) -> None:
-        """Ends the worker and all that it has started."""
+        """Kills the worker and its child processes."""
         for kill in (number, signal.SIGKILL):
             try:
                 os.killpg(self.process.pid, kill)
@@ -133,7 +133,7 @@ class _Worker:
         return "\n".join(self.output.read().splitlines()[-TOLD_LINES:])
 
     def _place(self) -> str:
-        """The innermost place in Python of which faulthandler wrote, without the other threads."""
+        """The innermost Python frame that faulthandler wrote, without those of other threads."""
         self.output.seek(0)
         written = self.output.read()
         thread = written[written.rfind("most recent call first") :]
@@ -142,6 +142,6 @@ class _Worker:
 
 
 def connect(descriptor: str) -> Connection:
-    """The worker's end of the pipe, which what it starts does not get."""
+    """The worker's end of the pipe, which its child processes do not inherit."""
     os.set_inheritable(int(descriptor), False)
     return Connection(int(descriptor))

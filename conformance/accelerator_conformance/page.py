@@ -1,4 +1,4 @@
-"""The report as a page: one file, that needs no other."""
+"""Writes the report as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pre { overflow-x: auto; background: #f5f5f4; padding: .75rem; }
 
 
 def file(report: Report) -> Path:
-    """Where the page is."""
+    """The path of the page."""
     return report.folder / "report.html"
 
 
 def write(report: Report, guide: str) -> None:
-    """Writes the page. With ``guide``, the place of the guide's chapters, it links to them."""
+    """Writes the page. With ``guide``, the address of the guide's chapters, it links to them."""
     device = escape(report.run["device"])
     parts = [f"<h1>Accelerator conformance: {device}</h1>", f"<p>{run_line(report.run)}</p>"]
     if report.fault:
@@ -51,7 +51,7 @@ def run_line(run: Mapping[str, str]) -> str:
 
 
 def chapter_link(chapter: str, guide: str) -> str:
-    """A chapter of the guide: its name, and a link where the place of the chapters is known."""
+    """The name of a chapter of the guide, as a link if the address of the chapters is known."""
     name = escape(chapter)
     place = chapter_place(chapter, guide)
     return f"<a href='{escape(place)}'>{name}</a>" if place else name

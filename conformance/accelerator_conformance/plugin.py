@@ -1,6 +1,6 @@
-"""What pytest loads wherever the kit is installed: nothing, unless the kit is what is to be run.
+"""The pytest plugin of an installed kit, which does nothing unless the kit is to be run.
 
-A project beside it may have a --device of its own.
+Another project in the environment may have its own --device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Brings the options and the loop of the kit, and leaves out what the project's conftest files would change."""
+    """Loads the options and the loop of the kit, and disables the project's conftest files."""
     if any("accelerator_conformance" in argument for argument in args):
         early_config.known_args_namespace.noconftest = True
         early_config.pluginmanager.import_plugin("accelerator_conformance.session")

@@ -1,4 +1,4 @@
-"""All checks on one sheet, to be ticked by hand or filled in from a report: one file, that needs no other."""
+"""All checks on one self-contained sheet, to be ticked by hand or filled in from a report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from accelerator_conformance.isolation import Outcome
 from accelerator_conformance.page import chapter_link, run_line
 from accelerator_conformance.report import Check, Score, tally
 
-TICKED_ONE_BY_ONE = 40  # of one question with so many parameters; of more, only how many there are
+TICKED_ONE_BY_ONE = 40  # parameters of one question; of more, only their number is shown
 SHOWN_OF_A_REASON = 110
 REASONS = 2  # of one question
-ROOM = 8  # for reasons, on a printed page in the usual size of letters
+ROOM = 8  # for reasons, on a printed page at the usual font size
 BAD = ("failed", "crashed", "hung")
 
-# Who shows the poster in a page of their own sets these colours there.
+# A page that embeds the poster sets these colors itself.
 COLOURS = """
 :root { --poster-ink: #1c1917; --poster-paper: #fff; --poster-line: #a8a29e; --poster-muted: #57534e;
   --poster-link: #9a3412; --poster-good: #166534; --poster-bad: #b91c1c; }
@@ -66,7 +66,7 @@ STYLE = """
 
 
 def _bars(count: int) -> str:
-    """Three bars, of which so many are filled."""
+    """Three bars, of which the first `count` are filled."""
     filled = ["currentColor"] * count + ["none"] * (len(LEVELS) - count)
     return "".join(
         f'<rect x="{1 + 5 * bar}" y="{11 - 4 * bar}" width="4" height="{4 + 4 * bar}" fill="{fill}"/>'
@@ -74,7 +74,7 @@ def _bars(count: int) -> str:
     )
 
 
-# The marks differ in form, so that they can be told apart in grey: what happened, and the level.
+# Marks of outcomes and levels, which differ in shape so that they can be told apart in grayscale.
 _SQUARE = '<rect x="1" y="1" width="14" height="14" rx="2" stroke-width="1.4"/>'
 MARKS = {
     "not run": _SQUARE,
@@ -94,7 +94,7 @@ Result = tuple[Check, Outcome | None]  # None: not run
 
 @dataclass(frozen=True)
 class Poster:
-    """The checks in the order of their areas, with their outcomes if there is a report, which was of this run."""
+    """The checks in the order of their areas, with their outcomes if there is a report, which is of `run`."""
 
     results: Sequence[Result]
     run: Mapping[str, str]
@@ -102,7 +102,7 @@ class Poster:
     guide: str
 
     def write(self, file: Path) -> None:
-        """Writes the sheet. What stands in its body can be put into another page."""
+        """Writes the sheet. The content of its body can be embedded in another page."""
         title = f"Accelerator conformance: {self.run.get('device', '')}" if self.run else "Accelerator conformance"
         head = (
             f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
@@ -155,7 +155,7 @@ class Poster:
         return f"<p class='legend'>{''.join(shown)}</p>"
 
     def _score(self, results: Sequence[Result]) -> str:
-        """How many passed of how many that had to be answered; a blank to fill in where nothing is known."""
+        """How many checks passed, of those that apply; a blank to fill in if there is no report."""
         if not self.run:
             return f"<span class='score'>____ / {len(results)}</span>"
         (score,) = tally(("", outcome) for _, outcome in results if outcome) or [Score("", {})]
@@ -167,7 +167,7 @@ class Poster:
         return f"<span class='score'>{told}</span>"
 
     def _panel(self, area: str, results: Sequence[Result]) -> str:
-        # One box for a question, unless its parameters are of several levels: then one for each of them.
+        # One box for a question or, if its parameters have several levels, for each of these.
         questions: dict[tuple[int, str], list[Result]] = {}
         for check, outcome in results:
             key = LEVELS.index(check.level), check.name.partition("[")[0]
@@ -205,7 +205,7 @@ def _parameter(result: Result) -> str:
 
 
 def _together(outcomes: Iterable[Outcome | None]) -> str:
-    """What one mark says of several checks: what is worst; and that one was not run before that others passed."""
+    """What one mark shows for several checks: the worst outcome, where "not run" is worse than "passed"."""
     ended = {outcome.outcome if outcome else "not run" for outcome in outcomes}
     if ended & set(BAD):
         return "failed"

@@ -1,4 +1,4 @@
-"""What was found: kept as JSON, after each second and at the end, and shown in the terminal and as a page."""
+"""The outcomes of a run: kept as JSON, written each second and at the end, and shown in the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS_BETWEEN_WRITES = 1.0
 FORMAT = 1
 SHOWN_OF_A_REASON = 200
 SHOWN_ALIKE = 3  # of the failures of one check with different parameters
-# PyTorch asks them of every device but the CPU, where no fallback finds them; whatever meets one has the same cure.
+# PyTorch calls these on every device but the CPU, beyond the reach of the fallback; a failure in one has the same cure.
 ASKED_OF_DEVICES = (
     "convolution_overrideable",
     "convolution_backward_overrideable",
@@ -44,7 +44,7 @@ def area_of(item: pytest.Item) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """What a check is about: the sentence of what it asks, its level, and the chapter of the guide with the cure."""
+    """A check: its name, the sentence that says what it asks, its level, and the chapter of the guide with the cure."""
 
     name: str
     asks: str
@@ -61,17 +61,17 @@ class Score:
 
     @property
     def asked(self) -> int:
-        """How many checks the backend had to answer: all but those of what it does not offer."""
+        """The number of checks that apply: all but those of what the backend does not offer."""
         return sum(self.counts.values()) - self.counts.get("not offered", 0)
 
     @property
     def percent(self) -> int | None:
-        """The share that passed, rounded down, so that only what is whole reads as such; None if nothing was asked."""
+        """The percentage that passed, rounded down so that only all is 100; None if no check applied."""
         return 100 * self.counts["passed"] // self.asked if self.asked else None
 
 
 def tally(outcomes: Iterable[tuple[str, Outcome]]) -> list[Score]:
-    """One score for each subject, in the order in which they come."""
+    """One score for each subject, in the order of their first outcomes."""
     subjects: dict[str, dict[str, int]] = {}
     for subject, outcome in outcomes:
         subjects.setdefault(subject, dict.fromkeys(OUTCOMES, 0))[outcome.outcome] += 1
@@ -79,7 +79,7 @@ def tally(outcomes: Iterable[tuple[str, Outcome]]) -> list[Score]:
 
 
 def read(file: Path) -> tuple[dict[str, Any], dict[str, Outcome]]:
-    """A report and the outcomes in it. Throws: `ValueError` when the file is none of this kit."""
+    """A report and the outcomes in it. Throws: `ValueError` if the file is not a report of this kit."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -102,7 +102,7 @@ def read(file: Path) -> tuple[dict[str, Any], dict[str, Outcome]]:
 
 
 class Report:
-    """The outcomes so far, beside what the run was asked to do."""
+    """The outcomes so far, and the options of the run."""
 
     def __init__(self, folder: Path, run: dict[str, str]) -> None:
         self.folder, self.run = folder, run
@@ -111,7 +111,7 @@ class Report:
         self._written = 0.0
 
     def add(self, check: Check, outcome: Outcome) -> None:
-        """Notes how a check ended, and writes now and then."""
+        """Adds an outcome, and writes the report from time to time."""
         if outcome.outcome == "failed" and any(name in outcome.reason for name in ASKED_OF_DEVICES):
             check = replace(check, chapter=THEIR_CHAPTER)
         self.results[check.name] = check, outcome
@@ -128,11 +128,11 @@ class Report:
 
     @property
     def file(self) -> Path:
-        """Where the JSON is."""
+        """The path of the JSON file."""
         return self.folder / "report.json"
 
     def write(self) -> None:
-        """Writes the JSON. Who reads it at any time sees a whole file."""
+        """Writes the JSON file atomically: readers always see a whole file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         checks = [asdict(check) | asdict(outcome) for check, outcome in self.results.values()]
         scores = {score.area: {"percent": score.percent, **score.counts} for score in self.scores()}
@@ -143,7 +143,7 @@ class Report:
         self._written = time.monotonic()
 
     def earlier(self) -> dict[str, Outcome]:
-        """The outcomes of an interrupted run. Throws: `ValueError` when there is none that fits."""
+        """The outcomes of an interrupted run. Throws: `ValueError` if there is none that matches."""
         if not self.file.is_file():
             raise ValueError(f"there is no run to resume: {self.file} does not exist")
         content, outcomes = read(self.file)
@@ -155,12 +155,12 @@ class Report:
 
 
 def chapter_place(chapter: str, guide: str) -> str:
-    """The address of a chapter, where the place of the guide's chapters is known; else ""."""
+    """The address of a chapter, or "" if the address of the guide is not known."""
     return f"{guide.rstrip('/')}/{chapter}.html" if guide else ""
 
 
 def terminal(report: Report, guide: str = "") -> list[str]:
-    """The scores, then what failed and where the cure is, then what the backend leaves out."""
+    """The scores, then what failed and where the cure is, then what the backend does not offer."""
     lines = [f"{'':16}  score  {'  '.join(OUTCOMES)}"]
     for score in report.scores():
         percent = "    -" if score.percent is None else f"{score.percent:3} %"

@@ -1,7 +1,7 @@
 """Runs a sample of PyTorch's operator database on the device and on the CPU, and compares.
 
-What the CPU refuses is not asked of the device. Where random numbers are drawn, or memory is returned that nobody has
-written, only shapes, dtypes and devices can be compared.
+Samples that the CPU rejects are skipped. If an operator draws random numbers or returns uninitialized memory, only
+shapes, dtypes and devices are compared.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ with warnings.catch_warnings():
 __all__ = ["MODES", "Comparison", "OpInfo", "dtypes"]
 
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
-# PyTorch's CPU kernel for 16 bits reads beyond its rows, and gives other numbers each time.
+# PyTorch's CPU kernel for 16-bit dtypes reads beyond its rows, and gives other numbers each time.
 MISJUDGED = ("grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample")
-# Of one number they are constant: the gradient is zero, and what is computed of it is rounding, hundreds of times
-# enlarged.
+# Of a single number they are constant: the gradient is zero, and what is computed is rounding error, amplified hundreds
+# of times.
 NORMS = ("nn.functional.layer_norm", "native_layer_norm")
 # Its argument is a tensor that must be on the CPU.
 READ_BY_THE_HOST = ("tensor_split",)
-# Their samples leave the device out.
+# Their samples do not name a device.
 FACTORIES = ("arange", "linspace", "logspace")
 HALVES = (torch.float16, torch.bfloat16)
 MODES = ("forward", "noncontiguous", "out", "in_place", "backward")
 
 
 def dtypes(entry: OpInfo, mode: str) -> set[torch.dtype]:
-    """The dtypes that an entry has on the CPU in this mode; none if it has not the mode."""
+    """The dtypes that an entry supports on the CPU in this mode; none if it does not support the mode."""
     possible = {"out": entry.supports_out, "in_place": entry.get_inplace(), "backward": entry.supports_autograd}
     if not possible.get(mode, True):
         return set()
@@ -46,8 +46,8 @@ def dtypes(entry: OpInfo, mode: str) -> set[torch.dtype]:
 
 
 def tolerance(entry: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
-    """Relative and absolute, the widest that the database itself gives an operator."""
-    # With 16 bits, a sum in another order differs by some roundings of what is summed, not of the result.
+    """The relative and absolute tolerance: the widest that the database itself gives an operator."""
+    # In 16 bits, a sum in another order differs by rounding errors of the summands' size, not of the result's.
     rtol = atol = 8 * torch.finfo(dtype).eps if dtype in HALVES else 0.0
     for decorator in (one for info in entry.decorators for one in getattr(info, "decorators", ())):
         if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
@@ -58,19 +58,19 @@ def tolerance(entry: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
 
 
 class Comparison:
-    """One entry with one dtype. ``compared`` counts, so that nothing passes that was not compared."""
+    """One entry with one dtype. ``compared`` counts samples, so that nothing passes without a comparison."""
 
     def __init__(self, entry: OpInfo, device: str, dtype: torch.dtype) -> None:
         self.entry, self.device, self.dtype = entry, device, dtype
         self.compared = 0
         code = getattr(entry.op, "__code__", None)
-        # Some entries wrap a random operator so that it leaves no trace in the generator.
+        # Some entries wrap a random operator so that the generator's state does not show it.
         is_wrapped = code is not None and "wrapper_set_seed" in code.co_names
         self.has_values = entry.name not in UNWRITTEN and not is_wrapped
 
     def run(self, mode: str) -> None:
         """Compares all samples. Throws: what the device throws, or `AssertionError`."""
-        torch.manual_seed(0)  # what is asked is the same in each run
+        torch.manual_seed(0)  # the samples are the same in each run
         made: Iterable[SampleInput] = self.entry.sample_inputs_func(self.entry, "cpu", self.dtype, mode == "backward")
         call = getattr(self, f"_{mode}", self._forward)
         for sample in made:
@@ -92,7 +92,7 @@ class Comparison:
             self.compared += 1
 
     def _moved(self, sample: SampleInput, device: str) -> SampleInput:
-        """The sample on a device, as leaves; what is one tensor there is one here."""
+        """The sample on a device, as leaf tensors; a tensor that occurs twice is copied once."""
         known: dict[int, Any] = {}
 
         def move(value: Any) -> Any:
@@ -160,7 +160,7 @@ class Comparison:
 
 
 def _copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """The same on the device, with strides, offset and all of the memory that it is a view of."""
+    """A copy on the device, with the same strides and offset in a copy of the whole storage."""
     if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
         copy = tensor.detach().to(device)
     else:

@@ -1,6 +1,6 @@
-"""The kit's part in pytest: its options, the loop that hands checks to workers, and the report at the end.
+"""The kit's pytest plugin: its options, the loop that hands checks to workers, and the report at the end.
 
-The process that pytest runs in imports torch without any backend, to collect; only workers load the backend.
+The pytest process imports torch without any backend, to collect; only workers load the backend.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RunProcess = Callable[[str], subprocess.CompletedProcess[str]]
 
-# The order in which an engineer brings a device up, and in which a fault is best mended; what takes minutes comes last.
+# The order in which a device is brought up, and in which faults are best fixed; what takes minutes comes last.
 AREAS = (
     "device",
     "module",
@@ -51,12 +51,12 @@ AREAS = (
     "models",
     "operators",
 )
-SHOWN = 3  # of many names in a message
+SHOWN = 3  # names in a message, of many
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _environment = pytest.StashKey[Mapping[str, str]]()
 _report = pytest.StashKey[Report]()
 _earlier = pytest.StashKey[dict[str, Outcome]]()
-_filled = pytest.StashKey[tuple[dict[str, Any], dict[str, Outcome]]]()  # what fills the poster in
+_filled = pytest.StashKey[tuple[dict[str, Any], dict[str, Outcome]]]()  # what fills in the poster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Names the marks, and keeps backends out of the process that collects."""
+    """Registers the marks, and keeps backends out of the process that collects."""
     config.addinivalue_line("markers", "chapter(name): the chapter of the guide that has the cure")
     config.addinivalue_line("markers", "level(name): the level that asks it: minimal, usable or complete")
     for_poster = config.getoption("poster") is not None
@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _read(config: pytest.Config) -> tuple[dict[str, Any], dict[str, Outcome]]:
-    """The report that fills the poster in; nothing where none is named."""
+    """The report that fills in the poster; empty if none is named."""
     if not (file := config.getoption("filled_from")):
         return {}, {}
     try:
@@ -135,7 +135,7 @@ def _folder(config: pytest.Config) -> Path:
 
 
 def _run(config: pytest.Config) -> dict[str, str]:
-    """What decides which checks there are, and what they find."""
+    """The options and versions that decide which checks run, and with what outcome."""
     names = ("device", "level")
     return {
         **{name: config.getoption(name) for name in names},
@@ -149,14 +149,14 @@ def _run(config: pytest.Config) -> dict[str, str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Passes by the files of areas that are not asked for, some of which take seconds to import."""
+    """Skips the files of areas that are not selected, some of which take seconds to import."""
     name = collection_path.stem
     return True if name.startswith("test_") and name.removeprefix("test_") not in _areas(config) else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before -k takes checks away that a report may name
+@pytest.hookimpl(tryfirst=True)  # before -k removes checks that a report may name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the checks of the level and those below, in the order of the areas."""
+    """Keeps the checks of the level and those below, in the order of the areas."""
     if foreign := [item for item in items if item.path.parent != Path(__file__).parent]:
         raise pytest.UsageError(f"run the kit by itself, without {foreign[0].path}")
     if _filled in config.stash:
@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _refuse_unknown(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A report with checks that are not there is of another kit, whatever its version says."""
+    """Rejects a report with unknown checks: it is of another kit, whatever its version says."""
     known = {identity(item) for item in items}
     left_out = {area for area in AREAS if area not in _areas(config)}
     reported = (name for name in config.stash[_filled][1] if name.partition("/")[0] not in left_out)
@@ -186,7 +186,7 @@ def _mark(item: pytest.Item, name: str, default: str = "") -> str:
 
 
 def _check(item: pytest.Item) -> Check:
-    """What a check says about itself: the first sentence of its text, and its marks."""
+    """How a check describes itself: by its docstring and its marks."""
     asks = inspect.getdoc(getattr(item, "function", None)) or ""
     return Check(identity(item), " ".join(asks.split()), _mark(item, "level", "minimal"), _mark(item, "chapter"))
 
@@ -200,8 +200,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if _filled in config.stash:
         _write_poster(session)
         return True
-    # What pytest would tell of failures is in the report, and beside it would be told twice. What keeps a file from
-    # being collected is not in it: pytest has told that, and ended, before this.
+    # The report has what pytest would print about failures, so that would appear twice. It does not have collection
+    # errors: pytest has printed those, and ended, before this.
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "no"
     if reporter := config.pluginmanager.get_plugin("terminalreporter"):
@@ -210,7 +210,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     options += [f"--setup={module}" for module in config.getoption("setup")]
     workers = Workers(options, config.getoption("timeout"), config.stash[_environment])
     report = config.stash[_report]
-    # A worker that is started anew imports its files again; the database of operators takes seconds.
+    # A restarted worker imports its files again, and the operator database takes seconds, so it has workers of its own.
     for _, items in groupby(session.items, lambda item: area_of(item) == "operators"):
         named = {identity(item): item for item in items}
         earlier = [config.stash[_earlier][name] for name in named if name in config.stash[_earlier]]
@@ -238,7 +238,7 @@ def _write_poster(session: pytest.Session) -> None:
 
 
 def _log(item: pytest.Item, outcome: Outcome) -> None:
-    """Tells pytest, as if the check had run here."""
+    """Reports an outcome to pytest, as if the check had run here."""
     state: Any = {"passed": "passed", "not offered": "skipped"}.get(outcome.outcome, "failed")
     told: Any = None
     if state == "skipped":
@@ -252,7 +252,7 @@ def _log(item: pytest.Item, outcome: Outcome) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes what was found, also when the run was interrupted."""
+    """Writes the report, even if the run was interrupted."""
     if (report := session.config.stash.get(_report, None)) and (report.results or report.fault):
         report.write()
         page.write(report, session.config.getoption("guide"))
@@ -304,7 +304,7 @@ def other(device: str) -> Iterator[torch.device]:
 
 @pytest.fixture
 def run_process(request: pytest.FixtureRequest) -> RunProcess:
-    """Runs Python code in a process of its own, with what --setup names: for states that cannot be undone."""
+    """Runs Python code in a separate process, with the modules of --setup, for states that cannot be undone."""
     modules = ["torch", *request.config.getoption("setup")]
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -317,7 +317,7 @@ def run_process(request: pytest.FixtureRequest) -> RunProcess:
 
 @pytest.fixture(scope="session")
 def cycles_per_second(pytestconfig: pytest.Config) -> float:
-    """How long a cycle of the device module's `_sleep` is. Its first call may start the device, and does not count."""
+    """The speed of the device module's `_sleep`. Its first call may start the device, and does not count."""
     import torch
 
     module = torch.get_device_module(pytestconfig.getoption("device"))
@@ -332,5 +332,5 @@ def cycles_per_second(pytestconfig: pytest.Config) -> float:
 
 @pytest.fixture
 def busy(module: Any, cycles_per_second: float) -> Callable[[float], None]:
-    """Keeps the current stream busy for about so many seconds."""
+    """Keeps the current stream busy for about the given number of seconds."""
     return lambda seconds: module._sleep(int(seconds * cycles_per_second))

@@ -1,4 +1,4 @@
-"""Automatic mixed precision: what autocast casts, and gradients that are scaled."""
+"""Automatic mixed precision: what autocast casts, and gradient scaling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [chapter("amp"), level("usable")]
 
 @pytest.fixture(params=[torch.float16, torch.bfloat16], ids=str)
 def dtype(request: pytest.FixtureRequest, module: Any) -> torch.dtype:
-    """A dtype of 16 bits that the device offers for autocast."""
+    """A 16-bit dtype that the device offers for autocast."""
     if not hasattr(module, "get_amp_supported_dtype"):
         not_offered(f"{module.__name__} has no get_amp_supported_dtype, which torch.autocast asks for")
     asked: torch.dtype = request.param
@@ -25,13 +25,13 @@ def dtype(request: pytest.FixtureRequest, module: Any) -> torch.dtype:
 
 
 def test_is_available(device: str) -> None:
-    """torch.amp.is_autocast_available says yes for the device."""
+    """torch.amp.is_autocast_available is true for the device."""
     assert torch.amp.is_autocast_available(device)
 
 
 @pytest.mark.parametrize("name", ["matmul", "linear", "conv2d", "softmax", "sum", "layer_norm", "add", "cat"])
 def test_dtype_of(name: str, device: str, dtype: torch.dtype) -> None:
-    """Under autocast products are in 16 bits, sums and exponentials in float32, and mixed arguments in the widest."""
+    """Autocast runs products in 16 bits, sums and exponentials in float32, and mixed arguments in the widest dtype."""
     functional = torch.nn.functional
     x, image = torch.ones(4, 4, device=device), torch.ones(1, 1, 4, 4, device=device)
     half = x.to(dtype)
@@ -72,12 +72,12 @@ def test_gradients_under_autocast(device: str, dtype: torch.dtype) -> None:
 
 @pytest.fixture
 def scaler(device: str) -> torch.amp.GradScaler:
-    """A scaler of gradients for the device."""
+    """A gradient scaler for the device."""
     return torch.amp.GradScaler(device, init_scale=1024.0, growth_interval=2)
 
 
 def test_scaler_scales_and_unscales(device: str, scaler: torch.amp.GradScaler) -> None:
-    """The loss is scaled, and the optimizer sees gradients without the scale."""
+    """The loss is scaled, and the optimizer sees unscaled gradients."""
     weight = torch.nn.Parameter(torch.ones(3, device=device))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     loss = (weight * 2).sum()
@@ -92,7 +92,7 @@ def test_scaler_scales_and_unscales(device: str, scaler: torch.amp.GradScaler) -
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan])
 def test_scaler_leaves_out_a_bad_step(device: str, scaler: torch.amp.GradScaler, bad: float) -> None:
-    """A step with an infinite gradient is left out, and the scale is halved."""
+    """A step with an infinite or NaN gradient is skipped, and the scale is halved."""
     weight = torch.nn.Parameter(torch.ones(3, device=device))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     scaler.scale((weight * torch.tensor([1.0, bad, 1.0], device=device)).sum()).backward()
@@ -103,7 +103,7 @@ def test_scaler_leaves_out_a_bad_step(device: str, scaler: torch.amp.GradScaler,
 
 
 def test_scaler_grows(device: str, scaler: torch.amp.GradScaler) -> None:
-    """After as many good steps as are asked for, the scale is doubled."""
+    """After `growth_interval` good steps, the scale is doubled."""
     weight = torch.nn.Parameter(torch.ones(3, device=device))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     for _ in range(2):

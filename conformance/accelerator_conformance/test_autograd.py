@@ -15,7 +15,7 @@ from accelerator_conformance.checks import chapter, level
 
 pytestmark = chapter("autograd")
 
-# One of each way in which a kernel can come to be: elementwise, reduction, view, product, index, and of several parts.
+# One of each kind of kernel: elementwise, reduction, view, product, index, and composite.
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "add": lambda x: x + 2 * x,
     "mul": lambda x: x * x,
@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def of_both(device: str, function: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, Any, Any, Any]:
-    """Result and gradient, of the device and of the CPU, for the same weights of the result."""
+    """Result and gradient, on the device and on the CPU, for the same weights of the result."""
     ended: list[Any] = []
     for place in (device, "cpu"):
         torch.manual_seed(0)
@@ -114,7 +114,7 @@ def test_no_grad(device: str) -> None:
 
 
 def test_change_of_a_saved_tensor_is_noticed(device: str) -> None:
-    """What backward needs and somebody changed is an error, and not a wrong gradient."""
+    """Modifying a tensor that backward needs is an error, not a wrong gradient."""
     x = torch.ones(2, device=device, requires_grad=True)
     result = x.exp()
     loss = result.sum()
@@ -139,7 +139,7 @@ def test_hooks_of_tensors(device: str) -> None:
 
 
 def test_function_in_python(device: str) -> None:
-    """A torch.autograd.Function gets and gives tensors of the device."""
+    """A torch.autograd.Function receives and returns tensors of the device."""
 
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -162,7 +162,7 @@ def test_function_in_python(device: str) -> None:
 
 @level("usable")
 def test_threads(device: str) -> None:
-    """Several threads go through backward passes of their own at once."""
+    """Several threads run backward passes of their own concurrently."""
     gradients: dict[int, list[float]] = {}
 
     def work(number: int) -> None:
@@ -184,7 +184,7 @@ def test_threads(device: str) -> None:
 @level("usable")
 @chapter("frontend")
 def test_checkpoint_repeats_random_numbers(device: str) -> None:
-    """torch.utils.checkpoint runs a part again with the same dropout."""
+    """torch.utils.checkpoint recomputes a part with the same dropout mask."""
     masks: list[torch.Tensor] = []
 
     def part(x: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ pytestmark = chapter("device")
 
 @chapter("registration")
 def test_name_is_registered(device: str) -> None:
-    """torch.device knows the name, and it is a key of tensors."""
+    """torch.device knows the name, and tensors can be created with it."""
     assert torch.device(device).type == device
     assert torch.empty(0, device=device).device.type == device
 
@@ -61,7 +61,7 @@ def test_set_device_chooses(module: Any, other: torch.device) -> None:
 
 
 def test_device_index_is_undone(other: torch.device) -> None:
-    """`with torch.accelerator.device_index(1)` goes back, also after an exception."""
+    """`with torch.accelerator.device_index(1)` restores the device before, even after an exception."""
     with contextlib.suppress(KeyError), torch.accelerator.device_index(other.index):
         current_is(other.index)
         raise KeyError
@@ -83,7 +83,7 @@ def test_index_beyond_the_last_is_refused(device: str, make: str) -> None:
 
 
 def test_synchronize_returns(module: Any, device: str) -> None:
-    """All ways to wait for the device return, with and without a device."""
+    """All ways to wait for the device return, with and without a device argument."""
     x = torch.ones(8, device=device) * 2
     for wait in (torch.accelerator.synchronize, module.synchronize):
         wait()
@@ -126,7 +126,7 @@ def test_import_leaves_the_device_to_forked_processes(
 def test_forked_process_is_refused_once_the_device_is_in_use(
     device: str, run_process: Callable[[str], CompletedProcess[str]]
 ) -> None:
-    """After the first use, a forked process gets an error of Python from the device: no crash, and no hang."""
+    """After the first use, a forked process gets a Python exception from the device, not a crash or a hang."""
     ended = run_process(f"""
         import os
         torch.ones(3, device={device!r})

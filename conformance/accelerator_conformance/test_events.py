@@ -56,7 +56,7 @@ def test_synchronized_event_is_done(device: str, new_event: Callable[..., torch.
 
 
 def test_event_is_done_by_itself(new_event: Callable[..., torch.Event]) -> None:
-    """An event is done some time after the work before it, without anybody waiting."""
+    """An event is done some time after the work before it, even if nothing waits for it."""
     event = recorded(new_event())
     deadline = time.monotonic() + 3
     while not event.query():
@@ -94,7 +94,7 @@ def test_wait_event_orders(device: str, busy: Callable[[float], None], new_event
 
 
 def test_event_can_be_recorded_again(busy: Callable[[float], None], new_event: Callable[..., torch.Event]) -> None:
-    """The last record counts."""
+    """An event that is recorded again marks the last record."""
     event = recorded(new_event())
     event.synchronize()
     busy(0.2)
@@ -119,7 +119,7 @@ def test_elapsed_time(busy: Callable[[float], None], new_event: Callable[..., to
 
 
 def test_elapsed_time_needs_timing(new_event: Callable[..., torch.Event]) -> None:
-    """Events without timing have no time between them, and say so."""
+    """elapsed_time of events without timing raises."""
     start, end = recorded(new_event()), recorded(new_event())
     end.synchronize()
     with pytest.raises((RuntimeError, ValueError)):
@@ -163,7 +163,7 @@ def test_destroyed_event_leaves_its_waiters(device: str, new_event: Callable[...
 def test_future_waits_on_the_stream(
     device: str, busy: Callable[[float], None], new_event: Callable[..., torch.Event]
 ) -> None:
-    """A Future with devices: the stream that waits for it sees the value, though the kernel still runs."""
+    """A stream that waits for a Future with devices sees its value, although the kernel still runs."""
     new_event()
     producer, consumer = torch.Stream(f"{device}:0"), torch.Stream(f"{device}:0")
     x, seven = torch.zeros(1000, device=device), torch.full((1000,), 7.0, device=device)
@@ -183,7 +183,7 @@ def test_future_waits_on_the_stream(
 def test_callback_of_a_future_has_a_stream(
     device: str, busy: Callable[[float], None], new_event: Callable[..., torch.Event]
 ) -> None:
-    """`getStreamFromGlobalPool`: a callback of a Future runs on a stream of its own, behind the work for its value."""
+    """`getStreamFromGlobalPool`: a callback of a Future runs on a stream of its own, after the work for its value."""
     new_event()
     x, seven = torch.zeros(1000, device=device), torch.full((1000,), 7.0, device=device)
     torch.accelerator.synchronize()

@@ -1,4 +1,4 @@
-"""The device guard: PyTorch enters it around nearly all that it does, with an index that must be obeyed."""
+"""The device guard: PyTorch enters it around nearly everything it does, with an index that must be obeyed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = chapter("guard")
 
 
 def test_factories_obey_the_index(other: torch.device) -> None:
-    """A tensor is made on the device that is named, and the current one stays."""
+    """A tensor is created on the named device, and the current device does not change."""
     for make in (torch.ones, torch.empty, torch.rand):
         x = make(4, device=other)
         assert x.device == other, f"{make.__name__}(device='{other}') is on {x.device}"
@@ -28,7 +28,7 @@ def test_factories_without_an_index_follow_the_current_device(device: str, other
 
 
 def test_operators_run_where_their_tensors_are(other: torch.device) -> None:
-    """An operator computes on the device of its tensors, and the current one stays."""
+    """An operator computes on the device of its tensors, and the current device does not change."""
     x = torch.arange(6.0, device=other)
     result = (x.view(2, 3) @ x.view(3, 2)).relu() + 1
     assert result.device == other
@@ -37,7 +37,7 @@ def test_operators_run_where_their_tensors_are(other: torch.device) -> None:
 
 
 def test_copies_between_devices(device: str, other: torch.device) -> None:
-    """A copy from one device to the other arrives, both ways, and the current device stays."""
+    """A copy from one device to the other arrives, both ways, and the current device does not change."""
     x = torch.arange(1000.0, device=f"{device}:0")
     there = x.to(other)
     back = there.mul(2).to(x.device)
@@ -48,7 +48,7 @@ def test_copies_between_devices(device: str, other: torch.device) -> None:
 
 
 def test_devices_are_not_mixed(device: str, other: torch.device) -> None:
-    """An operator refuses tensors of two devices."""
+    """An operator rejects tensors of two devices."""
     with pytest.raises(RuntimeError, match="device"):
         torch.ones(2, device=f"{device}:0") + torch.ones(2, device=other)
 
@@ -62,7 +62,7 @@ def test_device_is_left_after_an_error(other: torch.device) -> None:
 
 
 def test_each_thread_has_its_own_device(other: torch.device) -> None:
-    """A thread that chooses a device chooses it for itself."""
+    """The current device is per-thread state."""
     chosen, looked = threading.Event(), threading.Event()
     seen: list[int] = []
 

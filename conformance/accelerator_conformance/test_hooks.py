@@ -1,4 +1,4 @@
-"""The hooks of the accelerator, by what of PyTorch ends in each."""
+"""The accelerator hooks, each through a function of PyTorch that calls it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_new_generator_of_another_device(other: torch.device) -> None:
 
 
 def test_exchange_device(other: torch.device) -> None:
-    """`exchangeDevice` and maybeExchangeDevice: blocks within blocks enter their device, and go back."""
+    """`exchangeDevice` and maybeExchangeDevice: nested blocks enter their device, and restore the one before."""
     torch.ones(1, device=other)  # only a device that is in use must be entered again
     with torch.accelerator.device_index(other.index):
         current_is(other.index)
@@ -49,7 +49,7 @@ def test_exchange_device(other: torch.device) -> None:
 
 @level("usable")
 def test_device_count(device: str) -> None:
-    """`deviceCount`: the hooks count the devices that there are; PyTorch's own body counts none."""
+    """`deviceCount`: the hooks count the devices; PyTorch's default implementation counts none."""
     seen = torch._C._accelerator_hooks_device_count()
     assert seen == torch.accelerator.device_count(), f"the hooks count {seen} devices: is deviceCount overridden?"
 
@@ -71,7 +71,7 @@ def test_current_device_of_the_hooks(other: torch.device) -> None:
 @chapter("storage")
 @pytest.mark.parametrize("size", [2, 64])
 def test_resize_storage(device: str, size: int) -> None:
-    """`resizePrivateUse1Bytes`: a storage grows and shrinks, and keeps what it held."""
+    """`resizePrivateUse1Bytes`: a storage grows and shrinks, and keeps its content."""
     x = torch.arange(8.0, device=device)
     storage = x.untyped_storage()
     storage.resize_(size * 4)

@@ -1,4 +1,4 @@
-"""Memory of the device: allocation, reuse, statistics, running out, and pinned memory of the host."""
+"""Device memory: allocation, reuse, statistics, running out, and pinned host memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def test_tensors_have_memory_of_their_own(device: str) -> None:
-    """What is written to one tensor is seen in no other."""
+    """Writing to one tensor changes no other."""
     tensors = [torch.full((257,), float(index), device=device) for index in range(20)]
     for index, tensor in enumerate(tensors):
         assert tensor.tolist() == [float(index)] * 257, "two tensors share memory"
@@ -30,20 +30,20 @@ def test_empty_tensors(device: str) -> None:
 
 
 def test_addresses_are_aligned(device: str) -> None:
-    """Memory is aligned to 16 bytes at least, which vectorised kernels rely on."""
+    """Memory is aligned to at least 16 bytes, which vectorized kernels rely on."""
     addresses = [torch.empty(size, dtype=torch.uint8, device=device).data_ptr() for size in (1, 3, 100, 4097)]
     assert not any(address % 16 for address in addresses), [hex(address) for address in addresses]
 
 
 def test_freed_memory_comes_back(device: str) -> None:
-    """What is freed can be had again: ten thousand times 4 MiB are never there at once."""
+    """Freed memory is reused: ten thousand tensors of 4 MiB, one after the other, can be allocated."""
     for _ in range(10_000):
         torch.empty(4 * MIB, dtype=torch.uint8, device=device)
     assert torch.ones(4, device=device).sum().item() == 4
 
 
 def test_too_much_is_an_out_of_memory_error(device: str) -> None:
-    """More than there can be is torch.OutOfMemoryError, and the device goes on."""
+    """Allocating too much raises torch.OutOfMemoryError, and the device stays usable."""
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(1 << 50, dtype=torch.uint8, device=device)
     assert torch.ones(4, device=device).sum().item() == 4
@@ -51,7 +51,7 @@ def test_too_much_is_an_out_of_memory_error(device: str) -> None:
 
 @level("usable")
 def test_lazy_clone_is_copied_when_written(device: str) -> None:
-    """`copy_data`: a clone that shares memory until somebody writes to it is copied by the allocator, and then."""
+    """`copy_data`: the allocator copies a lazy clone, which shares memory, when one of the two is written."""
     x = torch.arange(1000.0, device=device)
     clone = torch._lazy_clone(x)
     clone.add_(1)
@@ -61,7 +61,7 @@ def test_lazy_clone_is_copied_when_written(device: str) -> None:
 
 @pytest.fixture
 def counted(device: str) -> Callable[[], int]:
-    """How many bytes tensors have, of a backend that counts."""
+    """The function that counts the bytes of tensors, if the backend has it."""
     gc.collect()  # tensors in cycles of earlier checks must not be freed while this one counts
     torch.ones(1, device=device)
     try:
@@ -94,7 +94,7 @@ def test_peak_is_counted_and_reset(device: str, counted: Callable[[], int]) -> N
 
 @level("usable")
 def test_accumulated_statistics_are_reset(device: str, counted: Callable[[], int]) -> None:
-    """What was allocated since the start is counted, and counts from 0 again after a reset."""
+    """Allocated bytes accumulate from the start, and from 0 again after a reset."""
 
     def allocated() -> int:
         return int(torch.accelerator.memory_stats().get("allocated_bytes.all.allocated", 0))
@@ -111,7 +111,7 @@ def test_accumulated_statistics_are_reset(device: str, counted: Callable[[], int
 
 @level("usable")
 def test_empty_cache_gives_back(device: str, counted: Callable[[], int]) -> None:
-    """empty_cache gives back what is reserved and not used."""
+    """empty_cache releases memory that is reserved and not used."""
     torch.empty(64 * MIB, dtype=torch.uint8, device=device)
     torch.accelerator.synchronize()
     reserved = torch.accelerator.memory_reserved()
@@ -130,7 +130,7 @@ def test_devices_count_apart(other: torch.device, counted: Callable[[], int]) ->
 
 @level("usable")
 def test_memory_info(device: str) -> None:
-    """get_memory_info tells how much is free of how much there is."""
+    """get_memory_info returns the free and the total memory."""
     with optional():
         free, total = torch.accelerator.get_memory_info(f"{device}:0")
     assert 0 < free <= total
@@ -141,7 +141,7 @@ def test_memory_info(device: str) -> None:
 def test_memory_of_one_stream_waits_for_another(
     device: str, counted: Callable[[], int], busy: Callable[[float], None]
 ) -> None:
-    """After record_stream, freed memory is not handed out while that stream may read it."""
+    """After record_stream, freed memory is not reused while that stream may read it."""
     with optional():
         side = torch.Stream(f"{device}:0")
     x = torch.full((MIB,), 7.0, device=device)
@@ -176,7 +176,7 @@ def test_pinned_memory_is_copied_behind_the_hosts_back(device: str, busy: Callab
 @level("usable")
 @chapter("host_memory")
 def test_pinned_memory_is_kept_until_the_copy_is_done(device: str, busy: Callable[[float], None]) -> None:
-    """Pinned memory that is freed while a copy reads it is not handed out again."""
+    """Pinned memory that is freed while a copy reads it is not reused."""
     with optional():
         source = torch.full((MIB,), 7.0).pin_memory()
     x = torch.zeros(MIB, device=device)
@@ -193,7 +193,7 @@ def test_pinned_memory_is_kept_until_the_copy_is_done(device: str, busy: Callabl
 @level("usable")
 @chapter("host_memory")
 def test_empty_host_cache_leaves_what_is_in_use(device: str) -> None:
-    """torch.accelerator.empty_host_cache gives back pinned memory that nobody has, and no other."""
+    """torch.accelerator.empty_host_cache releases unused pinned memory, and no other."""
     with optional():
         kept, gone = torch.arange(1000.0).pin_memory(), torch.zeros(1000).pin_memory()
         del gone

@@ -1,4 +1,4 @@
-"""Small models, trained for a few steps: the losses and the gradients are those of the CPU."""
+"""Small models, trained for a few steps: the losses are those of the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = chapter("train_a_model")
 
 
 class Last(nn.Module):
-    """Of a recurrent network, what it knows at the end."""
+    """A recurrent network, with an output layer for its last step."""
 
     def __init__(self, network: nn.RNNBase) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Language(nn.Module):
         self.output.weight = self.embedding.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits of the next letter, at each place."""
+        """Logits of the next letter, at each position."""
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
         result: torch.Tensor = self.output(self.encoder(self.embedding(x), mask=mask, is_causal=True)).transpose(1, 2)
         return result
@@ -51,13 +51,13 @@ def perceptron() -> nn.Module:
 
 
 def convolutional() -> nn.Module:
-    """Convolutions, normalisation and pooling."""
+    """Convolutions, normalization and pooling."""
     features = (nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 3))
     return nn.Sequential(*features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
 
 
 def inputs(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random inputs, and classes to be learnt."""
+    """Random inputs, and classes to be learned."""
     return torch.randn(6, *shape), torch.arange(6) % 3
 
 
@@ -119,7 +119,7 @@ def test_perceptron_learns(device: str) -> None:
 
 
 @level("usable")
-# In the transformer two layers share their weights, which stay one tensor by grace of the backend.
+# Two layers of the transformer share their weights, and the backend must keep these one tensor.
 @pytest.mark.parametrize(
     "name",
     [
@@ -137,14 +137,14 @@ def test_model_learns(device: str, name: str) -> None:
 @chapter("optimizers")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizer(device: str, optimizer: str) -> None:
-    """An optimizer makes the steps that it makes on the CPU."""
+    """An optimizer takes the same steps as on the CPU."""
     compare("perceptron", optimizer, device)
 
 
 @level("usable")
 @chapter("memory")
 def test_training_keeps_no_memory(device: str) -> None:
-    """After each step as much memory is in use as after the one before."""
+    """Each step leaves as much memory in use as the one before."""
     try:
         torch.accelerator.memory_allocated()
     except (AttributeError, NotImplementedError, RuntimeError) as error:
@@ -164,7 +164,7 @@ def test_training_keeps_no_memory(device: str) -> None:
 @level("usable")
 @chapter("host_memory")
 def test_data_loader_with_workers(device: str) -> None:
-    """Batches that worker processes have made come to the device."""
+    """Batches made by worker processes can be copied to the device."""
     loader = torch.utils.data.DataLoader(torch.arange(12.0).split(1), batch_size=4, num_workers=1)
     torch.ones(1, device=device)
     assert [batch.to(device).sum().item() for batch in loader] == [6, 22, 38]

@@ -1,4 +1,4 @@
-"""The device module, `torch.acme`: what PyTorch looks up on it by name, and the methods that bear the device's name."""
+"""The device module, `torch.acme`: what PyTorch looks up on it by name, and the methods named after the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accelerator_conformance.checks import chapter, level, not_offered
 
 pytestmark = chapter("frontend")
 
-# The name, and who looks it up.
+# Each name, and what looks it up.
 REQUIRED = {
     "is_available": "torch.load, and PyTorch's test framework",
     "device_count": "torch.load, torch.random.fork_rng, PyTorch's test framework",
@@ -76,25 +76,25 @@ def test_may_have(name: str, module: Any) -> None:
 
 @chapter("registration")
 def test_is_torch_device(device: str, module: Any) -> None:
-    """`torch.acme` is the module, and so is what torch.get_device_module gives."""
+    """`torch.acme` is the module, and torch.get_device_module returns it."""
     assert getattr(torch, device) is module
     assert torch.get_device_module(f"{device}:0") is module
 
 
 def test_an_unknown_name_is_an_attribute_error(module: Any) -> None:
-    """A name that the module has not is an AttributeError: PyTorch probes by hasattr."""
+    """An unknown name raises AttributeError, since PyTorch probes with hasattr."""
     assert not hasattr(module, "no_such_name")
     with pytest.raises(AttributeError):
         _ = module.no_such_name
 
 
 def test_is_not_in_a_bad_fork(module: Any) -> None:
-    """A process that nobody forked is not in a bad fork."""
+    """A process that was not forked is not in a bad fork."""
     assert module._is_in_bad_fork() is False
 
 
 def test_initialized_follows_the_first_use(device: str, module: Any) -> None:
-    """After a tensor was made, `_initialized` is true."""
+    """After a tensor is created, `_initialized` is true."""
     torch.ones(1, device=device)
     assert bool(module._initialized), "_initialized is false after the first use: checkpoints keep no random numbers"
 
@@ -115,7 +115,7 @@ def test_methods_of_tensors(device: str) -> None:
 @level("usable")
 @chapter("registration")
 def test_methods_of_packed_sequences(device: str) -> None:
-    """A packed sequence has the method that bears the device's name."""
+    """A packed sequence has the method named after the device."""
     packed: Any = torch.nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(1, 2)])
     if not hasattr(packed, device):
         not_offered(f"PackedSequence has no method {device}; call generate_methods_for_privateuse1_backend")
@@ -145,7 +145,7 @@ def test_fake_tensors(device: str, other: torch.device) -> None:
 
 @level("usable")
 def test_properties_have_a_name_and_a_size(module: Any) -> None:
-    """get_device_properties tells the name of the device and how much memory it has."""
+    """get_device_properties returns the device's name and memory size."""
     if not hasattr(module, "get_device_properties"):
         not_offered(f"{module.__name__} has no get_device_properties")
     properties = module.get_device_properties(0)

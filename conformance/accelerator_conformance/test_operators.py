@@ -1,4 +1,4 @@
-"""PyTorch's own database of operators: each sample gives on the device what it gives on the CPU."""
+"""PyTorch's own operator database: each sample gives the same result on the device as on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accelerator_conformance import samples
 from accelerator_conformance.checks import LEVELS, chapter, level, not_offered
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of packages that PyTorch's test framework can use, and need not
+    warnings.simplefilter("ignore")  # about optional packages of PyTorch's test framework
     from torch.testing._internal.common_methods_invocations import op_db
 
 pytestmark = chapter("operators")
@@ -23,7 +23,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What every program needs: tensors are made, combined, reduced, compared, moved about and multiplied.
+# What every program needs: tensors are created, combined, reduced, compared, moved about and multiplied.
 MINIMAL = names("""
     abs add all amax any arange argmax bitwise_and cat clamp clone contiguous copysign cos cumsum
     div.no_rounding_mode eq exp expand fill flatten full full_like gather ge gt index_select isnan item le
@@ -31,7 +31,7 @@ MINIMAL = names("""
     ones_like permute pow reshape rsqrt scatter sigmoid sin softmax sqrt squeeze stack sub sum tanh transpose
     tril triu unsqueeze view where zeros zeros_like nn.functional.linear nn.functional.relu
 """)
-# What the models and optimizers in use need beside it.
+# What the models and optimizers in use also need.
 USABLE = names("""
     addbmm addcdiv addcmul addmm addmv argmin argsort as_strided atan2 baddbmm bmm broadcast_to ceil chunk
     clamp_max clamp_min constant_pad_nd cosh cross cumprod diag_embed diagonal div.floor_rounding dot einsum
@@ -72,7 +72,7 @@ def units() -> Iterator[object]:
 
 @pytest.mark.parametrize(("entry", "mode", "dtype"), list(units()))
 def test_as_on_the_cpu(entry: samples.OpInfo, mode: str, dtype: torch.dtype, device: str) -> None:
-    """An operator gives on the device what it gives on the CPU, for all samples of PyTorch's database."""
+    """An operator gives the same results on the device as on the CPU, for all samples of PyTorch's database."""
     if entry.name in samples.MISJUDGED and dtype in samples.HALVES:
         not_offered("nothing to compare: the CPU's own answer is wrong")
     comparison = samples.Comparison(entry, device, dtype)

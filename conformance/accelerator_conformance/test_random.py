@@ -1,4 +1,4 @@
-"""Random numbers: seeds, states, generators, and whether the numbers are what they should be."""
+"""Random numbers: seeds, states, generators, and the distribution of the numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAWS: dict[str, Callable[..., torch.Tensor]] = {
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_seed_repeats(device: str, draw: str) -> None:
-    """After the same seed the same numbers are drawn, after another one others."""
+    """The same seed gives the same numbers, and another seed gives others."""
     torch.manual_seed(5)
     first, second = DRAWS[draw](device).cpu(), DRAWS[draw](device).cpu()
     torch.manual_seed(5)
@@ -40,7 +40,7 @@ def test_seed_repeats(device: str, draw: str) -> None:
 
 
 def test_state_is_kept_and_restored(device: str, module: Any) -> None:
-    """get_rng_state and set_rng_state go back to where the generator was; the state is bytes of the CPU."""
+    """get_rng_state and set_rng_state restore the generator; the state is a CPU tensor of bytes."""
     torch.manual_seed(1)
     DRAWS["randn"](device)
     state = module.get_rng_state()
@@ -62,7 +62,7 @@ def test_generator_is_obeyed(device: str, module: Any, draw: str) -> None:
 
 
 def test_generator_has_a_state(device: str) -> None:
-    """A generator gives and takes its state, and knows its seed."""
+    """A generator's state can be read and set, and it knows its seed."""
     generator = torch.Generator(device).manual_seed(3)
     assert generator.initial_seed() == 3
     state = generator.get_state()
@@ -75,7 +75,7 @@ def test_generator_has_a_state(device: str) -> None:
 
 @level("usable")
 def test_generator_is_cloned(device: str) -> None:
-    """`clone_impl`: the clone of a generator is on its device, and draws the same numbers by itself."""
+    """`clone_impl`: the clone of a generator is on its device, and draws the same numbers independently."""
     generator = torch.Generator(device).manual_seed(3)
     torch.rand(8, device=device, generator=generator)
     clone = generator.clone_state()
@@ -86,7 +86,7 @@ def test_generator_is_cloned(device: str) -> None:
 
 @level("usable")
 def test_generator_has_an_offset(device: str) -> None:
-    """`set_offset` and get_offset: a generator goes back to a place in its sequence, for graphs and DTensor."""
+    """`set_offset` and get_offset: a generator returns to a position in its sequence, for graphs and DTensor."""
     generator = torch.Generator(device).manual_seed(3)
     try:
         torch.rand(8, device=device, generator=generator)
@@ -101,7 +101,7 @@ def test_generator_has_an_offset(device: str) -> None:
 
 
 def test_generator_of_the_cpu_is_refused(device: str) -> None:
-    """A generator of another device is an error, and not ignored."""
+    """A generator of another device is an error, not ignored."""
     with pytest.raises((RuntimeError, ValueError)):
         torch.rand(4, device=device, generator=torch.Generator("cpu"))
 
@@ -109,7 +109,7 @@ def test_generator_of_the_cpu_is_refused(device: str) -> None:
 @level("usable")
 @chapter("frontend")
 def test_fork_rng(device: str, module: Any) -> None:
-    """torch.random.fork_rng keeps the state of the device."""
+    """torch.random.fork_rng preserves the state of the device."""
     before = module.get_rng_state()
     with torch.random.fork_rng(device_type=device):
         torch.rand(100, device=device)
@@ -162,7 +162,7 @@ def test_randperm_is_a_permutation(device: str) -> None:
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
 def test_dropout(device: str, probability: float) -> None:
-    """Dropout takes away as many as it should, scales the rest, and its gradient goes the same way."""
+    """Dropout drops the right share, scales the rest, and its gradient uses the same mask."""
     x = torch.ones(COUNT, device=device, requires_grad=True)
     result = torch.nn.functional.dropout(x, probability)
     result.sum().backward()

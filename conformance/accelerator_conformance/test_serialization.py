@@ -1,4 +1,4 @@
-"""Tensors in files: saved, loaded to where they were and to somewhere else, pickled and copied."""
+"""Tensors in files: saved, loaded to the same or another device, pickled and copied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = chapter("serialization")
 
 
 def saved(value: Any) -> io.BytesIO:
-    """A file with a value in it, at its beginning."""
+    """A file with a saved value, positioned at its beginning."""
     file = io.BytesIO()
     torch.save(value, file)
     file.seek(0)
@@ -34,7 +34,7 @@ def test_round_trip(device: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("form", ["text", "device", "function", "table"])
 def test_map_location(device: str, form: str) -> None:
-    """A file of the device can be loaded to the CPU and the other way, by every form of map_location."""
+    """A file of the device can be loaded to the CPU and vice versa, with every form of map_location."""
     for source, target in ((device, "cpu"), ("cpu", device)):
         forms: dict[str, Any] = {
             "text": target,
@@ -48,7 +48,7 @@ def test_map_location(device: str, form: str) -> None:
 
 
 def test_second_device(other: torch.device) -> None:
-    """A file of the second device is loaded there, and the current device stays."""
+    """A file of the second device is loaded there, and the current device does not change."""
     back = torch.load(saved(torch.arange(3.0, device=other)))
     assert back.device == other
     assert back.tolist() == [0, 1, 2]
@@ -56,7 +56,7 @@ def test_second_device(other: torch.device) -> None:
 
 
 def test_shared_memory_stays_shared(device: str) -> None:
-    """Two views of one storage are two views of one storage in the file, and behind it."""
+    """Two views of one storage still share it after saving and loading."""
     x = torch.zeros(10, device=device)
     first, second = torch.load(saved([x[:5], x[3:]]))
     first[4] = 7.0
@@ -64,7 +64,7 @@ def test_shared_memory_stays_shared(device: str) -> None:
 
 
 def test_checkpoint(device: str) -> None:
-    """A model and its optimizer go on from a file as if nothing had happened."""
+    """A model and its optimizer resume from a file with the same results."""
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 2).to(device)
     optimizer = torch.optim.Adam(model.parameters())
@@ -88,7 +88,7 @@ def test_checkpoint(device: str) -> None:
 
 
 def test_a_device_that_is_not_there(device: str) -> None:
-    """A file of a device that this machine has not is an error that speaks of map_location, which cures it."""
+    """Loading to a device that does not exist raises an error that names it or map_location; another location works."""
     file = saved(torch.arange(3.0))
     beyond = torch.accelerator.device_count()
     with pytest.raises((RuntimeError, ValueError), match=r"map_location|device"):

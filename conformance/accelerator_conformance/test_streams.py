@@ -36,14 +36,14 @@ def test_default_stream_is_current(device: str) -> None:
 
 
 def test_new_streams_differ(new_stream: Callable[..., torch.Stream]) -> None:
-    """Two new streams are not one, and none of them is the default stream."""
+    """Two new streams differ, and neither is the default stream."""
     first, second = new_stream(), new_stream()
     assert first != second, "two new streams are the same"
     assert torch.accelerator.current_stream() not in (first, second), "a new stream is the default one"
 
 
 def test_stream_as_context(new_stream: Callable[..., torch.Stream]) -> None:
-    """`with stream` makes it the current one, and goes back, also after an exception."""
+    """`with stream` makes it current, and restores the one before, even after an exception."""
     before, stream = torch.accelerator.current_stream(), new_stream()
     with contextlib.suppress(KeyError), stream:
         assert torch.accelerator.current_stream() == stream, "the stream of the block is not the current one"
@@ -52,7 +52,7 @@ def test_stream_as_context(new_stream: Callable[..., torch.Stream]) -> None:
 
 
 def test_stream_of_another_device(other: torch.device) -> None:
-    """`with stream` enters the stream's device too, and leaves it."""
+    """`with stream` also enters the stream's device, and leaves it."""
     with optional():
         stream = torch.Stream(other)
     assert stream.device == other
@@ -96,7 +96,7 @@ def test_kernels_do_not_wait(busy: Callable[[float], None], new_stream: Callable
 def test_streams_do_not_wait_for_each_other(
     device: str, busy: Callable[[float], None], new_stream: Callable[..., torch.Stream]
 ) -> None:
-    """Work on one stream goes on while another one is busy."""
+    """Work on one stream proceeds while another one is busy."""
     x = torch.arange(10.0, device=device)
     torch.accelerator.synchronize()
     occupied, idle = new_stream(), new_stream()
@@ -127,7 +127,7 @@ def test_wait_stream_orders(
 
 
 def test_priorities(new_stream: Callable[..., torch.Stream]) -> None:
-    """A stream of high priority can be had, and computes."""
+    """A stream of high priority can be created, and computes."""
     with new_stream(priority=-1) as stream:
         x = torch.ones(4, device=stream.device) + 1
     stream.synchronize()
@@ -143,14 +143,14 @@ def test_no_stream_of_the_cpu(device: str) -> None:
 
 
 def test_no_capture_goes_on(new_stream: Callable[..., torch.Stream]) -> None:
-    """`isStreamCapturing`: no stream is being captured into a graph, where nobody captures."""
+    """`isStreamCapturing`: no stream reports a graph capture if there is none."""
     stream = new_stream()
     assert not stream.is_capturing(), "a stream says that it is being captured into a graph"
     assert not torch.accelerator.current_stream().is_capturing()
 
 
 def test_native_handle(new_stream: Callable[..., torch.Stream]) -> None:
-    """native_handle gives what the driver calls the stream, another one for each."""
+    """native_handle is the driver's handle of the stream, different for each."""
     first, second = new_stream(), new_stream()
     try:
         handles = {first.native_handle, second.native_handle}

@@ -1,4 +1,4 @@
-"""Tensors: made, copied, viewed, indexed and printed. What all else stands on, with values compared."""
+"""Tensors: created, copied, viewed, indexed and printed. All other checks build on these, with values compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128, torch.int8, tor
 
 
 def some(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Values of the CPU that every dtype can hold."""
+    """A CPU tensor with values that every dtype can hold."""
     return (torch.arange(torch.Size(shape).numel()) % 7).view(shape).to(dtype)
 
 
@@ -66,7 +66,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @chapter("copies")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_copies_of_every_layout(device: str, layout: str) -> None:
-    """A copy from and to a tensor of any strides puts every value in its place, and none beside it."""
+    """A copy from and to a tensor of any strides puts every value in its place, and writes nothing else."""
     base = torch.arange(24.0).view(4, 6)
     view, there = LAYOUTS[layout](base), LAYOUTS[layout](base.to(device))
     assert there.stride() == view.stride(), f"the view has strides {there.stride()}, on the CPU {view.stride()}"
@@ -81,7 +81,7 @@ def test_copies_of_every_layout(device: str, layout: str) -> None:
 
 @pytest.mark.parametrize("strides", [(4, 1), (1, 3), (8, 2)], ids=str)
 def test_empty_strided(device: str, strides: tuple[int, int]) -> None:
-    """empty_strided has the strides that were asked for, and room for them."""
+    """empty_strided has the requested strides, and memory for them."""
     x = torch.empty_strided((3, 4), strides, device=device)
     assert x.stride() == strides, f"empty_strided{strides} has strides {x.stride()}"
     x.copy_(some(torch.float32, 3, 4))
@@ -90,7 +90,7 @@ def test_empty_strided(device: str, strides: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_memory_format(device: str, memory_format: torch.memory_format) -> None:
-    """A memory format that is asked for is what comes, and operators keep it."""
+    """A requested memory format is applied, and operators preserve it."""
     x = some(torch.float32, 2, 3, 4, 5)
     there = x.to(device).to(memory_format=memory_format)
     expected = x.to(memory_format=memory_format)
@@ -100,7 +100,7 @@ def test_memory_format(device: str, memory_format: torch.memory_format) -> None:
 
 
 def test_views_share_memory(device: str) -> None:
-    """What is written to a view is seen in its base."""
+    """Writing to a view changes its base."""
     x = torch.zeros(4, 6, device=device)
     x.view(24)[3] = 3.0
     x.t()[0, 2] = 5.0
@@ -138,7 +138,7 @@ def test_numbers_come_to_the_host(device: str) -> None:
 
 @chapter("errors")
 def test_devices_are_not_mixed_with_the_cpu(device: str) -> None:
-    """An operator refuses a tensor of the CPU beside one of the device, and takes numbers of the CPU."""
+    """An operator rejects a CPU tensor together with one of the device, but accepts CPU numbers."""
     x = torch.ones(2, device=device)
     with pytest.raises(RuntimeError, match="device"):
         x + torch.ones(2)
@@ -147,7 +147,7 @@ def test_devices_are_not_mixed_with_the_cpu(device: str) -> None:
 
 
 def test_out_is_written_in_place(device: str) -> None:
-    """`out=` writes where the tensor is, and resizes an empty one."""
+    """`out=` writes into the given tensor's memory, and resizes an empty tensor."""
     x = torch.arange(6.0, device=device)
     base = torch.zeros(2, 6, device=device)
     returned = torch.mul(x, 2, out=base[1])
@@ -159,7 +159,7 @@ def test_out_is_written_in_place(device: str) -> None:
 
 
 def test_in_place_operators_return_their_tensor(device: str) -> None:
-    """`add_` changes its tensor, and gives it back."""
+    """`add_` modifies its tensor, and returns it."""
     x = torch.arange(3.0, device=device)
     assert x.add_(1).mul_(2) is x
     assert x.tolist() == [2, 4, 6]
@@ -177,7 +177,7 @@ def test_resize_and_set(device: str) -> None:
 
 @chapter("fallback")
 def test_operators_return_tensors_of_the_device(device: str) -> None:
-    """Operators that few backends have a kernel for compute, and leave their results on the device."""
+    """Operators for which few backends have a kernel compute, and return their results on the device."""
     x = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
     there = x.to(device)
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

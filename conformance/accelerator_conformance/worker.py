@@ -1,6 +1,6 @@
-"""A worker, which `isolation` starts with its end of the pipe, the options of the run and the files of checks.
+"""A worker process, which `isolation` starts with its end of the pipe, the options of the run and the files of checks.
 
-It is pytest with another loop: it runs the checks that it is told, in that order, and tells how each ended.
+It is pytest with another loop: it runs the checks that it is sent, in that order, and reports the outcome of each.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ REASON_LINES = 4
 
 
 class Loop:
-    """The plugin that takes the place of pytest's loop over the items."""
+    """The plugin that replaces pytest's loop over the items."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Runs what the other end of the pipe names, until the device is of no more use."""
+        """Runs the checks that the other end of the pipe names, until the device is unusable."""
         self.pipe.send("ready")
         items = {identity(item): item for item in session.items}
         for name in self.pipe.recv():
@@ -43,14 +43,14 @@ class Loop:
             outcome = run(name, items[name])
             self.pipe.send(outcome)
             if outcome.outcome == "failed" and not is_usable(session.config.getoption("device")):
-                break  # whatever came next would fail too, for no fault of its own
+                break  # the next check would fail too, through no fault of its own
         self.pipe.close()
         # How a process ends is a check of its own, and must not cost the last check of each file.
         os._exit(0)
 
 
 def run(name: str, item: pytest.Item) -> Outcome:
-    """One check, with what belongs to it before and after."""
+    """Runs one check, with its setup and teardown."""
     started = time.monotonic()
     reports = runtestprotocol(item, nextitem=None, log=False)
     seconds = time.monotonic() - started
@@ -75,9 +75,9 @@ def reason(report: pytest.TestReport) -> str:
 
 
 def forget_the_error() -> None:
-    """Frees the tensors of a check that failed, which its traceback holds.
+    """Frees the tensors that the traceback of a failed check holds.
 
-    Freed at some later moment, they would be memory that the check of that moment did not give back.
+    Freed later, they would change the memory statistics of whichever check runs then.
     """
     for name in ("last_exc", "last_value", "last_traceback"):
         vars(sys).pop(name, None)
@@ -87,7 +87,7 @@ def forget_the_error() -> None:
 def is_usable(device: str) -> bool:
     """Whether the next check finds the device as this one did.
 
-    A failed kernel may have left it unusable, which is for ever; and who fails may leave another device current.
+    A failed kernel may have left a sticky error, and a failed check another device as the current one.
     """
     import torch
 
@@ -98,8 +98,8 @@ def is_usable(device: str) -> bool:
 
 
 def main() -> None:
-    """Imports what is to be tested, before pytest does anything."""
-    # Who hangs while nobody waits any more would stay for ever, with the device.
+    """Imports the backend under test, and then runs pytest."""
+    # Otherwise a worker that hangs after its parent has died would hold the device forever.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     faulthandler.enable()
     pipe, options = connect(sys.argv[1]), sys.argv[2:]
@@ -110,7 +110,7 @@ def main() -> None:
         if option.startswith("--setup="):
             importlib.import_module(option.partition("=")[2])
     here = os.path.dirname(__file__)
-    # Nothing of the project in whose folder this runs: neither its settings nor its plugins.
+    # Ignores the project in the current folder: its settings and its plugins.
     own = ["-c", os.devnull, f"--rootdir={here}", "--noconftest", "--capture=no", "--import-mode=importlib", "-qq"]
     without = [f"-pno:{name}" for name in ("faulthandler", "cacheprovider")]
     own += ["-p", "accelerator_conformance.session"]

@@ -1,5 +1,5 @@
-// CPU tensors over the bytes of device tensors: what a kernel that is host code computes with, where PyTorch's
-// own CPU functions stand for the vendor's library.
+// CPU tensors over the bytes of device tensors: kernels that are host code pass them to PyTorch's CPU functions, which
+// take the place of a vendor's library.
 //
 // For kernel files only: see Note [Host code as kernels].
 #pragma once
@@ -12,7 +12,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: launch-host-view
-// A CPU tensor over the bytes of a device tensor, with its lazy bits. Only a kernel may read or write it.
+// A CPU tensor over the bytes of a device tensor, with the same lazy bits. Only a kernel may read or write it.
 inline at::Tensor host_view(const at::Tensor& tensor) {
   const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
   void* const data = bytes == 0 ? nullptr : host_alias(tensor.data_ptr(), bytes);

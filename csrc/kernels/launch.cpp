@@ -1,4 +1,4 @@
-// Launching closures: what does not depend on the closure.
+// Launches closures as kernels: the part that does not depend on the closure's type.
 #include "kernels/launch.h"
 
 #include <stdexcept>
@@ -13,7 +13,7 @@ namespace openreg {
 // LITERALINCLUDE START: launch-call
 namespace {
 
-// PyTorch makes Python exceptions of those that are derived from std::exception, and ends the process at another.
+// PyTorch translates exceptions derived from std::exception to Python, and terminates the process on any other.
 std::exception_ptr for_python() noexcept {
   try {
     throw;
@@ -39,7 +39,7 @@ void KernelCall::raised() const noexcept {
 void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
   std::exception_ptr at_launch;
   call.at_launch = &at_launch;
-  // Shared: when waiting ends in an error, the kernel may still be queued.
+  // Shared, since the kernel may still be queued when waiting for it fails.
   if (wait) call.waited_for = std::make_shared<std::exception_ptr>();
   kernel.closure = &call;
   orStream_t stream = current_stream_handle(call.device);

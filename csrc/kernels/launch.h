@@ -1,4 +1,4 @@
-// Launching a C++ closure as a kernel, on a device that runs host code.
+// Launches a C++ closure as a kernel, on a device that runs host code.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,20 +19,20 @@ namespace openreg {
 // LITERALINCLUDE START: launch-notes
 // Note [Host code as kernels]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A kernel of this device is a C++ closure: it computes on the host, at the host's addresses of device memory. Only the
-// files of csrc/kernels may launch one or read such an address. A vendor replaces these files, and this header, by
+// A kernel of this device is a C++ closure that computes on the host, at host addresses of device memory. Only the
+// files of csrc/kernels may launch one or access such an address. A vendor replaces these files, and this header, with
 // kernels in the language of their device; everything outside csrc/kernels stays as it is.
 //
 // Note [What a kernel holds]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A queued kernel holds addresses and numbers, or views made for it, and no tensor of its caller. Dropping the last
-// reference to a tensor may run Python code, and the threads that run kernels can never take the GIL: Python may be
-// waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
+// A queued kernel holds addresses and numbers, or views made for it, but none of its caller's tensors. Dropping the
+// last reference to a tensor may run Python code, and the threads that run kernels can never take the GIL: Python may
+// be waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
 // LITERALINCLUDE END: launch-notes
 
 // LITERALINCLUDE START: launch-host-alias
-// The host address at which a kernel finds the bytes of device memory. To be used inside a kernel only: until then,
-// earlier kernels may still be writing them.
+// Returns the host address of device memory. Only a kernel may access it: until it runs, earlier kernels may still be
+// writing there.
 template <class T>
 T* host_alias(T* device_pointer, size_t bytes) {
   check_has_memory(device_pointer, bytes);
@@ -43,26 +43,26 @@ T* host_alias(T* device_pointer, size_t bytes) {
 // LITERALINCLUDE END: launch-host-alias
 
 // LITERALINCLUDE START: launch-raised
-// Where an exception of a kernel goes: to the launch, as long as that has not returned, and else to the next one who
+// A launch of a closure. An exception goes to the launch until that has returned, otherwise to the next caller that
 // waits for the device.
 struct KernelCall {
   void* closure;
   const char* name;
   c10::DeviceIndex device;
   std::exception_ptr* at_launch = nullptr;  // null once the kernel is queued
-  std::shared_ptr<std::exception_ptr> waited_for = nullptr;  // null where the launch does not wait
+  std::shared_ptr<std::exception_ptr> waited_for = nullptr;  // null if the launch does not wait
   bool is_queued = false;
 
-  // To be called in a handler.
+  // Requires: called in an exception handler.
   void raised() const noexcept;
 };
 
-// Launches the call by what the kernel says of its closure, and raises what it raised (see launch).
+// Launches the call through the functions of `kernel`, and rethrows what the closure threw (see launch).
 void launch_call(KernelCall call, orHostKernel kernel, bool wait);
 // LITERALINCLUDE END: launch-raised
 
 // LITERALINCLUDE START: launch-closure
-// A call that is queued, with the closure that was moved.
+// A queued call, which owns the closure.
 template <class Closure>
 struct QueuedCall : KernelCall {
   explicit QueuedCall(const KernelCall& call) : KernelCall(call), own(std::move(*static_cast<Closure*>(call.closure))) {
@@ -72,12 +72,13 @@ struct QueuedCall : KernelCall {
   Closure own;
 };
 
-// Queues a closure on the device's stream, to be called there, and returns. It holds addresses and numbers, no tensors
-// of the caller: the last reference to one may need Python to die, and the thread that runs kernels has none. The
-// memory stays valid, since the allocator reuses it in stream order.
+// Queues a call of the closure on the device's current stream, and returns. The closure holds addresses and numbers,
+// none of the caller's tensors: dropping the last reference to one may run Python code, and a thread that runs kernels
+// must not. The memory stays valid, since the allocator reuses it in stream order.
 //
-// What the closure raises says that its arguments were wrong, and the device goes on. Throws it, where the kernel ran
-// at once or `wait` is set. Otherwise the next one who waits for the device gets it (kernel_error.h).
+// An exception from the closure means that its arguments were wrong; the device stays usable. Throws: this exception,
+// if the kernel ran at once or `wait` is set. Otherwise the next caller that waits for the device gets it
+// (kernel_error.h).
 template <class Closure>
   requires(!std::is_reference_v<Closure>)
 void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure, bool wait = false) {
@@ -90,7 +91,7 @@ void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closur
     }
     return 0;
   };
-  // A kernel that runs at once finds the closure where it is. Only one that is queued has it moved.
+  // A kernel that runs at once uses the closure in place. Only queuing moves it.
   const auto keep = [](void* call) noexcept -> void* {
     KernelCall& kernel = *static_cast<KernelCall*>(call);
     kernel.is_queued = true;

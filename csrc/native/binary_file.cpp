@@ -1,4 +1,4 @@
-// A header line, which names the key and the content by their digests, and then the binary.
+// A compiled module as a file: a header line with the digests of the key and the content, then the binary.
 #include "native/binary_file.h"
 
 #include <c10/util/hash.h>
@@ -56,7 +56,7 @@ std::vector<char> BinaryFile::read() const {
   return header + "\n" == header_of(digest_, binary) ? binary : std::vector<char>();
 }
 
-// Written beside its place and renamed, which replaces a file as a whole.
+// Written under another name and renamed, which replaces a file atomically.
 void BinaryFile::write(const std::vector<char>& binary) const noexcept {
   if (path_.empty()) return;
   try {
@@ -70,10 +70,10 @@ void BinaryFile::write(const std::vector<char>& binary) const noexcept {
     if (file.good()) {
       fs::rename(unfinished, path_);
     } else {
-      fs::remove(unfinished, ignored);  // NOT PROVEN: takes a disk that is full
+      fs::remove(unfinished, ignored);  // NOT PROVEN: needs a full disk
     }
   } catch (const std::exception&) {
-    // A home that cannot be written to: the next process compiles again.
+    // The folder cannot be written to: the next process compiles again.
   }
 }
 // LITERALINCLUDE END: native-binary-file

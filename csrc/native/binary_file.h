@@ -8,14 +8,14 @@
 namespace openreg::native {
 
 // LITERALINCLUDE START: native-binary-contract
-// The file of one key, in $OPENREG_CACHE_DIR, or else in torch_openreg below the user's cache folder
-// ($XDG_CACHE_HOME, or ~/.cache). OPENREG_CACHE_DIR= (empty) keeps nothing.
+// The file of one key, in $OPENREG_CACHE_DIR or, if that is not set, in torch_openreg below the user's cache folder
+// ($XDG_CACHE_HOME, or ~/.cache). An empty OPENREG_CACHE_DIR disables the cache.
 //
-// A cache never fails: a file that is missing, damaged, or that another key wrote reads as empty, and what cannot be
-// written is compiled again by the next process. Processes that write at once do not see each other's halves.
+// The cache never fails: a file that is missing, damaged or of another key reads as empty, and the next process
+// compiles again what could not be written. Processes that write concurrently do not see each other's partial files.
 class BinaryFile {
  public:
-  // `source` is the beginning of the file's name, for people.
+  // `source` begins the file's name, for human readers.
   BinaryFile(const std::string& source, const std::string& key);
 
   std::vector<char> read() const;

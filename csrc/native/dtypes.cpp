@@ -1,4 +1,4 @@
-// Dtypes of the host and types of the device's language.
+// Maps dtypes of the host to types of the device's language.
 #include "native/dtypes.h"
 
 #include <c10/core/DynamicCast.h>
@@ -36,7 +36,7 @@ const char* name_of(at::ScalarType dtype) {
     case at::kLong:
       return "LONG";
     default:
-      TORCH_INTERNAL_ASSERT(false, dtype, " has no name in the device's language");  // NOT PROVEN: never asked
+      TORCH_INTERNAL_ASSERT(false, dtype, " has no name in the device's language");  // NOT PROVEN: unreachable
   }
 }
 // LITERALINCLUDE END: native-dtypes-names

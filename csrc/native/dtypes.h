@@ -1,4 +1,4 @@
-// Which dtypes the kernels of this folder compute, and how one is named in the device's language.
+// Which dtypes the kernels of this folder support, and the name of each in the device's language.
 #pragma once
 
 #include <ATen/core/TensorBody.h>
@@ -18,11 +18,11 @@ inline constexpr std::array kFloats{at::kFloat, at::kHalf, at::kBFloat16, at::kD
 
 using Dtypes = std::span<const at::ScalarType>;
 
-// Whether a dtype is one of the list, and the device computes in it: not each has double.
+// Whether a dtype is in the list, and the device computes in it: not every device has double.
 bool is_native(at::ScalarType dtype, Dtypes dtypes, c10::DeviceIndex device);
 
-// Whether all operands have one native dtype. An input may also be a number of the host, as in x + 1, where `dtype`,
-// the one to compute in, is that of the tensors.
+// Whether all operands have one native dtype. An input may also be a number of the host, as in x + 1: `dtype`, the one
+// to compute in, is that of the tensors.
 struct Operands {
   std::initializer_list<const at::Tensor*> tensors;  // the first one is on the device
   at::ScalarType dtype;
@@ -32,8 +32,8 @@ bool are_native(const Operands& operands, Dtypes dtypes);
 // Options of the compiler: "-DDTYPE_FLOAT -Dindex_t=int".
 std::string options_for(at::ScalarType dtype, bool index_fits_int);
 
-// A number as compute_t: an argument such as alpha, which raises where it does not fit, or an operand, which is
-// converted as tensors are.
+// Converts a number to compute_t: an argument such as alpha, which raises if it does not fit, or an operand, which is
+// converted like a tensor.
 Number number_of(const at::Scalar& scalar, at::ScalarType dtype);
 Number number_at(const void* operand, at::ScalarType operand_dtype, at::ScalarType dtype);
 // The bytes of compute_t.

@@ -1,4 +1,4 @@
-// From the strides of a TensorIterator, which are in bytes, to those of a kernel, which are in elements.
+// Converts the strides of a TensorIterator, which are in bytes, to those of a kernel, which are in elements.
 #include "native/geometry.h"
 
 #include <c10/util/Exception.h>

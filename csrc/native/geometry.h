@@ -1,4 +1,4 @@
-// Where the elements of the operands of a TensorIterator lie, as a struct that a kernel takes by value.
+// The sizes and strides of a TensorIterator's operands, as a struct that a kernel takes by value.
 #pragma once
 
 #include <ATen/TensorIterator.h>

@@ -1,4 +1,4 @@
-// Launches a function of the device's language on the current stream, with arguments of C++.
+// Launches a function of the device's language on the current stream, with C++ arguments.
 #pragma once
 
 #include <ATen/core/TensorBody.h>
@@ -18,20 +18,20 @@
 namespace openreg::native {
 
 // LITERALINCLUDE START: native-launch-arguments
-// Local memory: so many bytes, for each group of its own.
+// Local memory: this many bytes for each group.
 struct Local {
   size_t bytes;
 };
 
-// A number whose type is known when the program runs: that of compute_t, or of an element.
+// A number whose type is known only at run time: that of compute_t, or of an element.
 struct Number {
   alignas(16) std::array<std::byte, 16> value{};
   size_t bytes = 0;
 };
 
-// One argument of a function. A tensor and a pointer are an address of the device, anything else is copied by its
-// bytes. The driver compares number and size with the function's own, so that a struct that differs between host and
-// device is an error and not a wrong result.
+// Converts an argument of a function. Tensors and pointers become device addresses, anything else is copied byte by
+// byte. The driver checks the number and sizes of arguments, so a struct that differs between host and device is an
+// error, not a wrong result.
 inline orArgument argument_of(const at::Tensor& tensor) {
   return {orArgumentPointer, sizeof(void*), tensor.const_data_ptr()};
 }
@@ -48,7 +48,7 @@ orArgument argument_of(const Value& value) {
 
 // LITERALINCLUDE START: native-launch-function
 // Queues the function on the calling thread's current stream of the device, and returns. Nothing holds the tensors: the
-// allocator hands their memory out again in stream order, when the launch has read and written it.
+// allocator reuses their memory in stream order, after the launch has read and written it.
 template <class... Arguments>
 void launch_function(c10::DeviceIndex device, const Function& function, const orLaunchConfig& config,
                      const Arguments&... arguments) {
@@ -59,7 +59,7 @@ void launch_function(c10::DeviceIndex device, const Function& function, const or
 // LITERALINCLUDE END: native-launch-function
 
 // LITERALINCLUDE START: native-launch-size
-// A group size for work in one dimension: a power of two, as reductions need it, from what the function can have.
+// The group size for one-dimensional work: a power of two, as reductions need it, within the function's limits.
 inline unsigned group_size_for(const Function& function, int64_t items) {
   constexpr size_t kMost = 256;
   const size_t most = std::bit_floor(std::min(function.attributes.max_group_size, kMost));
@@ -68,7 +68,7 @@ inline unsigned group_size_for(const Function& function, int64_t items) {
   return static_cast<unsigned>(std::clamp(needed, least, most));
 }
 
-// Groups for `items` of work, of which each work-item does one or, where there are very many, several.
+// The groups for `items` of work: each work-item does one or, if there are very many, several.
 inline orLaunchConfig config_for(const Function& function, int64_t items) {
   constexpr int64_t kMostGroups = 65535;
   const unsigned size = group_size_for(function, items);

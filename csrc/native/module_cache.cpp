@@ -1,4 +1,4 @@
-// Modules by device, file and options, in two caches: the loaded ones in memory, the compiled ones on disk.
+// Caches modules by device, file and options: the loaded ones in memory, the compiled ones on disk.
 #include "native/module_cache.h"
 
 #include <c10/core/DeviceGuard.h>
@@ -43,7 +43,7 @@ std::string read_source(const fs::path& path) {
   return text;
 }
 
-// The prelude and the source. The compiler's log counts the lines of each file by itself.
+// The prelude and the source. The compiler's log numbers the lines of each file separately.
 std::string whole_source(const std::string& file) {
   const fs::path folder = source_folder();
   const auto part = [&folder](const std::string& name) {
@@ -54,7 +54,7 @@ std::string whole_source(const std::string& file) {
 // LITERALINCLUDE END: native-cache-sources
 
 // LITERALINCLUDE START: native-cache-load
-// All that the compiled code depends on. Another version of the driver may have another compiler.
+// Everything that the compiled code depends on. Another version of the driver may have another compiler.
 std::string module_key(c10::DeviceIndex device, const std::string& source, const std::string& options) {
   const orDeviceProp properties = device_properties(device);
   int version = 0;
@@ -75,7 +75,7 @@ std::vector<char> binary_of(orModule_t module) {
   return binary;
 }
 
-// From the file on disk, where there is one that the driver takes; else compiled, and kept there.
+// Loads the module from the file on disk, if the driver accepts it; otherwise compiles it, and writes the file.
 orModule_t load_module(c10::DeviceIndex device, const std::string& file, const std::string& options) {
   const std::string source = whole_source(file);
   const BinaryFile kept(file, module_key(device, source, options));
@@ -84,8 +84,8 @@ orModule_t load_module(c10::DeviceIndex device, const std::string& file, const s
     if (orModuleLoad(&module, orModuleBinary, binary.data(), binary.size(), options.c_str()) == orSuccess) {
       return module;
     }
-    // The driver knows better than the key: it is compiled again.
-    static_cast<void>(orGetLastError());  // NOT PROVEN: takes two drivers of one name and version
+    // The driver rejects it in spite of the key: compile it again.
+    static_cast<void>(orGetLastError());  // NOT PROVEN: needs two drivers of one name and version
   }
   check(orModuleLoad(&module, orModuleSource, source.data(), source.size(), options.c_str()));
   kept.write(binary_of(module));
@@ -98,7 +98,7 @@ class ModuleCache {
  public:
   const Function& find(c10::DeviceIndex device, const std::string& file, const std::string& name,
                        const std::string& options) {
-    // In a forked child, where somebody may have had the lock and will never give it back, this raises.
+    // Raises in a forked child, where the lock may be held by a thread that no longer exists.
     static_cast<void>(resolve_device_index(device));
     const std::lock_guard lock(mutex_);
     const auto [found, is_new] = functions_.try_emplace({device, file, options, name});

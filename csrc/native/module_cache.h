@@ -1,7 +1,7 @@
-// Functions of the device's language: compiled when they are first asked for, and kept, in memory and on disk.
+// Functions in the device's language: compiled on first use, and cached in memory and on disk.
 //
-// A source lies beside the installed package, in torch_openreg/native; OPENREG_NATIVE_SOURCES names another folder. It
-// is read when it is first needed: an edited kernel runs in the next process, and nothing is built again.
+// Sources are in torch_openreg/native of the installed package; OPENREG_NATIVE_SOURCES names another folder. A source
+// is read on first use: an edited kernel runs in the next process, without a build.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,16 +13,16 @@
 namespace openreg::native {
 
 // LITERALINCLUDE START: native-cache-contract
-// A function that is ready to be launched, and what the device says of it.
+// A function that is ready to be launched, and its attributes on the device.
 struct Function {
   orFunction_t handle;
   orFunctionAttributes attributes;
 };
 
-// The function `name` of the source `file`, such as "loops/abs.cl", compiled with `options` for the device. It lives as
-// long as the process.
-// Thread: any, with or without the GIL. One that asks for what another is compiling waits for it.
-// Throws: RuntimeError with the compiler's whole log where the source does not compile, or names no such function.
+// Returns the function `name` of the source `file`, such as "loops/abs.cl", compiled with `options` for the device. It
+// lives as long as the process.
+// Thread: any, with or without the GIL. A call waits while another thread compiles.
+// Throws: RuntimeError, with the compiler's whole log, if the source does not compile, or if it has no such function.
 const Function& find_function(c10::DeviceIndex device, const std::string& file, const std::string& name,
                               const std::string& options);
 // LITERALINCLUDE END: native-cache-contract

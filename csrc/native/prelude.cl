@@ -1,11 +1,11 @@
-// What every kernel of this folder begins with: the dtype that it is compiled for, and where the elements lie. The host
-// puts this text in front of each source (module_cache.cpp).
+// The beginning of every kernel in this folder: the dtype that it is compiled for, and the offsets of elements. The
+// host prepends this text to each source (module_cache.cpp).
 //
-// The language is OpenCL C 1.2 without vector types, which is C++ as well: the simulated device compiles it so.
+// The language is OpenCL C 1.2 without vector types, which is also valid C++: the simulated device compiles it as such.
 
 // LITERALINCLUDE START: native-prelude-dtypes
 // memory_t is the type of an element in memory, compute_t the one to compute with, and wrap_t one whose overflow is
-// defined. load and store convert; they take an index, since one cannot dereference a pointer to half.
+// defined. load and store convert; they take an index, since a pointer to half cannot be dereferenced.
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -18,7 +18,7 @@ static compute_t load(const __global memory_t* from, long i) { return vload_half
 static void store(__global memory_t* to, long i, compute_t value) { vstore_half(value, i, to); }
 
 #elif defined(DTYPE_BFLOAT16)
-// The upper half of a float. What is cut off is rounded to the nearest, to an even one where two are as near.
+// The upper half of a float, rounded to nearest, ties to even.
 typedef ushort memory_t;
 typedef float compute_t;
 typedef float wrap_t;
@@ -50,7 +50,7 @@ static void store(__global memory_t* to, long i, compute_t value) { to[i] = valu
 // LITERALINCLUDE END: native-prelude-dtypes
 
 // LITERALINCLUDE START: native-prelude-geometry
-// Where the elements of up to three operands of one shape lie. geometry.h declares the same struct for the host.
+// The sizes and strides of up to three operands of one shape. geometry.h declares the same struct for the host.
 #define MAX_DIMENSIONS 16
 
 typedef struct Geometry {
@@ -65,7 +65,7 @@ typedef struct Offsets {
 } Offsets;
 
 // The offset of element i in each operand. Division is the slowest part of an address: the last dimension needs none,
-// and index_t is int where each number fits, which a device computes several times as fast as long.
+// and index_t is int if all numbers fit, with which a device computes several times as fast as with long.
 static Offsets offsets_of(const Geometry* geometry, index_t i) {
   const int last = (int)geometry->dimensions - 1;
   Offsets at;

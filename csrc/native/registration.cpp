@@ -1,4 +1,4 @@
-// Registrations that replace others without a warning.
+// Suppresses PyTorch's warning about registrations that replace others.
 #include "native/registration.h"
 
 namespace openreg::native {

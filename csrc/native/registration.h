@@ -1,4 +1,4 @@
-// Puts a native kernel where another one may be: a host kernel of csrc/kernels, or none. The order is native, host, CPU
+// Registers native kernels in place of others: host kernels of csrc/kernels, or none. The order is native, host, CPU
 // fallback, for each operator and each dtype.
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace openreg::native {
 
 // LITERALINCLUDE START: native-next
-// What ran an operator on the device before the native kernel came: a host kernel, a composite one, or the fallback.
+// The operator's kernel on the device before the native one: a host kernel, a composite one, or the fallback.
 template <class Op>
 const c10::SafeKernelFunction& next_kernel() {
   static const c10::SafeKernelFunction kernel = c10::Dispatcher::singleton()
@@ -37,7 +37,7 @@ using Next = at::native::call_fallback_fn<&call_next<Op>, Op>;
 // LITERALINCLUDE END: native-next
 
 // LITERALINCLUDE START: native-replacing-class
-// While it lives, PyTorch does not warn that a registration replaces another one: here it is meant to.
+// While it lives, PyTorch does not warn that a registration replaces another one: here that is intended.
 class Replacing {
  public:
   Replacing();
@@ -52,7 +52,7 @@ class Replacing {
   std::optional<c10::WarningUtils::WarningHandlerGuard> guard_;
 };
 
-// Registers a kernel of the device for an operator, and remembers which kernel was there.
+// Registers a kernel of the device for an operator, and remembers the previous one.
 template <class Op, class Kernel>
 void replace_kernel(torch::Library& library, Kernel kernel) {
   static_cast<void>(next_kernel<Op>());
@@ -63,8 +63,8 @@ void replace_kernel(torch::Library& library, Kernel kernel) {
 // LITERALINCLUDE END: native-replacing-class
 
 // LITERALINCLUDE START: native-replace-stub
-// Fills the slot of a stub, and returns what was in it: a host kernel, or null. The slot is the first member of the
-// first member of a stub, which no function of PyTorch reads.
+// Fills the slot of a stub, and returns what was in it: a host kernel, or null. No function of PyTorch reads the slot:
+// it is in the first member of a stub, a DispatchStubImpl.
 template <class Stub>
 typename Stub::FnPtr replace_stub(Stub& stub, typename Stub::FnPtr kernel) {
   static_assert(std::is_standard_layout_v<Stub> && sizeof(Stub) == sizeof(at::native::DispatchStubImpl));

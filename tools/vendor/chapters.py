@@ -1,4 +1,4 @@
-"""Which files of this repository a choice of chapters takes along."""
+"""Which files of this repository a choice of chapters includes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from weaver.configuration import load
 from weaver.sources.closure import Sources
 from weaver.sources.regions import without_region
 
-# PyTorch asks all of this of any device, so that every choice has it; with the operators that the tests of it launch.
+# PyTorch requires all of this of any device, so every choice includes it, with the operators that its tests launch.
 BASE = (
     "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
     "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback", "frontend",
     "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration",
     "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
-# By chapter, the tests of its operators. The others are of the base.
+# By chapter, the tests of its operators. All others belong to the base.
 TESTS = {
     "amp": ("test_autocast.py", "test_grad_scaler.py"),
     "attention": ("test_attention.py",),
@@ -36,28 +36,28 @@ TESTS = {
 # Whole models, and all operators.
 _TESTS_OF_ALL = "tests/models/"
 _CMAKE = "csrc/CMakeLists.txt"
-# Drivers that a vendor's own replaces, and tests in a folder of their own: the chapter that each belongs to.
+# Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.
 _FOLDERS = {
     "csrc/driver/minimal/": "driver_conformance",
     "csrc/driver/opencl/": "real_runtime",
     "tests/native/": "native_kernels",
 }
-# Libraries of their own: a source of each, and the region of the CMake file that builds it.
+# Separate libraries: a source of each, and the region of the CMake file that builds it.
 _LIBRARIES = {"csrc/stable/rms_norm.cpp": "build-stable", "csrc/native/module_cache.cpp": "build-native"}
 
 
 class Choice:
-    """The files that some chapters need, or a state, and those that they can do without."""
+    """The files that some chapters or a state need, and those that they do not."""
 
     def __init__(self, root: Path, wanted: Collection[str] | None = None, state: int | None = None) -> None:
-        """``wanted`` names chapters, beside those of the base; nothing means all. ``state`` decides without them.
+        """``wanted`` names chapters besides those of the base; None means all. ``state`` replaces ``wanted``.
 
         Raises:
-            Fault: names the chapters that there are, if one is asked for that is none of them; or the states.
+            Fault: names the existing chapters or states, if one that is given does not exist.
         """
         sources = Sources(load(root))
         every = sorted(sources.chapters)
-        # A state without kernels, which has less than the base.
+        # For a state without kernels, which has less than the base.
         self._early: Early | None = None
         if state is not None:
             states = States(root)
@@ -76,7 +76,7 @@ class Choice:
         self.left_out = self._owned - self.taken
 
     def has(self, path: str) -> bool:
-        """Whether a file of the repository comes along."""
+        """Whether a file of the repository is included."""
         if self._early is not None and path.startswith("tests/"):
             return self._early.has_test(path)
         if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
@@ -90,7 +90,7 @@ class Choice:
         return not any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
 
     def cut(self, path: str, text: str) -> str:
-        """The text of a file without what names a source that is left out."""
+        """The text of a file without the parts that name an excluded source."""
         if Path(path).name == maps.MAP and path.startswith("csrc/"):
             return maps.without(text, str(Path(path).parent), self.has)
         for region in [region for source, region in _LIBRARIES.items() if path == _CMAKE and source in self.left_out]:

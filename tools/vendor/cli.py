@@ -1,4 +1,4 @@
-"""make vendor: a repository for a backend of another name, made of this one; or more of it, in one made before."""
+"""make vendor: creates a repository for a backend of another name from this one, or updates one created before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vendor.states import States
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the repository or brings it up to date, and says what to do with it."""
+    """Writes or updates the repository, and says what to do with it."""
     parser = argparse.ArgumentParser(prog="make vendor", description=__doc__)
     parser.add_argument("--name", required=True, help="the name of the device: torch.ones(2, device=NAME)")
     parser.add_argument("--dest", required=True, help="the folder to write; or one that was written before, to update")
@@ -88,7 +88,7 @@ def _update(
     recorded = files.pop(record.FILE)
     planned = update.changes(destination, before, files)
     update.apply(destination, planned)
-    # Last: until then, the same command goes on where it was stopped.
+    # Last: until then, the same command continues where it was interrupted.
     (destination / record.FILE).write_text(recorded, encoding="utf-8")
     return str(planned)
 

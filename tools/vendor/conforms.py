@@ -1,9 +1,9 @@
-"""Whether what `make vendor` writes works: all chapters together, and each alone, as a backend called acme.
+"""Checks that the output of `make vendor` works: all chapters together, and each alone, as a backend called acme.
 
-Each is built, and asked by the backend's kit at the level *usable*; those alone without optimization: the question is
-which sources they need. What fails must be what a chapter that was left out would cure, by the kit's own word. The
-committed result says which parts of the closure it was taken of, so that a check can say when another is due. All of
-them together are tried again as soon as the code of one source changes.
+Each is built and checked by the conformance kit at the level *usable*; those alone without optimization, since the
+question is which sources they need. A failure is allowed only if the kit names an excluded chapter as its cure. The
+committed result records the parts of the closure that it is for, so that a check can say when another trial is due. All
+chapters together are tried again as soon as the code of one source changes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ALL, NONE = "all", "base"
 
 
 def choices() -> dict[str, list[str] | None]:
-    """By name, what is chosen: everything, nothing but the base, and each other chapter alone."""
+    """The choices by name: everything, the base only, and each other chapter alone."""
     others = sorted(set(Choice(ROOT).chapters) - set(BASE))
     return {ALL: None, NONE: [], **{chapter: [chapter] for chapter in others}}
 
 
 def stale() -> Iterator[str]:
-    """One line for each choice whose result is of other sources than those that it has now."""
+    """One line for each choice whose sources have changed since its result."""
     known = _read()
     for name, chosen in choices().items():
         if known.get(name, {}).get("parts") != _parts(chosen):
@@ -47,7 +47,7 @@ def stale() -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Tries all chapters together, and those alone whose parts have changed."""
+    """Tries the choices that have changed."""
     parser = argparse.ArgumentParser(prog="make chapters", description=__doc__)
     parser.add_argument("--every", action="store_true", help="try all choices, also those that have not changed")
     options = parser.parse_args(arguments)
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
-    """Brings the repository to the choice, builds it and asks it."""
+    """Writes the repository for the choice, builds it and runs the kit."""
     print(f"-- chapters: {name}", flush=True)
     trial = Trial("make chapters", name, "whole" if name == ALL else "alone", optimized=name == ALL)
     trial.write(shape.formatted(tree.files(ACME, chosen)), chosen)
@@ -89,7 +89,7 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
 
 
 def unexplained(report: dict[str, Any], left_out: Collection[str]) -> Iterator[str]:
-    """What the kit found that no chapter that was left out would cure."""
+    """The kit's findings that no excluded chapter would cure."""
     if report["fault"]:
         yield report["fault"]
     for check in _failed(report):
@@ -102,13 +102,13 @@ def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _is_known(name: str, result: dict[str, Any]) -> bool:
-    """Whether the result is of what would be tried now."""
+    """Whether the result is for what would be tried now."""
     same = result.get("parts") == _parts(choices()[name])
     return same and (name != ALL or result.get("sources digest") == written())
 
 
 def written() -> str:
-    """A digest of what `make vendor` writes and builds: the code of the copied files, and of what copies them."""
+    """A digest of what `make vendor` writes and builds: the code of the copied files and of this package."""
     copied = (entry for entry in tree.COPIED if not entry.startswith("tests/"))
     files = code_files(ROOT, (*copied, "tools/vendor"))
     lines = [f"{file.relative_to(ROOT)} {code_digest(file)}" for file in files]
@@ -121,9 +121,9 @@ def _parts(chosen: list[str] | None) -> str:
 
 
 def parts(sources: Sources, taken: Collection[str], base: Collection[str] = ()) -> str:
-    """A digest of what decides whether a choice is whole: its sources, and what each of them needs.
+    """A digest of what decides whether a choice is complete: its sources, and what each of them needs.
 
-    What the base has is tried with the base, so a chapter alone is only what it adds to that.
+    The base is tried by itself, so a chapter alone counts only what it adds to the base.
     """
     edges = {path: sorted(sources.closure([path]) - set(base)) for path in sorted(set(taken) - set(base))}
     return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A repository of git with a first commit, so that the vendor's work can be told from what was copied."""
+"""Creates a git repository whose first commit is the copy, so that the vendor's work can be told from it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import subprocess
 from pathlib import Path
 
 AUTO, YES, NO = "auto", "yes", "no"
-# Of a caller that is itself run by git, as a hook is: they name another repository.
+# Set if git runs the caller, for example as a hook: they name another repository.
 _NAMES_ANOTHER = ("GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE")
-# The first commit is the copy, byte for byte: no hook or attribute of the machine changes it, no key is asked for.
+# The first commit is the copy, byte for byte: no hook or attribute of the machine changes it, and no key is needed.
 _PLAIN = ("-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false")
 
 
 def begin(folder: Path, message: str, wish: str = AUTO) -> str:
-    """Makes a repository of the folder and commits all of it. Returns one line that says what was done.
+    """Makes the folder a repository and commits all of it. Returns one line that says what was done.
 
-    What stops git is in that line, and no failure: the files are written, and the vendor can commit them as well.
-    ``wish`` is ``auto``, which leaves a folder inside another repository to that one, ``yes`` or ``no``.
+    An error of git is reported in that line and is not fatal: the files are written, and the vendor can commit them.
+    ``wish`` is ``auto``, which makes no repository inside another one, ``yes`` or ``no``.
     """
     if wish == NO:
         return "no git repository, as asked"

@@ -1,10 +1,9 @@
-"""The names of a vendor's backend, and a text of this repository with them in the place of ours.
+"""The names of a vendor's backend, and their substitution for ours in the texts of this repository.
 
-All that is ours begins with one of three words: `openreg`, `OPENREG`, and `or`, before a capital, in the names of the
-driver's functions and types. The first two stand for the device, which Python sees (`torch.openreg`, `torch_openreg`,
-the operators' library), and for what C++ and the environment see: the driver's library and headers, the namespace,
-macros, environment variables. A vendor whose SDK has a library or namespace with the name of the device calls these
-differently.
+All our names begin with one of three words: `openreg`, `OPENREG`, and `or` before a capital, in the names of the
+driver's functions and types. The first two name the device in Python (`torch.openreg`, `torch_openreg`, the operators'
+library), and, in C++ and the environment, the driver's library and headers, the namespace, macros and environment
+variables. A vendor whose SDK has a library or namespace with the name of the device gives the latter another name.
 """
 
 from __future__ import annotations
@@ -31,28 +30,28 @@ operator or or_eq private protected public register reinterpret_cast requires re
 static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned
 using virtual void volatile wchar_t while xor xor_eq
 """
-# Libraries that every process with PyTorch has loaded, and namespaces of PyTorch and of the language beside `at`.
+# Libraries that every process with PyTorch has loaded, and namespaces of PyTorch and the language other than `at`.
 _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
     "torch_global_deps", "torch_python",
 )  # fmt: skip
-# Of drivers whose headers a program may include beside the vendor's.
+# Prefixes of drivers whose headers a program may include together with the vendor's.
 _TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
-# The second is the pattern of the linker for all of them, in exports.map.
+# The second alternative is the linker's pattern for all of them, in exports.map.
 _DRIVER_NAME = re.compile(r"\bor(?=[A-Z][a-z]|\[A-Z\]\*)")
 _DRIVER_MACRO = re.compile(r"\bOR_(?=[A-Z])")
 # Operators that users call, torch.ops.openreg.swiglu: named after the device. tests/build/test_vendor.py compares them
 # with the schemas.
 OPERATORS = ("custom_abs", "soft_cap", "soft_cap_backward", "swiglu")
-# What is named after the library: the namespace, the driver's headers and library, macros and environment variables.
+# The names that follow the library: the namespace, the driver's headers and library, macros and environment variables.
 _OF_LIBRARY = re.compile(
     rf"\bnamespace openreg\b|\bopenreg::(?!(?:{'|'.join(OPERATORS)})\b)|"
     r"\bopenreg(?:_[a-z]+)*\.h\b|\blibopenreg|\bOPENREG_"
 )
-# In CMake every other name too, of targets and projects; torch_openreg is not one of them.
+# In CMake, also all other names, of targets and projects; torch_openreg is not one of them.
 _CMAKE = re.compile(r"(?:^|/)CMakeLists\.txt$|\.cmake$")
 _OF_CMAKE = re.compile(r"\bopenreg")
-# Asks PyTorch itself, in a process without any backend: a name cannot be taken back.
+# Asks PyTorch itself, in a process without any backend, since a rename cannot be undone.
 _ASK_PYTORCH = """
 import sys, torch
 name = sys.argv[1]
@@ -76,7 +75,7 @@ except RuntimeError as error:
 
 @dataclass(frozen=True)
 class Names:
-    """The name of a device, what the functions of its driver begin with, and the name of library and namespace."""
+    """The name of a device, the prefix of its driver's functions, and the name of the library and namespace."""
 
     device: str
     prefix: str
@@ -92,7 +91,7 @@ class Names:
         return f"torch_{self.device}"
 
     def put_into(self, text: str, path: str = "") -> str:
-        """The text, or the path of a file, as the vendor's; ``path`` is that of the text, for CMake's have targets."""
+        """The text, or a path, with the vendor's names; ``path`` is that of the text: CMake files name targets."""
         text = _OF_LIBRARY.sub(self._as_library, text)
         if _CMAKE.search(path):
             text = _OF_CMAKE.sub(self.library, text)
@@ -141,14 +140,14 @@ def _library_fault(names: Names, is_given: bool) -> str | None:
         return f"lib{library}.so is the backend itself, and the driver needs a library of its own"
     if library.startswith("lib"):
         return f"the file would be lib{library}.so; leave out the first lib"
-    # With the name of the device, given as such, a vendor insists.
+    # A vendor who gives the name of the device explicitly insists on it.
     if (found := ctypes.util.find_library(library)) and not (is_given and library == names.device):
         return f"this machine has a {found} already, perhaps of the SDK; give another, LIBRARY={names.device}_torch"
     return None
 
 
 def _initials(device: str) -> str:
-    """The letters that begin the first syllable and the last one: or for openreg, am for acme."""
+    """The first letters of the first and the last syllable: or for openreg, am for acme."""
     letters = device.replace("_", "")
     last = re.search(r".*([b-df-hj-np-tv-xz])[aeiouy]", letters[1:])
     return letters[0] + last.group(1) if last else letters[:2]

@@ -1,4 +1,4 @@
-"""Writes a repository into a folder that is not there yet: all of it, or nothing."""
+"""Writes a repository into a folder that does not exist yet: all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environment import Fault
 
 
 def write(files: dict[str, str], destination: Path) -> None:
-    """Writes the files beside the destination, and moves them there at once.
+    """Writes the files beside the destination, and moves them there in one step.
 
     Raises:
         Fault: if the destination exists, or its parent does not, or cannot be written.

@@ -1,4 +1,4 @@
-"""What a written repository keeps of its origin: the names, the chapters, the commit, and a digest of each file."""
+"""What a written repository records of its origin: the names, the chapters, the commit, and a digest of each file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FILE = ".vendor.json"
 
 @dataclass(frozen=True)
 class Record:
-    """``chapters`` is nothing where all were taken, ``state`` where the repository is at none of the states on the way.
+    """``chapters`` is None if all were taken, ``state`` if the repository is at none of the states.
 
-    ``files`` has the digest of each text, as it was written.
+    ``files`` has the digest of each text as written.
     """
 
     device: str
@@ -30,12 +30,12 @@ class Record:
 
     @property
     def names(self) -> Names:
-        """What the backend and its parts are called."""
+        """The names of the backend and its parts."""
         return Names(self.device, self.prefix, self.library)
 
     @property
     def text(self) -> str:
-        """As it stands in the repository."""
+        """The text of the record's file."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
@@ -48,22 +48,22 @@ def of(
 
 
 def digest(text: str) -> str:
-    """What tells one text of a file from another."""
+    """A digest that tells one text of a file from another."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(destination: Path) -> Record | None:
-    """The record of a folder; nothing if it has none.
+    """The record of a folder; None if it has none.
 
     Raises:
-        Fault: if the file was damaged.
+        Fault: if the file is damaged.
     """
     file = destination / FILE
     if not file.is_file():
         return None
     try:
         known = json.loads(file.read_text(encoding="utf-8"))
-        # Before a library could have a name of its own, it had that of the device.
+        # Older records have no name of the library: it was that of the device.
         return Record(**{"library": known["device"], **known})
     except (KeyError, TypeError, ValueError) as error:
         raise Fault(f"{file} cannot be read: {error}; take it back from the commit that last had it whole") from None

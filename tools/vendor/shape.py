@@ -1,7 +1,7 @@
-"""Lays out the renamed sources anew: a name that is longer or shorter than ours moves the ends of lines.
+"""Formats the renamed sources: a name that is longer or shorter than ours moves line breaks.
 
-The formatters are those of `make check`, with the configuration that the vendor gets, so that their linters agree with
-what they were given.
+The formatters are those of `make check`, with the configuration that the vendor gets, so that its linters accept what
+it was given.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PASSES = 4
 
 
 def formatted(files: dict[str, str]) -> dict[str, str]:
-    """The texts as clang-format and ruff lay them out.
+    """The texts as clang-format and ruff format them.
 
     Raises:
-        Fault: with what a formatter says of a text that it cannot read, or if one is not installed.
+        Fault: with a formatter's message if it cannot read a text, or if one is not installed.
     """
     with tempfile.TemporaryDirectory(prefix="vendor-") as temporary:
         for path, text in files.items():
@@ -32,7 +32,7 @@ def formatted(files: dict[str, str]) -> dict[str, str]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         sources = [path for path in files if path.endswith(_CPP)]
-        # A comment that was broken may be aligned with its neighbours only by the next pass.
+        # A comment that was wrapped may be aligned with adjacent ones only in the next pass.
         for _ in range(_PASSES):
             if not sources:
                 break
@@ -40,7 +40,7 @@ def formatted(files: dict[str, str]) -> dict[str, str]:
             _run(temporary, "clang-format", "-i", *sources)
             sources = [path for path in sources if Path(temporary, path).read_text(encoding="utf-8") != texts[path]]
         if sources := [path for path in files if path.endswith(_PYTHON)]:
-            # Another name stands elsewhere among sorted imports.
+            # Another name sorts elsewhere among imports.
             _run(temporary, "ruff", "check", "--select=I", "--fix", "--quiet", "--no-cache", *sources)
             _run(temporary, "ruff", "format", "--quiet", "--no-cache", *sources)
         shaped = (path for path in files if path.endswith(_CPP + _PYTHON))
@@ -48,7 +48,7 @@ def formatted(files: dict[str, str]) -> dict[str, str]:
 
 
 def _run(folder: str, tool: str, *arguments: str) -> None:
-    # Ours first: another version lays out differently.
+    # Ours first: another version formats differently.
     path = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
     program = shutil.which(tool, path=path)
     if program is None:

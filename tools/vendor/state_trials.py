@@ -1,7 +1,7 @@
-"""make states: whether the states of `make vendor` build, what the kit says of each, and what works there by then.
+"""make states: checks whether the states of `make vendor` build, what the kit reports on each, and what works there.
 
 The committed result names for each state what decides it: its sources, what each of them needs, and the table of the
-states. A check says when another trial is due.
+states. A check reports when another trial is due.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Results = dict[str, dict[str, Any]]
 
 
 def stale() -> Iterator[str]:
-    """One line for each state whose result is of other sources than those that it has now, or that lost something."""
+    """One line for each state whose sources have changed since its result, or at which less works than before."""
     known = read()
     states = States(ROOT)
     for state in states.all:
@@ -42,7 +42,7 @@ def stale() -> Iterator[str]:
 
 
 def faults(known: Mapping[str, Mapping[str, Any]], states: States) -> Iterator[str]:
-    """Yields a line for what works at one state and not at the next, and for what is left at the last."""
+    """Yields a line for whatever works at one state and not at the next, and for what does not work at the last."""
     results = [known[str(state.number)] for state in states.all if str(state.number) in known]
     for number, (before, after) in enumerate(pairwise(results), start=2):
         lost = [name for name, word in before["programs"].items() if word == WORKS != after["programs"][name]]
@@ -56,7 +56,7 @@ def faults(known: Mapping[str, Mapping[str, Any]], states: States) -> Iterator[s
 
 
 def main(arguments: list[str]) -> None:
-    """Tries the states that are due, and those that are named."""
+    """Tries the states that are due, and those that are given."""
     states = States(ROOT)
     parser = argparse.ArgumentParser(prog="make states", description=__doc__)
     parser.add_argument("--every", action="store_true", help="try all states, also those that have not changed")
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> None:
 
 
 def areas(state: State, states: States) -> list[str]:
-    """The areas of the kit that a state is asked."""
+    """The areas of the kit that are checked at a state."""
     return [area for each in states.until(state.number) for area in each.areas]
 
 
@@ -97,7 +97,7 @@ def _is_known(result: Mapping[str, Any], state: State, states: States) -> bool:
 
 
 def _tried(state: State, states: States, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Tries a state. Where other programs are all that is new, what the kit has said of its sources is kept."""
+    """Tries a state. If only the programs have changed, the kit's result is kept."""
     print(f"-- state {state.number}: {state.title}", flush=True)
     trial = Trial("make states", f"state {state.number}", "state", optimized=False)
     trial.clear()
@@ -115,7 +115,7 @@ def _tried(state: State, states: States, known: Mapping[str, Any]) -> dict[str, 
 
 
 def _asked(trial: Trial, state: State, states: States) -> dict[str, dict[str, int]]:
-    """By area, what the conformance kit says."""
+    """The result of the conformance kit, by area."""
     report = trial.ask(conforms.LEVEL, ",".join(areas(state, states)))
     if report["fault"]:
         raise Fault(f"make states: state {state.number}: {report['fault']}")
@@ -126,7 +126,7 @@ def _asked(trial: Trial, state: State, states: States) -> dict[str, dict[str, in
 
 
 def _parts(state: State, states: States) -> str:
-    """A digest of what decides a state: its sources, what each of them needs, its tests, and what the kit is asked."""
+    """A digest of what decides a state: its sources, what each of them needs, its tests, and the areas of the kit."""
     edges = conforms.parts(Sources(load(ROOT)), Choice(ROOT, None, state.number).taken)
     return _digest([edges, repr(replace(state, title="", adds="")), *areas(state, states)])
 

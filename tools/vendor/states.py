@@ -1,6 +1,6 @@
-"""The states of a backend on its way, from `states.toml`: which sources each has, and their text where it differs.
+"""The states of a growing backend, from `states.toml`: the sources of each, and their text where it differs.
 
-Files that put a backend together, as its `__init__.py` does, name parts of later states. They are written without them.
+Files that assemble a backend, such as its `__init__.py`, name parts of later states, and are written without them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Has = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class State:
-    """What one state adds to the state before it. ``chapters`` stand for their sources.
+    """What one state adds to the previous one. ``chapters`` stand for their sources.
 
-    ``areas`` are those that the conformance kit is asked from this state on.
+    ``areas`` of the conformance kit are checked from this state on.
     """
 
     number: int
@@ -65,18 +65,18 @@ class States:
         self.all = [_state(number, row) for number, row in enumerate(table["state"], start=1)]
 
     def __getitem__(self, number: int) -> State:
-        """Raises: ``Fault``, which names the states that there are."""
+        """Raises: ``Fault``, which names the existing states."""
         if not 1 <= number <= len(self.all):
             known = ", ".join(f"{state.number} ({state.title})" for state in self.all)
             raise Fault(f"STATE={number}: there is no such state; there are {known}")
         return self.all[number - 1]
 
     def until(self, number: int) -> list[State]:
-        """A state, and all before it."""
+        """A state and all before it."""
         return self.all[: self[number].number]
 
     def chapters(self, number: int) -> list[str] | None:
-        """The chapters whose sources are whole by then; nothing means all of them."""
+        """The chapters whose sources are complete at a state; None means all of them."""
         named = [chapter for state in self.until(number) for chapter in state.chapters]
         return None if _EVERY_CHAPTER in named else named
 
@@ -86,14 +86,14 @@ class States:
 
 
 class Early:
-    """The files of a state that has no kernels yet: its sources, with all that they need, and nothing else."""
+    """The files of a state that has no kernels yet: its sources, with everything that they need, and nothing else."""
 
     def __init__(self, root: Path, states: list[State], assembled: dict[str, dict[str, str]]) -> None:
         self._root, self._states, self._assembled = root, states, assembled
 
     @cached_property
     def taken(self) -> set[str]:
-        """The sources. Those that put the backend together need none of what they name."""
+        """The sources. Those that assemble the backend do not need what they name."""
         configuration = load(self._root)
         kernels = [path for path in Sources(configuration).texts if path.startswith(_KERNELS)]
         sources = Sources(configuration, dict.fromkeys((*self._assembled, _STUB, *kernels), ""))
@@ -103,11 +103,11 @@ class Early:
         return {path for path in sources.closure(wanted) if not path.startswith(_KERNELS)} | {_STUB}
 
     def has_test(self, path: str) -> bool:
-        """Whether a file of the tests comes along."""
+        """Whether a file of the tests is included."""
         return any(path.startswith(test) for state in self._states for test in state.tests)
 
     def cut(self, path: str, text: str, has: Has) -> str:
-        """The text of a file without what it names and the state does not have."""
+        """The text of a file without the names of what the state does not have."""
         if path == "CMakeLists.txt":
             return _HOST_KERNELS.sub(r"\1 OFF)", text)
         if path == _STUB:
@@ -127,14 +127,14 @@ class Early:
         return {name for file in files for name in _BOUND.findall(file.read_text(encoding="utf-8"))}
 
     def _has_module(self, module: str, has: Has) -> bool:
-        """Whether a module is there. Those of other packages are, and what is no module."""
+        """Whether a module is there. Those of other packages are, and so is a name that is not a module."""
         file = module.replace(".", "/")
         ours = [path for path in (f"{file}.py", f"{file}/__init__.py") if (self._root / path).is_file()]
         return not ours or any(has(path) for path in ours)
 
 
 def _without(path: str, text: str, region: str) -> str:
-    """Raises: ``Fault``, if the file has no such region: it would name what is not there."""
+    """Raises: ``Fault``, if the file has no such region, since it would name what is not there."""
     shorter = without_region(text, region)
     if shorter == text:
         raise Fault(f"{_FILE}: {path} has no region {region}")
@@ -142,7 +142,7 @@ def _without(path: str, text: str, region: str) -> str:
 
 
 def _unimported(text: str, has: Callable[[str], bool]) -> Iterator[ast.AST]:
-    """The imports of modules that are not there; and, at the top level, their names in `__all__`, and their calls."""
+    """The imports of absent modules and, at the top level, their names in `__all__` and their calls."""
     gone: set[str] = set()
     for node in ast.parse(text).body:
         match node:
@@ -167,7 +167,7 @@ def _unbound(text: str, bound: set[str]) -> Iterator[ast.AST]:
 
 
 def _without_lines(text: str, nodes: Iterator[ast.AST]) -> str:
-    """The text without the lines of some nodes, each of which has its lines for itself."""
+    """The text without the lines of some nodes, none of which shares a line with other code."""
     dropped: set[int] = set()
     for node in nodes:
         assert isinstance(node, ast.stmt | ast.expr | ast.alias)
@@ -175,7 +175,7 @@ def _without_lines(text: str, nodes: Iterator[ast.AST]) -> str:
     lines = dict(enumerate(text.splitlines(keepends=True), start=1))
     for number in sorted(dropped):
         after = next((lines[later] for later in range(number, len(lines) + 1) if later not in dropped), "")
-        # A comment that now stands above nothing was about what is gone.
+        # A comment that is now above nothing was about what is gone.
         while after.strip() == "" and lines.get(number - 1, "").startswith("#"):
             number -= 1
             dropped.add(number)

@@ -1,4 +1,4 @@
-"""The repository of a vendor: the sources of this one under the vendor's names, and what makes a project of them."""
+"""The repository of a vendor: the sources of this one under the vendor's names, and the files of a project."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n
 def files(
     names: Names, chapters: Collection[str] | None = None, state: int | None = None, root: Path = ROOT
 ) -> dict[str, str]:
-    """Text by path: the whole repository, or what the chapters need, or a state on the way.
+    """Texts by path: the whole repository, what the chapters need, or a state.
 
     ``root`` is this repository, or an earlier commit of it.
 
     Raises:
-        Fault: names a chapter or state that there is not, or a file whose new name is that of another.
+        Fault: names a chapter or state that does not exist, or a file whose new name is another's.
     """
     choice = Choice(root, chapters, state)
     stands = "" if state is None else _stands(States(root), state)
@@ -61,7 +61,7 @@ def files(
 
 
 def _stands(states: States, number: int) -> str:
-    """What the README says of a state."""
+    """What the README says about a state."""
     state = states[number]
     text = f"""
 ## State {number} of {len(states.all)}: {state.title}
@@ -80,7 +80,7 @@ tensors and kernels, and what the workflows ask, holds for the last state.
 
 
 def _sources(root: Path) -> Iterator[tuple[str, str]]:
-    """The files of the copied folders, but what Python or an editor has left there."""
+    """The files of the copied folders, except what Python or an editor has left there."""
     for copied in COPIED:
         top = root / copied
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
@@ -109,13 +109,13 @@ def _filled(names: Names, template: str) -> str:
 
 
 def guide() -> str:
-    """Where the chapters of the guide are published, by pyproject.toml; "" if they are not."""
+    """Where the chapters of the guide are published, from pyproject.toml; "" if they are not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return str(project["tool"]["accelerator_conformance"]["guide"])
 
 
 def commit(form: str = "%H") -> str:
-    """The commit that the sources are of, by the placeholders of git log."""
+    """The commit of the sources, in a format of git log."""
     asked = subprocess.run(
         ["git", "log", "-1", f"--format={form}"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""A repository that `make vendor` writes, tried as its new owner would: built in its own environment, and asked."""
+"""Tries a repository of `make vendor` as its new owner would: builds it in its own environment, and runs the kit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vendor.names import Names
 
 ACME = Names("acme", "am")
 _INHERITED = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
-# A program ends with its own words, and with the kind and first sentence of what stopped it.
+# Prints "works", or the type and the first sentence of the exception that ended the program.
 _WRAPPED = """
 import sys, torch
 try:
@@ -31,14 +31,14 @@ else:
 
 
 class Trial:
-    """A folder below `build/chapters`. Its environment is kept for the next trial; its repository unless cleared."""
+    """A folder below `build/chapters`. Its environment is kept for the next trial, and its repository until cleared."""
 
     def __init__(self, command: str, name: str, folder: str, optimized: bool) -> None:
         self._what = f"{command}: {name}"
         self.folder = ROOT / "build" / "chapters" / folder / f"torch_{ACME.device}"
         self._kept = self.folder.with_suffix(".venv")
         environment = {key: value for key, value in os.environ.items() if key not in _INHERITED}
-        # Without ours, whose programs dev.py puts first on PATH.
+        # Without our environment, whose programs dev.py puts first on PATH.
         ours = str(Path(sys.executable).parent)
         environment["PATH"] = os.pathsep.join(path for path in os.get_exec_path() if path != ours)
         if not optimized:
@@ -46,13 +46,13 @@ class Trial:
         self._environment = environment
 
     def clear(self) -> None:
-        """Leaves nothing but the environment, so that no file of another trial is there."""
+        """Removes everything but the environment, so that no file of another trial is left."""
         if (own := self.folder / ".venv").is_dir():
             own.rename(self._kept)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, wanted: dict[str, str], chapters: list[str] | None, state: int | None = None) -> None:
-        """Brings the repository to these files."""
+        """Writes these files, or updates the repository to them."""
         before = record.read(self.folder)
         if before is None:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Trial:
         return asked
 
     def run(self, program: str) -> str:
-        """What becomes of a Python program there: "works", or the kind and the first sentence of the error."""
+        """Runs a Python program there: "works", or the type and the first sentence of the error."""
         python = self.folder / ".venv" / "bin" / "python"
         command = [str(python), "-W", "ignore", "-c", _WRAPPED, program]
         with tempfile.TemporaryDirectory() as elsewhere:

@@ -1,7 +1,7 @@
-"""Brings a repository that was written earlier to another choice of chapters, or to the guide as it is now.
+"""Updates a repository that was written earlier to another choice of chapters, or to the current guide.
 
-What the vendor has changed stays. Where both have changed a file, git merges the two. Where it cannot, nothing at all
-is written, and the files are named.
+The vendor's changes are kept. If both sides have changed a file, git merges them. If it cannot, nothing at all is
+written, and the files are named.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Texts = dict[str, str]
 
 @dataclass
 class Changes:
-    """What is to be done with the files of the vendor."""
+    """The changes to the vendor's files."""
 
     added: _Texts = field(default_factory=dict)
     replaced: _Texts = field(default_factory=dict)
@@ -38,10 +38,10 @@ class Changes:
 
 
 def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable[[], _Texts] | None = None) -> Changes:
-    """Compares three states of each file: as it was written, as it is there, and as it is wanted.
+    """Compares three states of each file: as written, as it is there, and as wanted.
 
     Raises:
-        Fault: names the files that cannot be brought together, and changes nothing.
+        Fault: names the files that cannot be merged, and changes nothing.
     """
     earlier = cache(earlier or (lambda: _earlier(record)))
     result = Changes()
@@ -118,5 +118,5 @@ def _earlier(record: Record) -> _Texts:
         shutil.unpack_archive(archive, root, filter="data")
         texts = tree.files(record.names, record.chapters, record.state, root)
         shaped = shape.formatted(texts)
-        # Before the sources were laid out anew they were written as they are; or another version lays out differently.
+        # An older record is of unformatted sources, or another version of a formatter formats differently.
         return {path: text if digest(text) == record.files.get(path) else shaped[path] for path, text in texts.items()}

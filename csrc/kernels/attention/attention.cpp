@@ -1,5 +1,6 @@
-// The two operators behind scaled_dot_product_attention that PyTorch leaves to backends, forward and backward: they
-// check, allocate, and queue the kernels of forward.cpp. Called on any thread, with or without the GIL.
+// The two operators, forward and backward, that PyTorch leaves to backends for scaled_dot_product_attention: they check
+// their arguments, allocate the results, and queue the kernels of forward.cpp and backward.cpp. Called on any thread,
+// with or without the GIL.
 #include "kernels/attention/attention.h"
 
 #include <ATen/OpMathType.h>
@@ -15,7 +16,7 @@
 namespace openreg {
 namespace {
 
-// Three dimensions are those of one batch. An undefined tensor stays one.
+// Adds the batch dimension to a tensor of three dimensions. An undefined tensor stays undefined.
 at::Tensor in_four_dimensions(at::Tensor tensor) {
   while (tensor.defined() && tensor.dim() < 4) {
     tensor = tensor.unsqueeze(0);
@@ -25,7 +26,7 @@ at::Tensor in_four_dimensions(at::Tensor tensor) {
 
 Attention attention_arguments(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const at::Tensor& bias, double dropout_p, bool is_causal, std::optional<double> scale) {
-  // The operator is not told whether its caller allowed fewer heads of key; scaled_dot_product_attention has looked.
+  // The schema has no enable_gqa: scaled_dot_product_attention has checked whether key may have fewer heads.
   const char* const refusal = attention_refusal(query, key, value, bias, /*enable_gqa=*/true);
   TORCH_CHECK(refusal == nullptr, "openreg: of the arguments of fused attention this does not hold: ", refusal);
   TORCH_CHECK(!bias.defined() || bias.scalar_type() == query.scalar_type(),
@@ -47,7 +48,7 @@ Attention attention_arguments(const at::Tensor& query, const at::Tensor& key, co
   return attention;
 }
 
-// With the dimensions in memory as query has them: callers often go on with output.transpose(1, 2).
+// Keeps the order of query's dimensions in memory: callers often continue with output.transpose(1, 2).
 at::Tensor empty_output(const at::Tensor& query, int64_t columns) {
   if (columns == query.size(-1)) {
     return at::empty_like(query);
@@ -68,7 +69,7 @@ at::Tensor empty_output(const at::Tensor& query, int64_t columns) {
 }
 
 // LITERALINCLUDE START: attention-forward
-// SymInt, although the numbers are known here: PyTorch has registered a kernel with these types.
+// SymInt, although the sizes are known here: PyTorch has registered a kernel with these types, and all must agree.
 using ForwardResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor,
                                  at::Tensor, at::Tensor>;
 
@@ -88,7 +89,7 @@ ForwardResult fused_attention(const at::Tensor& query, const at::Tensor& key, co
   at::Tensor logsumexp = at::empty({attention.query.size(0), attention.query.size(1), attention.query.size(2)},
                                    query.options().dtype(at::toOpMathType(query.scalar_type())));
   compute_attention(in_four_dimensions(output), logsumexp, attention);
-  // cum_seq_q and cum_seq_k are the limits of sequences packed into one tensor, which scaled_dot_product_attention
+  // cum_seq_q and cum_seq_k are the boundaries of sequences packed into one tensor, which scaled_dot_product_attention
   // never passes.
   return {output,         logsumexp,    at::Tensor(),          at::Tensor(),
           query.size(-2), key.size(-2), attention.philox_seed, attention.philox_offset,
@@ -108,7 +109,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> fused_attention_backw
     const at::Tensor&, const at::Tensor&, int64_t, int64_t, double dropout_p, bool is_causal,
     const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
   if (!grad_output.defined()) {
-    return {};  // autograd calls this also where the loss does not depend on the output
+    return {};  // autograd also calls this when the loss does not depend on the output
   }
   Attention attention = attention_arguments(query, key, value, bias, dropout_p, is_causal, scale);
   attention.philox_seed = philox_seed;

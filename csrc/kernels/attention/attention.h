@@ -1,7 +1,7 @@
-// Scaled dot product attention of this backend: which calls its kernels take, and their loops.
+// Scaled dot product attention of this backend: which calls its kernels accept, and the functions that launch them.
 //
 // For each batch, head and query position ("row"), the scores of all key positions ("columns") are
-// scale * query . key + bias, their softmax weighs the values, and the weighted values are summed.
+// scale * query . key + bias. The output row is the sum of the values, weighted by the softmax of these scores.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,38 +10,38 @@
 
 namespace openreg {
 
-// Why the kernels do not take these arguments; null when they do. Reads no data, and makes do with sizes that are not
-// known yet, as torch.compile has them.
+// Returns why the kernels do not accept these arguments, or null if they do. Reads no data, and accepts symbolic sizes,
+// as torch.compile passes them.
 const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const std::optional<at::Tensor>& bias, bool enable_gqa);
 
-// What both directions have in common. Every tensor has four dimensions: batch, head, position, column. Key and value
-// may have fewer heads than query: each serves as many heads of query as follow one another.
+// The arguments that forward and backward share. Every tensor has four dimensions: batch, head, position, column. Key
+// and value may have fewer heads than query: each then serves a group of consecutive query heads.
 struct Attention {
   at::Tensor query;
   at::Tensor key;
   at::Tensor value;
-  at::Tensor bias;  // undefined, or a number for each score, of the dtype of query
+  at::Tensor bias;  // undefined, or one element per score, of query's dtype
   double scale = 1;
   double dropout_p = 0;
-  bool is_causal = false;  // a row sees columns up to its own number only
-  // Where dropout's random numbers begin: int64 scalars, on the device so that no one waits for their values.
+  bool is_causal = false;  // a row sees only columns up to its own index
+  // Where dropout's random numbers begin: int64 scalars, on the device so that the host does not wait for them.
   at::Tensor philox_seed;
   at::Tensor philox_offset;
 };
 
-// Writes both scalars too. The logarithm of a row's sum of exponentials is of the math type: double for double, else
-// float.
+// Also writes philox_seed and philox_offset. logsumexp, the logarithm of each row's sum of exponentials, has the math
+// type: double for double, otherwise float.
 void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention);
 
 struct AttentionGrads {
   at::Tensor query;
   at::Tensor key;
   at::Tensor value;
-  at::Tensor bias;  // of the bias before it was expanded: its sizes are 1 where that repeats
+  at::Tensor bias;  // of the bias before it was expanded: of size 1 where that repeats
 };
 
-// Any gradient that is undefined is not wanted.
+// An undefined gradient is one that the caller does not need.
 void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output, const at::Tensor& logsumexp,
                                 const Attention& attention);
 

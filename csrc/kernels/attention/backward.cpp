@@ -1,5 +1,5 @@
-// Attention backward as a kernel: one launch for all gradients. It computes each row of weights once more, from the
-// logarithm that the forward has kept, and draws the same mask of dropout from the same numbers.
+// The backward pass of attention: one kernel for all gradients. It recomputes each row of weights from the logsumexp
+// that the forward pass saved, and the dropout mask from the same random numbers.
 #include <ATen/Dispatch_v2.h>
 
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace openreg {
 namespace {
 
-// Several heads of query may add to one of key, and every batch to one bias. So what is added up is kept in the math
-// type, by one thread in one order, and rounded once. A device with many threads needs atomic additions, or a second
+// Several query heads may contribute to one key head, and every batch to one bias. One thread therefore accumulates in
+// the math type, in a fixed order, and rounds once. A device with many threads needs atomic additions, or a second
 // pass.
 template <class T>
 struct HeadSums {
@@ -33,7 +33,7 @@ struct HeadSums {
   }
 };
 
-// One element for each of the bias itself, which counts once however often it was expanded.
+// One sum for each element of the bias itself, however often expanding repeated it.
 template <class T>
 struct BiasSums {
   using Math = at::opmath_type<T>;
@@ -76,7 +76,7 @@ struct AttentionBackward {
   Strided<const T, 4> value;
   Strided<const T, 4> grad_output;
   Strided<const Math, 3> logsumexp;
-  Strided<T, 4> grad_query;  // without memory where it is not wanted, as the other three
+  Strided<T, 4> grad_query;  // null if it is not needed, as are the other three
   Strided<T, 4> grad_key;
   Strided<T, 4> grad_value;
   Strided<T, 4> grad_bias;
@@ -114,7 +114,7 @@ struct AttentionBackward {
     std::vector<Math> query_sum(key.size(3));
     for (int64_t row = 0; row < of.query.size(2); ++row) {
       const Math log_total = logsumexp[batch][head][row];
-      const bool hidden = log_total == -std::numeric_limits<Math>::infinity();  // by the mask, from all columns
+      const bool hidden = log_total == -std::numeric_limits<Math>::infinity();  // the mask hides all columns
       const int64_t count = hidden ? 0 : of.visible(row, key.size(2));
       of.scores(weights.data(), queries[row], keys_by_column, batch, head, row, count);
       std::fill_n(grads.data(), count, Math(0));
@@ -131,7 +131,7 @@ struct AttentionBackward {
       }
       std::ranges::fill(query_sum, Math(0));
       for (int64_t i = 0; i < count; ++i) {
-        grads[i] = weights[i] * (grads[i] - weighted);  // from here on, of the score
+        grads[i] = weights[i] * (grads[i] - weighted);  // from here on the gradient of the score
         add_scaled(query_sum.data(), grads[i] * of.scale, keys[i], key.size(3));
         add_scaled(key_sums[i], grads[i] * of.scale, queries[row], key.size(3));
       }

@@ -1,5 +1,5 @@
-// Which implementation of scaled_dot_product_attention runs: this backend's, or PyTorch's composition of ordinary
-// operators, which is called math. Called on any thread, with or without the GIL.
+// Chooses the implementation of scaled_dot_product_attention: this backend's kernels, or PyTorch's composition of
+// ordinary operators, called math. Called on any thread, with or without the GIL.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/DispatchStub.h>
@@ -20,7 +20,8 @@ bool is_attention_dtype(at::ScalarType dtype) {
   return dtype == at::kFloat || dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16;
 }
 
-// Tensors inside torch.func: vmap has no rule for the operator, and none of its transformations looks into it.
+// Tensors inside torch.func or forward-mode AD: vmap has no batching rule for the operator, and to the other
+// transformations it is opaque.
 bool is_transformed(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet kWrappers{c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper};
   return tensor.key_set().has_any(kWrappers) || tensor._fw_grad(/*level=*/0).defined();
@@ -65,7 +66,7 @@ const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, co
     return "with three dimensions, value has the columns of query";
   }
   if (bias.has_value() && bias->defined()) {
-    // The first of them counts for a mask of four dimensions alone.
+    // The batch size applies only to a mask of four dimensions.
     const std::array sizes{query.sym_size(0), query.sym_size(-3), query.sym_size(-2), key.sym_size(-2)};
     if (bias->dim() > query.dim() || !at::is_expandable_to(bias->sym_sizes(), sizes)) {
       return "the mask expands to batch, heads, positions of query, positions of key";
@@ -84,8 +85,8 @@ const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, co
 namespace {
 
 // LITERALINCLUDE START: attention-choice
-// In PyTorch's own order math comes before overrideable: it is made for devices that have other kernels. An order that
-// a caller has set counts.
+// PyTorch's default order puts math before overrideable: it is meant for devices that have other kernels. An order that
+// a caller has set is respected.
 bool math_goes_first(const at::Context& context) {
   using at::SDPBackend;
   constexpr std::array<SDPBackend, at::num_sdp_backends> kPyTorchs{
@@ -106,7 +107,7 @@ int64_t fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const a
   if (context.userEnabledOverrideableSDP()) {
     refusal = attention_refusal(query, key, value, mask, enable_gqa);
     if (refusal == nullptr && is_causal && mask.has_value()) {
-      refusal = "is_causal stands for a mask, so there is no other";  // math raises, in PyTorch's words
+      refusal = "is_causal stands for a mask, so there is no other";  // math then raises PyTorch's error
     }
     if (refusal == nullptr && !math_goes_first(context)) {
       return static_cast<int64_t>(at::SDPBackend::overrideable);

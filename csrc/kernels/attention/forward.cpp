@@ -1,5 +1,5 @@
-// Attention forward as a kernel: one launch, and no matrix of all pairs of positions. A row of weights at a time is
-// computed, used and forgotten.
+// The forward pass of attention: one kernel, which stores no matrix of all pairs of positions. It computes one row of
+// weights at a time, uses it, and discards it.
 #include <ATen/Dispatch_v2.h>
 
 #include <cmath>
@@ -55,12 +55,12 @@ struct AttentionForward {
     }
   }
 
-  // Scores become weights. Returns the logarithm of the sum of their exponentials: minus infinity where a mask hides
-  // all columns. Such a row weighs nothing, as in PyTorch's math.
+  // Turns scores into weights. Returns the logarithm of the sum of their exponentials: minus infinity where a mask
+  // hides all columns. All weights of such a row are 0, as in PyTorch's math.
   static Math softmax(Math* row, int64_t count) {
     Math largest = -std::numeric_limits<Math>::infinity();
     for (int64_t i = 0; i < count; ++i) {
-      largest = std::isnan(largest) || row[i] <= largest ? largest : row[i];  // a NaN stays
+      largest = std::isnan(largest) || row[i] <= largest ? largest : row[i];  // a NaN propagates
     }
     if (largest == -std::numeric_limits<Math>::infinity()) {
       std::fill_n(row, count, Math(0));
@@ -83,7 +83,7 @@ struct AttentionForward {
 // LITERALINCLUDE START: attention-launch-forward
 void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention) {
   const c10::Device device = output.device();
-  // Only what is drawn moves the generator on.
+  // The generator advances only if numbers are drawn.
   const bool draws = attention.dropout_p > 0;
   const int64_t pairs = output.size(0) * output.size(1) * output.size(2) * attention.key.size(2);
   const Positions first = draws ? reserve_positions(std::nullopt, device, pairs) : Positions();

@@ -18,8 +18,8 @@
 
 namespace openreg {
 
-// A tensor in device memory with its sizes and strides, to be indexed inside a kernel. One that is undefined has sizes
-// of 0 and no memory.
+// A tensor in device memory with its sizes and strides, for indexing inside a kernel. An undefined tensor has sizes of
+// 0 and a null pointer.
 template <class T, size_t N>
 using Strided = at::PackedTensorAccessor64<T, N>;
 
@@ -30,7 +30,7 @@ Strided<T, N> strided(const at::Tensor& tensor) {
     return {nullptr, kNone.data(), kNone.data()};
   }
   if (tensor.numel() == 0) {
-    return {nullptr, tensor.sizes().data(), kNone.data()};  // without strides, nobody counts on from null
+    return {nullptr, tensor.sizes().data(), kNone.data()};  // strides of 0: no arithmetic on a null pointer
   }
   const size_t bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
   T* data = nullptr;
@@ -42,8 +42,8 @@ Strided<T, N> strided(const at::Tensor& tensor) {
   return {host_alias(data, bytes), tensor.sizes().data(), tensor.strides().data()};
 }
 
-// A dense matrix of the math type: the scratch memory of a kernel. `transposed` has one row for each column of the
-// source, so that what is computed for all positions at once reads and writes neighbours.
+// A dense matrix of the math type: scratch memory of a kernel. `transposed` has one row for each column of the source,
+// so that a loop over all positions reads and writes adjacent elements.
 template <class Math>
 struct Matrix {
   int64_t columns;
@@ -85,17 +85,17 @@ void add_scaled(Math* __restrict__ sum, Math factor, const Math* __restrict__ ad
 }
 
 // LITERALINCLUDE START: attention-kernel-scores
-// What both kernels know of one row: its scores, and what dropout does to its weights.
+// What both kernels compute for a row: its scores, and the dropout factors of its weights.
 template <class T>
 struct AttentionRow {
   using Math = at::opmath_type<T>;
   Strided<const T, 4> query;
-  Strided<const T, 4> bias;  // without memory where there is none
+  Strided<const T, 4> bias;  // null if there is none
   Math scale;
   bool is_causal;
   double keep_probability;
 
-  // Columns that the row may see. The mask of is_causal starts in the upper left corner.
+  // The number of columns that the row may see. The causal mask is aligned to the upper left corner.
   int64_t visible(int64_t row, int64_t columns) const { return is_causal ? std::min(row + 1, columns) : columns; }
 
   void scores(Math* out, const Math* query_row, const Matrix<Math>& keys_by_column, int64_t batch, int64_t head,
@@ -109,8 +109,8 @@ struct AttentionRow {
     }
   }
 
-  // The factor of each weight: 0 where it is dropped. Every weight has a random number of its own, found by its place,
-  // so the backward finds the same one.
+  // The dropout factor of a weight: 0 if it is dropped. The position of a weight determines its random number, so the
+  // backward pass draws the same one.
   Math kept(const PhiloxSequence& sequence, int64_t batch, int64_t head, int64_t row, int64_t column,
             int64_t columns) const {
     if (keep_probability == 1) {

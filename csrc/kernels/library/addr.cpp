@@ -1,4 +1,4 @@
-// addr with `out`. The loop is that of the library (addr_stub, in structured.toml). Called on any thread, with or
+// The out= overload of addr. Its loop is the library's (addr_stub, in structured.toml). Called on any thread, with or
 // without the GIL.
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/addr_native.h>
@@ -15,10 +15,9 @@ namespace {
 
 // PyTorch's addr_out rejects `beta=True` unless the result is bool, and `beta=1.5` if the result is integral. It takes
 // the result's dtype from the iterator. On the CPU, whose iterator computes in a temporary, that is the common dtype of
-// the inputs. On a device it is the dtype of `out`, so another `out` would change which numbers are rejected: then
-// math_addr_out computes in the common dtype, and copies.
-// math_addr_out would also broadcast `self`, which addr_ must not. What does not fit in place is left to addr_out,
-// which says so.
+// the inputs. On a device it is the dtype of `out`, which would then decide which numbers are rejected: if the two
+// differ, math_addr_out computes in the common dtype, and copies. math_addr_out would also broadcast `self`, which
+// addr_ must not. Sizes that do not fit in place are left to addr_out, which raises.
 at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
                      const at::Scalar& alpha, at::Tensor& out) {
   const std::array<at::Tensor, 3> inputs{self, vec1, vec2};

@@ -1,5 +1,5 @@
-// The strided copy as a kernel. Its loop is PyTorch's own CPU copy over the device's bytes: it stands for the
-// vendor's strided copy kernel, and what surrounds it is what a vendor needs as well.
+// The strided copy as a kernel. Its loop is PyTorch's CPU copy over the device's bytes, in place of a vendor's strided
+// copy kernel; a vendor needs the code around it as well.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -15,9 +15,9 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: copy-check-dtypes
-// Raises what PyTorch raises for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it
-// would come too late: a queued kernel can only leave its error to the next wait. PyTorch has no list of such dtypes to
-// ask, so one element of each pair is copied on the host, once.
+// Raises PyTorch's error for dtypes whose elements it cannot copy or convert (bits8, int4 ...). In the kernel it would
+// come too late: a queued kernel can report an error only at the next wait. PyTorch has no list of such dtypes, so one
+// element of each pair is copied on the host, once.
 void check_dtypes(at::ScalarType to, at::ScalarType from) {
   constexpr auto count = static_cast<size_t>(at::ScalarType::NumOptions);
   static std::array<std::array<std::atomic<bool>, count>, count> allowed{};

@@ -1,10 +1,9 @@
 """Writes the C++ that registers operators and stubs for the device: ``structured_0.cpp`` and so on.
 
-What a structured operator is, and its schemas, PyTorch says itself: torchgen, which is part of its package, reads the
-same native_functions.yaml from which PyTorch's own kernels were generated. For each structured operator of
-structured.toml this writes a class with what is known about it, and a function of one line for each of its overloads.
-The work that they share is in structured.h. Functions of PyTorch that serve all devices, and stubs, need no class, and
-get one line each.
+Which operators are structured, and their schemas, come from PyTorch: torchgen, a part of its package, reads the
+native_functions.yaml from which PyTorch's own kernels were generated. For each structured operator in structured.toml
+this writes a class that describes it, with a one-line function for each of its overloads. The code that they share is
+in structured.h. PyTorch's functions for all devices, and stubs, need no class, and get one line each.
 """
 
 from __future__ import annotations
@@ -59,17 +58,17 @@ class Operator:
     """One operator with one kernel, its overloads, and how the device runs it."""
 
     functions: dict[str, NativeFunction]  # by their kind: functional, out, in_place or in_place_only
-    last: NativeFunction  # whose function for the CPU is the kernel: what is written stands among its arguments
+    last: NativeFunction  # its CPU function is the kernel: what that writes is among its arguments
     waits: bool = False
-    meta: str = ""  # the class with PyTorch's meta function, where there is one
-    stub: bool = False  # whether the class has the rest too, which ends in a stub
-    kernel: str = "LibraryKernel"  # the template that is its kernel, where there is no stub
+    meta: str = ""  # the class with PyTorch's meta function, if there is one
+    stub: bool = False  # whether that class also has the rest, which calls a stub
+    kernel: str = "LibraryKernel"  # the template of its kernel, if there is no stub
     by_cpu: bool = True  # whether the CPU has a function of its own for the last overload
-    copied: bool = False  # whether that function does not keep to the output that it is given
+    copied: bool = False  # whether that function resizes or restrides the output it is given
 
     @property
     def first(self) -> NativeFunction:
-        """The overload that gives the operator its name in messages."""
+        """The overload whose name is the operator's in messages."""
         return next(iter(self.functions.values()))
 
     @property
@@ -104,14 +103,14 @@ class Listed:
     stubs: list[Stub]
 
     def size(self) -> float:
-        """How much code it makes, of which a stub makes less than an operator."""
+        """The relative amount of generated code. A stub needs less than an operator."""
         return len(self.operators) + len(self.functions) + 0.3 * len(self.stubs)
 
     def parts(self, count: int) -> list[Listed]:
-        """The shares of several files of about the same size.
+        """Splits the list into parts of about the same size, one for each file.
 
-        What has the same types of arguments comes into one file, since the compiler makes much of the code that queues
-        and calls a kernel once for each list of types; and all stubs into another.
+        Operators with the same argument types go into one file, since the compiler instantiates much of the code that
+        queues and calls a kernel once for each list of types. All stubs go into the first file.
         """
         groups: dict[tuple[str, ...], Listed] = {}
         for operator in self.operators:
@@ -144,9 +143,9 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: s
 
 
 def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, cpu: BackendIndex) -> Operator:
-    """An operator that PyTorch has not split in two. What PyTorch makes of the other overload itself is left out.
+    """An operator whose meta function is ours (unsplit.h). Overloads that PyTorch generates are left out.
 
-    The launch waits for what PyTorch's function refuses, unless the meta function has checked all of it.
+    The launch waits for the errors of PyTorch's function, unless the meta function has checked for all of them.
     """
     functions = {"out": group.out} if "generated" not in group.out.tags else {}
     if group.structured or cpu.has_kernel(group.functional):
@@ -162,18 +161,18 @@ def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, c
 
 
 def shared_kernel(parsed: ParsedYaml, function: NativeFunction | NativeFunctionsGroup) -> str:
-    """The function or class of PyTorch that computes on the CPU and on CUDA alike, or nothing."""
+    """PyTorch's function or class for both the CPU and CUDA, or an empty string."""
     kernels = []
     for key in (DispatchKey.CPU, DispatchKey.CUDA):
         metadata = parsed.backend_indices[key].get_kernel(function)
         kernels.append(metadata.kernel if metadata else str(key))
-    # Of an operator that is made of one formula for both, the class is generated twice.
+    # For an operator with one formula for both, PyTorch generates two classes.
     same = kernels[0].removesuffix("_CPU") == kernels[1].removesuffix("_CUDA")
     return kernels[0] if same else ""
 
 
 def read() -> Listed:
-    """What is listed, in its order. Throws: ``ValueError`` for a name that PyTorch does not know, or not as this."""
+    """Reads the list, in its order. Throws: ``ValueError`` for a name that is there twice, or in the wrong table."""
     parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml"))
     every = {
         str(group.out.func.name): group
@@ -248,14 +247,14 @@ def literal(flag: bool) -> str:
 
 
 def library_function(operator: Operator) -> str:
-    """The function of PyTorch for the CPU: the library of this device."""
+    """PyTorch's function for the CPU, which is this device's library."""
     schema = operator.last.func
     namespace = "at::cpu" if operator.by_cpu else "at"
     return f"{namespace}::{cpp.name(schema)}{'f' if schema.kind() is SchemaKind.out else ''}"
 
 
 def computation(operator: Operator) -> str:
-    """The function that calls the library's."""
+    """The function that calls the library."""
     if not operator.copied:
         return f"static void compute(auto&&... arguments) {{ {library_function(operator)}(arguments...); }}"
     (output,) = (argument.name for argument in operator.last.func.arguments.out)
@@ -265,7 +264,7 @@ def computation(operator: Operator) -> str:
 
 
 def arguments(operator: Operator) -> list[str]:
-    """The names of what its kernel reads. The overload of a factory that returns a tensor has others."""
+    """The names of the kernel's inputs. The functional overload of a factory has other arguments."""
     outputs = [argument.name for argument in operator.last.func.arguments.out]
     return [argument.name for argument in signature(operator.last).arguments() if argument.name not in outputs]
 
@@ -290,18 +289,18 @@ def overload(operator: Operator, kind: str, function: NativeFunction) -> Iterato
 
 
 def signature(function: NativeFunction) -> NativeSignature:
-    """How the dispatcher calls a kernel of this overload."""
+    """The signature with which the dispatcher calls a kernel of this overload."""
     return NativeSignature(function.func, symint=False)
 
 
 def types(function: NativeFunction) -> tuple[str, ...]:
-    """The types of C++ that the dispatcher gives to a kernel."""
+    """The C++ types of the arguments that the dispatcher passes to a kernel."""
     with native_function_manager(function):
         return tuple(argument.type for argument in signature(function).arguments())
 
 
 def source(listed: Listed) -> str:
-    """A file of C++ for what is listed."""
+    """A C++ source file for the list."""
     headers: dict[str, None] = {}
     for operator in listed.operators:
         root = operator.first.root_name
@@ -336,7 +335,7 @@ def source(listed: Listed) -> str:
 
 
 def main() -> None:
-    """Writes the files, as many as are named."""
+    """Writes the files that are named, a part of the list to each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("outputs", nargs="+", type=Path)
     outputs = parser.parse_args().outputs

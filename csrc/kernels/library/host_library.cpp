@@ -1,4 +1,4 @@
-// Tensors on their way into a function of the library (host_library.h): what does not depend on the operator. Called on
+// Converts tensors for a library function (host_library.h): the part that does not depend on the operator. Called on
 // the thread that queues the kernel.
 #include "kernels/library/host_library.h"
 
@@ -10,12 +10,12 @@ namespace openreg {
 // LITERALINCLUDE START: library-tensors
 namespace {
 
-// The caller may change a CPU tensor after the call.
+// A copy, since the caller may change a CPU tensor after the call.
 at::Tensor copy_of(const at::Tensor& tensor) {
   at::Tensor copied = tensor.clone();
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    // It does not take part in type promotion as a tensor.
-    copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // NOT PROVEN: what takes numbers ends in stubs
+    // It takes part in type promotion as a number, not as a tensor.
+    copied.unsafeGetTensorImpl()->set_wrapped_number(true);  // NOT PROVEN: operators that take numbers end in stubs
   }
   return copied;
 }
@@ -37,7 +37,7 @@ c10::List<std::optional<at::Tensor>> KernelArguments::keep(const c10::List<std::
   return kept;
 }
 
-// A CPU tensor may stand beside those of the device as a number or as an index.
+// A CPU tensor may be given among device tensors as a number or as an index.
 at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on_cpu) {
   if (!tensor.defined()) {
     return {};
@@ -74,7 +74,7 @@ void KernelArguments::share_storage(const c10::Storage& of_device) {
 // LITERALINCLUDE END: library-tensors
 
 // LITERALINCLUDE START: library-large
-// A small number fits every dtype. Any other might not, and then the library refuses it.
+// A small number fits every dtype. Another may not, and the library then rejects it.
 bool Dtypes::is_large(const at::Scalar& number) {
   return number.isComplex() ? std::abs(number.toComplexDouble()) > 127 || number.toComplexDouble().imag() != 0
                             : !(std::abs(number.toDouble()) <= 127);

@@ -1,5 +1,5 @@
-// Structured operators whose kernel is a function of a library: here of PyTorch's own for the CPU, over the device's
-// bytes. A vendor's library takes the same place, and the generated code calls it in the same way.
+// Structured operators whose kernel is a library function: here one of PyTorch's CPU functions, over the device's
+// bytes. A vendor's library takes its place, and the generated code calls it in the same way.
 //
 // For kernel files only: see Note [Host code as kernels].
 #pragma once
@@ -23,9 +23,9 @@
 namespace openreg {
 
 // LITERALINCLUDE START: library-arguments
-// Arguments on their way into a kernel. Tensors become views (host_view.h), since a closure must not hold what the
-// caller holds. A tensor that is given twice becomes one view, so that the library sees that it works in place, and
-// tensors of one storage become views of one, so that it sees where they overlap.
+// Converts arguments for a kernel. Tensors become views (host_view.h), since a closure must not hold the caller's
+// tensors. A tensor that is passed twice becomes one view, so that the library detects work in place, and tensors that
+// share a storage become views of one storage, so that it detects overlap.
 class KernelArguments {
  public:
   explicit KernelArguments(c10::Device device) : device_(device) {}
@@ -65,7 +65,7 @@ class KernelArguments {
 // LITERALINCLUDE END: library-arguments
 
 // LITERALINCLUDE START: library-call
-// The views of kept arguments that refer to what is kept.
+// Converts a kept argument to the library's parameter type, which refers to what is kept.
 inline at::OptionalIntArrayRef kept(std::optional<at::DimVector>& numbers) {
   return numbers ? at::OptionalIntArrayRef(*numbers) : at::OptionalIntArrayRef();
 }
@@ -82,20 +82,20 @@ void compute_kept(Kept&... arguments) {
   Op::compute(kept(arguments)...);
 }
 
-// A call of the library, ready to run as a kernel: which function it is, is a value, so that the code that queues and
-// runs the call is compiled once for all operators with the same types of arguments.
+// A library call, ready to run as a kernel. The function is a value, not a template parameter, so that the code that
+// queues and runs the call is compiled once for all operators with the same argument types.
 template <class... Kept>
 struct LibraryCall {
   void (*compute)(Kept&...);
   std::tuple<Kept...> arguments;
 
   void operator()() {
-    const LibraryScope scope;  // In whichever state the thread is that runs the kernel.
+    const LibraryScope scope;  // Whatever the state of the thread that runs the kernel.
     std::apply(compute, arguments);
   }
 };
 
-// What a kernel keeps of an argument, and of each output.
+// The types in which a kernel keeps an argument and an output.
 template <class Argument>
 using KeptOf = decltype(std::declval<KernelArguments&>().keep(std::declval<const Argument&>()));
 template <size_t>
@@ -103,7 +103,7 @@ using KeptOutput = at::Tensor;
 // LITERALINCLUDE END: library-call
 
 // LITERALINCLUDE START: library-known
-// Queues a call of the library, and waits for what it says where it has not taken such dtypes before.
+// Queues a library call, and waits for its errors if the library has not accepted these dtypes before.
 template <class Call>
 void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, const KernelArguments& kernel,
                   Call&& call) {
@@ -114,8 +114,8 @@ void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, co
 // LITERALINCLUDE END: library-known
 
 // LITERALINCLUDE START: library-in-place
-// Queues Op::compute(arguments...), for an operator that changes tensors it was given, be it whole lists, and that
-// returns no new one. Requires: every tensor is on the device, and none that is written overlaps itself.
+// Queues Op::compute(arguments...) for an operator that modifies its arguments, tensors or lists of tensors, and
+// returns no new tensor. Requires: every tensor is on the device, and none that is written overlaps itself.
 template <class Op, class... Given>
 void launch_in_place(c10::Device device, const Given&... arguments) {
   const LibraryScope scope;
@@ -129,18 +129,18 @@ void launch_in_place(c10::Device device, const Given&... arguments) {
 // LITERALINCLUDE START: library-launch
 // Queues compute(arguments..., outputs...).
 //
-// What the library refuses must be raised by the call. A vendor's library is asked before the launch; this one raises
-// in the middle of the work. So where it may refuse more than dtypes (kWaits) the launch waits for what it says:
-// values, and sizes that no meta function has checked.
+// The call must raise the library's errors. A vendor's library can be queried before the launch; this one raises in the
+// middle of the work. So the launch waits for it if it may reject more than dtypes (kWaits): values, or sizes that no
+// meta function has checked.
 template <bool kWaits, class... Kept, size_t... I, class... Given>
 void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&...), const Outputs& outputs,
                     std::index_sequence<I...>, const Given&... arguments) {
-  // An operator in place counts no outputs, and of gradients the first, or all, may not have been asked for.
+  // An in-place operator counts no outputs, and a backward may not need its first gradient, or any.
   const std::optional<c10::Device> device = first_device({outputs.get(0), outputs.get(I)...});
   if (!device) {
     return;
   }
-  const LibraryScope scope;  // Views are made faster when autograd need not know of them.
+  const LibraryScope scope;  // Views are made faster without autograd.
   KernelArguments kernel(*device);
   LibraryCall<Kept...> call{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
   if constexpr (kWaits) {

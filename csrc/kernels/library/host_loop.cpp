@@ -1,5 +1,5 @@
-// The iterator of a call on its way to a loop of the library (host_loop.h): what does not depend on the stub. The
-// constructor is called on the thread that queues the kernel, `run` inside it.
+// Converts the iterator of a call for a loop of the library (host_loop.h): the part that does not depend on the stub.
+// The constructor is called on the thread that queues the kernel, `run` inside the kernel.
 #include "kernels/library/host_loop.h"
 
 #include <ATen/EmptyTensor.h>
@@ -22,7 +22,7 @@ namespace {
 // LITERALINCLUDE START: host-loop-operands
 using Owned = c10::MaybeOwned<at::TensorBase>;
 
-// A loop asks such a tensor for its dtype. Never destroyed: kernels may run until the process ends.
+// Loops read the dtype of such a tensor. Never destroyed: kernels may run until the process ends.
 const at::TensorBase& empty(at::ScalarType dtype) {
   static std::array<std::atomic<const at::TensorBase*>, static_cast<size_t>(at::ScalarType::NumOptions)> tensors{};
   std::atomic<const at::TensorBase*>& tensor = tensors.at(static_cast<size_t>(dtype));
@@ -36,7 +36,7 @@ const at::TensorBase& empty(at::ScalarType dtype) {
 
 bool is_number(const at::OperandInfo& operand) { return operand.tensor_base().numel() == 1; }
 
-// A number of the host, as in x + 1: by value, since the caller may change it.
+// Copies a number of the host, as in x + 1, since the caller may change it.
 void keep_number(at::OperandInfo& operand) {
   at::TensorBase number = at::detail::empty_cpu({}, c10::TensorOptions(operand.current_dtype));
   std::memcpy(number.mutable_data_ptr(), operand.data, number.itemsize());
@@ -49,7 +49,7 @@ void keep_number(at::OperandInfo& operand) {
 
 // LITERALINCLUDE START: host-loop-addresses
 HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorBase(iter) {
-  // Nothing is asked of a tensor of the device: some iterators of PyTorch, as that of glu, borrow views that are gone.
+  // Does not access device tensors: some of PyTorch's iterators, such as that of glu, borrow views that are gone.
   const bool is_empty = iter.numel() == 0;
   for (int i = 0; i < iter.ntensors(); ++i) {
     at::OperandInfo& operand = operands_[i];
@@ -64,19 +64,19 @@ HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorB
   common_device_ = c10::kCPU;
 }
 
-const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: asked while an iterator is built
-  return operands_[i].tensor();  // NOT PROVEN: asked while an iterator is built
+const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: called only while an iterator is built
+  return operands_[i].tensor();  // NOT PROVEN: called only while an iterator is built
 }
 // LITERALINCLUDE END: host-loop-addresses
 
 // LITERALINCLUDE START: host-loop-convert
-// Comparisons write bool, whatever they compare.
+// Comparisons write bool, whatever dtype they compare.
 bool HostIterator::to_convert(const at::OperandInfo& operand) const {
   return common_dtype_ != at::ScalarType::Undefined && operand.current_dtype != common_dtype_ &&
          !(operand.is_output && operand.current_dtype == at::kBool);
 }
 
-// What was broadcast counts once.
+// A broadcast dimension gets size 1.
 at::Tensor HostIterator::view(const at::OperandInfo& operand) const {
   if (operand.data == nullptr) {
     return at::empty(shape_, c10::TensorOptions(operand.current_dtype));
@@ -100,7 +100,7 @@ void HostIterator::replace(at::OperandInfo& operand, const at::Tensor& there, co
     }
   }
   if (!is_number(operand)) operand.tensor(Owned::owned(at::TensorBase(there)));
-  // Of what is one number some loops look at the original, which may be more exact.
+  // Some loops read the original of a one-element operand, which may be more precise.
   operand.exchange_tensor(Owned::owned(at::TensorBase(converted)));
 }
 // LITERALINCLUDE END: host-loop-convert
@@ -112,7 +112,7 @@ void HostIterator::run(Loop loop) {
     return;
   }
   const LibraryScope scope;
-  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> converted;  // what was there, and what stands for it
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> converted;  // the original, and what replaces it
   c10::SmallVector<size_t, 2> outputs;
   for (at::OperandInfo& operand : operands_) {
     if (!to_convert(operand)) {

@@ -1,8 +1,8 @@
-// Stubs whose loop is a function of a library: here of PyTorch's own for the CPU, over the device's bytes.
+// Stubs whose loop is a library function: here one of PyTorch's CPU loops, over the device's bytes.
 //
-// A stub hands over a TensorIterator: what is left of a call when shapes, dtypes and memory are settled. A vendor's
-// loops take the same place, and generate_structured.py registers them in the same way. For kernel files only:
-// see Note [Host code as kernels].
+// A stub receives a TensorIterator: a call whose shapes, dtypes and memory are settled. A vendor's loops take their
+// place, and generate_structured.py registers them in the same way. For kernel files only: see Note [Host code as
+// kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -22,18 +22,17 @@
 namespace openreg {
 
 // LITERALINCLUDE START: host-loop-iterator
-// The iterator of a call as the host's loops want it: with the host's addresses, and one dtype for all operands.
+// The iterator of a call, converted for loops of the host: it has host addresses, and one dtype for all operands.
 //
-// It holds no tensor of the caller, as Note [What a kernel holds] asks: a loop that wants one of the device's gets an
-// empty one.
+// It holds none of the caller's tensors (Note [What a kernel holds]): a loop that asks for one gets an empty tensor.
 class HostIterator final : public at::TensorIteratorBase {
  public:
   using Loop = c10::function_ref<void(HostIterator&)>;
 
   explicit HostIterator(const at::TensorIteratorBase& iter);
 
-  // Calls loop(iterator). To be called inside a kernel. For the CPU PyTorch converts operands of another dtype while
-  // it builds the iterator; for other devices it leaves that to the kernel.
+  // Calls loop(iterator). Requires: called inside a kernel. For the CPU, PyTorch converts operands to the common dtype
+  // while it builds the iterator; for other devices it leaves that to the kernel.
   void run(Loop loop);
 
  private:
@@ -45,8 +44,8 @@ class HostIterator final : public at::TensorIteratorBase {
 // LITERALINCLUDE END: host-loop-iterator
 
 // LITERALINCLUDE START: host-loop-launch
-// A loop of the library with the numbers that it takes. Which loop it is, is a value, so that what follows is compiled
-// once for all stubs with the same types of numbers.
+// A loop of the library, and its numbers. The loop is a value, not a template parameter, so that the code below is
+// compiled once for all stubs with the same types of numbers.
 template <class... Numbers>
 struct HostLoopCall {
   HostIterator host;
@@ -61,11 +60,11 @@ struct HostLoopCall {
   }
 };
 
-// The work of a kernel in bytes; adds the dtypes of the operands to those of the numbers.
+// Returns the work of a kernel in bytes, and adds the dtypes of the operands to those of the numbers.
 size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes);
 
-// Queues loop(iterator, numbers...) over the bytes of the device. Waits for what the loop says where it has not taken
-// such dtypes before, be it over no elements, and where it refuses integers by their values (kWaits).
+// Queues loop(iterator, numbers...) over the device's bytes. Waits for the loop's errors if it has not accepted these
+// dtypes before, even over no elements, and if it may reject integers for their values (kWaits).
 template <bool kWaits, class... Numbers>
 void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
@@ -83,14 +82,14 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
 // LITERALINCLUDE END: host-loop-launch
 
 // LITERALINCLUDE START: host-loop-stub
-// A name as a parameter of a template.
+// A string literal as a template parameter.
 template <size_t N>
 struct Name {
   consteval Name(const char (&literal)[N]) { std::copy_n(literal, N, text); }
   char text[N];
 };
 
-// The loop that the CPU has for a stub, as a kernel for the same stub.
+// The CPU's loop for a stub, as the device's kernel for the same stub.
 template <Name kName, auto& kStub, bool kWaits,
           class Function = typename std::remove_reference_t<decltype(kStub)>::FnPtr>
 struct LibraryLoop;

@@ -1,6 +1,6 @@
-// index_select on the library. PyTorch has not split this operator in two, so its meta function is ours; the rest is
-// that of the structured ones (structured.h, host_library.h). Called on any thread, with or without the GIL; the
-// library runs on the device's stream.
+// index_select on the library. PyTorch's kernel is not structured, so the meta function is ours; the rest is as for
+// structured operators (structured.h, host_library.h). Called on any thread, with or without the GIL; the library runs
+// on the device's stream.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorMeta.h>
 #include <ATen/WrapDimUtils.h>

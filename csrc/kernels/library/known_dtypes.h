@@ -1,8 +1,7 @@
-// Which dtypes a function of the library is known to take: a call with those need not be waited for.
+// Remembers the dtypes that a library function accepts: a call with these need not wait for errors.
 //
-// A vendor's library has this table in its documentation. This one has none, so it is learned: a call with new dtypes
-// is waited for, and when the library has taken it, the dtypes are known. For kernel files only: see Note [Host code as
-// kernels].
+// A vendor's library documents this table. This one does not, so it is learned: a call with new dtypes waits, and when
+// the library has accepted it, the dtypes are known. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -18,8 +17,8 @@
 namespace openreg {
 
 // LITERALINCLUDE START: known-dtypes
-// The dtypes of one call, side by side in a number: of its tensors, of its scalars, and dtypes that are arguments.
-// Beside them stand names, such as that of an approximation.
+// The dtypes of one call, packed into a number: those of its tensors and scalars, and dtypes that are arguments.
+// Strings, such as the name of an approximation, are packed as a hash.
 class Dtypes {
  public:
   template <class... Arguments>
@@ -28,7 +27,7 @@ class Dtypes {
   }
 
   void add(at::ScalarType dtype) { packed_ = packed_ << kBits | (static_cast<uint64_t>(dtype) + 1); }
-  // Of a tensor without elements the library need not look at the dtype.
+  // The library may not check the dtype of a tensor without elements.
   void add(const at::TensorBase& tensor) {
     add(tensor.defined() && tensor.numel() != 0 ? tensor.scalar_type() : at::ScalarType::Undefined);
   }
@@ -40,7 +39,7 @@ class Dtypes {
     add(number.type());
     has_large_number_ = has_large_number_ || is_large(number);
   }
-  // Of the names that an option may have the library knows some.
+  // The library accepts only some values of a string option.
   void add(std::string_view name) { packed_ = packed_ << 3 * kBits | (std::hash<std::string_view>()(name) & 0x3ffff); }
   template <class Value>
   void add(const std::optional<Value>& value) {
@@ -50,7 +49,7 @@ class Dtypes {
   void add(const Other&) {}
 
   uint64_t packed() const { return packed_; }
-  // Whether there is a number that some dtype has not, 300 for one. Of these the library must be asked each time.
+  // Whether a number does not fit every dtype, such as 300. The library must check those in each call.
   bool has_large_number() const { return has_large_number_; }
 
  private:
@@ -63,7 +62,7 @@ class Dtypes {
 };
 static_assert(static_cast<int>(at::ScalarType::NumOptions) < 63);
 
-// Those that one function has taken.
+// The dtypes that one function has accepted.
 class KnownDtypes {
  public:
   bool has(const Dtypes& dtypes) const {
@@ -72,7 +71,7 @@ class KnownDtypes {
   void add(const Dtypes& dtypes) { slot(dtypes).store(dtypes.packed(), std::memory_order_relaxed); }
 
  private:
-  static constexpr size_t kSlots = 61;  // Dtypes that others have pushed out are waited for once more.
+  static constexpr size_t kSlots = 61;  // A call with dtypes that others have evicted waits once more.
 
   std::atomic<uint64_t>& slot(const Dtypes& dtypes) { return slots_[dtypes.packed() % kSlots]; }
   const std::atomic<uint64_t>& slot(const Dtypes& dtypes) const { return slots_[dtypes.packed() % kSlots]; }

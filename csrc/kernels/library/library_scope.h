@@ -1,4 +1,5 @@
-// How a function of the library calls operators of PyTorch. For kernel files only: see Note [Host code as kernels].
+// The scope in which a library function calls PyTorch's operators. For kernel files only: see Note [Host code as
+// kernels].
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,9 +11,9 @@
 namespace openreg {
 
 // LITERALINCLUDE START: library-scope
-// While it lives, the operators that this thread calls are the library's own, and no part of the user's program:
-// autograd and autocast leave them alone, and profilers do not see them. The last costs as much as a small kernel, so
-// that is done only when somebody looks.
+// While it lives, the operators that this thread calls belong to the library, not to the user's program: autograd and
+// autocast ignore them, and profilers do not see them. The last costs as much as a small kernel, so it is done only
+// when a profiler is active.
 class LibraryScope {
  public:
   LibraryScope() {

@@ -1,4 +1,4 @@
-// What is under cummax and cummin: operators that return nothing, and write into two of their arguments. Called on any
+// The operators under cummax and cummin, which return nothing and write into two of their arguments. Called on any
 // thread, with or without the GIL; the library runs on the device's stream.
 #include <ATen/ops/_cummax_helper.h>
 #include <ATen/ops/_cummin_helper.h>

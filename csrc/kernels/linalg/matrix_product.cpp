@@ -1,6 +1,6 @@
-// The product of two matrices by BLAS. The function that multiplies is one of the host's here, and the one of the
-// device's own library at a vendor; what is done with strides stays the same. Called on any thread, with or without the
-// GIL; BLAS runs on the device's stream.
+// The product of two matrices with BLAS. The function that multiplies is the host's here, and the device library's at a
+// vendor; the handling of strides stays the same. Called on any thread, with or without the GIL; BLAS runs on the
+// device's stream.
 #include "kernels/linalg/matrix_product.h"
 
 #include <ATen/EmptyTensor.h>
@@ -13,8 +13,8 @@
 #include "kernels/launch.h"
 
 // LITERALINCLUDE START: product-blas
-// Of the BLAS that PyTorch is linked with. It takes addresses, and its matrices lie column after column. Weak, and null
-// where a build of PyTorch keeps its BLAS to itself.
+// Functions of the BLAS that PyTorch is linked with. They take addresses of column-major matrices. Weak symbols: null
+// in a build of PyTorch that does not export its BLAS.
 template <class T>
 using BlasProduct = void(const char* transposed_a, const char* transposed_b, const int* rows, const int* columns,
                          const int* inner, const T* alpha, const T* a, const int* leading_a, const T* b,
@@ -32,7 +32,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: product-matrix
-// A matrix as it lies in memory.
+// The layout of a matrix in memory.
 struct Matrix {
   const at::Tensor* tensor;
   int64_t rows;
@@ -47,22 +47,22 @@ struct Matrix {
     std::swap(rows, columns);
     std::swap(row_stride, column_stride);
   }
-  // The way from one row to the next, where the elements of a row are neighbours: what BLAS calls the leading
-  // dimension. The stride of a dimension of one element means nothing, and BLAS checks that a row fits.
+  // The distance between rows, if the elements of a row are adjacent: what BLAS calls the leading dimension. The stride
+  // of a dimension of size 1 has no meaning, and BLAS checks that a row fits.
   std::optional<int> leading() const {
     const int64_t way = rows > 1 ? row_stride : columns;
     const bool fits = (columns == 1 || column_stride == 1) && way >= columns && way <= INT_MAX;
     return fits ? std::optional(static_cast<int>(way)) : std::nullopt;
   }
   size_t bytes() const { return ((rows - 1) * row_stride + (columns - 1) * column_stride + 1) * tensor->itemsize(); }
-  // Where a kernel finds it.
+  // Its host address, for use inside a kernel.
   template <class T>
   T* address() const {
     return host_alias(static_cast<T*>(tensor->data_ptr()), bytes());
   }
 };
 
-// A factor as BLAS takes it: row after row ('N'), or column after column ('T').
+// A factor as BLAS takes it: row-major ('N') or column-major ('T').
 template <class T>
 struct Factor {
   const T* data;
@@ -80,8 +80,8 @@ std::optional<Factor<T>> factor(Matrix matrix) {
 // LITERALINCLUDE END: product-matrix
 
 // LITERALINCLUDE START: product-closure
-// out = alpha * a b + beta * added, all row after row. To BLAS, which reads columns, each is its own transpose; and of
-// out = a b the transpose is the product of the transposes of b and a.
+// out = alpha * a b + beta * added, all row-major. BLAS is column-major, so it sees the transpose of each; and the
+// transpose of a b is the product of the transposes of b and a.
 template <class T>
 struct ProductCall {
   BlasProduct<T>* multiply;
@@ -94,7 +94,7 @@ struct ProductCall {
   int inner;
   T alpha;
   T beta{0};
-  const T* added = nullptr;  // to be copied to the output first, since BLAS adds beta times what is there
+  const T* added = nullptr;  // copied to the output first, since BLAS adds beta times the output
   int64_t added_row_stride = 0;
   int64_t added_column_stride = 0;
 
@@ -118,7 +118,7 @@ bool launch_product(BlasProduct<T>* multiply, const char* name, const at::Tensor
   Matrix left(a);
   Matrix right(b);
   const bool by_columns = !to.leading();
-  if (by_columns) {  // then its transpose may lie row after row, and is the product of the others' transposes
+  if (by_columns) {  // then its transpose may be row-major, and is the product of the others' transposes
     for (Matrix* matrix : {&to, &left, &right}) matrix->transpose();
     std::swap(left, right);
   }

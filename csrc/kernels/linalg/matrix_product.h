@@ -12,32 +12,32 @@
 namespace openreg {
 
 // LITERALINCLUDE START: product-contract
-// What is added to a product: beta * tensor, which has the sizes of the output. Undefined without one.
+// What is added to a product: beta * tensor, where the tensor has the sizes of the output. Undefined if there is none.
 struct Addend {
   at::Tensor tensor;
   at::Scalar beta;
 };
 
-// Queues out = alpha * a b + addend, and returns true. Returns false where BLAS has no such
-// product: for another dtype, for strides that are not those of a matrix of BLAS, for lazy bits, and for matrices
-// without elements. Requires: no argument has bytes of the output, but an addend that is the output.
+// Queues out = alpha * a b + addend, and returns true. Returns false if BLAS has no such product: for other dtypes,
+// strides that BLAS cannot express, lazy bits, and matrices without elements. Requires: no argument overlaps the
+// output, except an addend that is the output.
 bool launch_blas_product(const char* name, const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                          const at::Scalar& alpha, const Addend& addend);
 // LITERALINCLUDE END: product-contract
 
 // LITERALINCLUDE START: product-overlap
-// Whether an argument has bytes of the output. A library reads arguments again after it has begun to write, and what it
-// makes of one that it has overwritten depends on the processor.
+// Whether an argument overlaps the output. A library reads arguments again after it has begun to write, and the result
+// of reading one that it has overwritten depends on the processor.
 bool is_read_late(const at::Tensor& out, const at::Tensor& argument);
 
-// Whether an addend is the output itself, element by element: that BLAS expects.
+// Whether an addend is the output itself, element by element, as BLAS expects.
 inline bool is_same(const at::Tensor& out, const at::Tensor& added) {
   return out.data_ptr() == added.data_ptr() && out.strides() == added.strides();
 }
 // LITERALINCLUDE END: product-overlap
 
 // LITERALINCLUDE START: product-kernel
-// The kernel of mm and of addmm: what BLAS does not take, the library of tensors does.
+// The kernel of mm and addmm: products that BLAS does not take go to the tensor library.
 template <class Op, bool kWaits>
 struct MatrixProduct {
   static constexpr bool kCopiesOverlap = true;
@@ -52,8 +52,8 @@ struct MatrixProduct {
   static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
                       const at::Scalar& beta, const at::Scalar& alpha) {
     const at::Tensor& out = outputs.get(0);
-    if (self.dim() > out.dim()) host_view(self).expand(out.sizes());  // Throws, and names no type of the device.
-    const at::Tensor added = self.expand(out.sizes());  // Throws: where it does not fit.
+    if (self.dim() > out.dim()) host_view(self).expand(out.sizes());  // Throws: a message without the device's type.
+    const at::Tensor added = self.expand(out.sizes());  // Throws: if it does not fit.
     if (is_read_late(out, a) || is_read_late(out, b) || (is_read_late(out, added) && !is_same(out, added))) {
       enqueue(outputs, self.clone(), a.clone(), b.clone(), beta, alpha);
     } else if (!launch_blas_product(Op::kName, out, a, b, alpha, {added, beta})) {
@@ -62,7 +62,7 @@ struct MatrixProduct {
   }
 };
 
-// The product of a matrix and a vector. Of one without elements the library forgets the sizes of the output.
+// The product of a matrix and a vector. For a matrix without elements the library loses the sizes of the output.
 template <class Op, bool kWaits>
 struct VectorProduct {
   static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
@@ -73,7 +73,7 @@ struct VectorProduct {
     }
     const at::Tensor& out = outputs.get(0);
     out.copy_(self.expand(out.sizes()));
-    beta.equal(0) ? out.zero_() : out.mul_(beta);  // With beta 0 self is not read, be it NaN.
+    beta.equal(0) ? out.zero_() : out.mul_(beta);  // With beta 0, self is ignored, even NaN.
   }
 };
 // LITERALINCLUDE END: product-kernel

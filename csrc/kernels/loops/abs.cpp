@@ -1,4 +1,4 @@
-// abs, registered through its STUB: PyTorch's own abs does everything but the loop, and calls the loop that this file
+// abs, registered through its stub: PyTorch's own abs does everything but the loop, and calls the one that this file
 // puts into abs_stub. Called on any thread, with or without the GIL; the loop runs on the device's stream.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: abs-loop
-// The stub's output has the dtype of its input. Of a complex one abs_out takes the real part.
+// The stub's output has the dtype of its input. If that is complex, abs_out takes the real part.
 struct Absolute {
   template <class T>
   T operator()(T value) const {

@@ -1,6 +1,6 @@
-// add and sub, through the stub that they share: a binary kernel with everything that PyTorch leaves to it, operands of
-// several dtypes and numbers of the host. Called on any thread, with or without the GIL; the loop runs on the device's
-// stream.
+// add and sub, through the stub that they share: a binary kernel that handles what PyTorch leaves to it, operands of
+// different dtypes and numbers of the host. Called on any thread, with or without the GIL; the loop runs on the
+// device's stream.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/OpMathType.h>
 #include <ATen/native/BinaryOps.h>
@@ -15,7 +15,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: add-function
-// The type to compute in: float for half and bfloat16, and for integers an unsigned one, whose overflow is defined.
+// The type to compute in: float for half and bfloat16, and for integers an unsigned type, whose overflow is defined.
 template <class T>
 using AddType = std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>,
                                    at::opmath_type<T>>;
@@ -29,7 +29,7 @@ template <class T>
 struct AddScaled {
   AddType<T> alpha;
 
-  // The product is rounded before it is added. PyTorch's CPU does so too, or does not, as its processor has it.
+  // The product is rounded before it is added. Whether PyTorch's CPU kernel does so depends on the processor.
   T operator()(T a, T b) const { return Add<T>()(a, static_cast<T>(alpha * static_cast<AddType<T>>(b))); }
 };
 // LITERALINCLUDE END: add-function
@@ -37,9 +37,9 @@ struct AddScaled {
 // LITERALINCLUDE START: add-kernel
 template <class T>
 void launch_add(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
-  // Of an integer dtype alpha is an integer too, and raises here when it does not fit.
+  // For an integer dtype alpha is an integer too, and this throws if it does not fit.
   const auto scale = static_cast<AddType<T>>(alpha.to<std::conditional_t<std::is_integral_v<T>, T, AddType<T>>>());
-  // PyTorch multiplies complex numbers by 1 too, which makes a NaN of an infinity. Devices should agree.
+  // PyTorch multiplies complex numbers even by 1, which turns an infinity into a NaN. Devices should agree.
   if (!c10::is_complex<T>::value && scale == AddType<T>(1)) {
     launch_elementwise<T, T, T>("add", iter, Add<T>());
   } else {
@@ -47,7 +47,7 @@ void launch_add(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
   }
 }
 
-// The dtype to compute in is the iterator's, and not that of any operand.
+// Computes in the iterator's common dtype, which need not be that of any operand.
 void add_kernel(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
   AT_DISPATCH_V2(iter.common_dtype(), "add_stub", AT_WRAP([&] { launch_add<scalar_t>(iter, alpha); }),
                  AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kBool, at::kHalf,

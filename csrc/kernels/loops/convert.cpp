@@ -1,4 +1,4 @@
-// A loop for each pair of dtypes. Called inside kernels, on any thread.
+// Converts values with one loop for each pair of dtypes. Called inside kernels, on any thread.
 #include "kernels/loops/convert.h"
 
 #include <ATen/Dispatch_v2.h>
@@ -9,7 +9,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: convert-loops
-// Calls function(a value of the type) for the dtype.
+// Calls the function with a value of the dtype's C++ type.
 template <class Function>
 void with_type(at::ScalarType dtype, const Function& function) {
   AT_DISPATCH_V2(dtype, "convert", AT_WRAP([&] { function(scalar_t{}); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),

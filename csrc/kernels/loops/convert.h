@@ -1,4 +1,4 @@
-// Values from one dtype to another, many at a time. For kernel files only: see Note [Host code as kernels].
+// Converts values from one dtype to another, many at a time. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -15,7 +15,7 @@ struct Values {
   int64_t stride;
 };
 
-// Whether convert knows the dtype. In a kernel it would be too late to find out.
+// Whether convert supports the dtype. To be checked before the launch: in a kernel it is too late.
 bool is_convertible(at::ScalarType dtype);
 
 // out[i] = in[i] for count values, as PyTorch casts them everywhere (c10/util/TypeCast.h). The two do not overlap.

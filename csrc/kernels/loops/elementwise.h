@@ -1,7 +1,7 @@
 // Elementwise kernels over the operands of a TensorIterator.
 //
 // A TensorIterator has done the work that every elementwise operator shares: it checked and broadcast the shapes, found
-// the dtype to compute with, allocated the output, and merged dimensions. What is left are a shape and, for each
+// the dtype to compute with, allocated the output, and merged dimensions. What is left is a shape and, for each
 // operand, an address, a dtype and strides in bytes. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: elementwise-input
-// The values of one input along a dense row: one after the other, or one for all, as in x + 1 or x + column.
+// The values of one input along a dense row: adjacent, or one for all, as in x + 1 or x + column.
 template <class T, bool kOneForAll>
 struct Input {
   const T* row;
@@ -38,7 +38,7 @@ struct Input {
 // LITERALINCLUDE END: elementwise-input
 
 // LITERALINCLUDE START: elementwise-loop
-// out[i] = function(in[i]...) for every index i, without a tensor: the form in which the work travels to the device.
+// out[i] = function(in[i]...) for every index i, without a tensor: the form in which the device receives the work.
 template <class Function, class Out, class... In>
 struct ElementwiseLoop {
   static constexpr size_t kOperands = 1 + sizeof...(In);
@@ -55,7 +55,7 @@ struct ElementwiseLoop {
 
   void operator()() const { run(kInputs); }
 
-  // An input that is a number of the host.
+  // Copies an input that is a number of the host.
   template <size_t kIndex>
   void keep_number(const void* number) {
     auto& kept = std::get<kIndex>(numbers);
@@ -81,8 +81,8 @@ struct ElementwiseLoop {
     return const_cast<char*>(reinterpret_cast<const char*>(&std::get<kIndex>(numbers)));
   }
 
-  // Does nothing unless all operands are dense, but for the one input that is the same for the whole row, if any.
-  // With all that varies known, and the promise that operands are the same or disjoint, compilers vectorise.
+  // Returns false unless all operands are dense, except for at most one input that is constant along the row. With
+  // strides known at compile time, and the promise that operands are identical or disjoint, compilers vectorize.
   template <size_t kOneForAll, size_t... I>
   bool dense_row(const Addresses& at, std::index_sequence<I...>) const {
     const auto has_stride = [this](size_t operand, size_t bytes) {
@@ -107,7 +107,7 @@ struct ElementwiseLoop {
     }
   }
 
-  // Block by block, so that neither what converts nor what computes asks for a dtype at each element.
+  // Works block by block, so that neither conversion nor computation looks up a dtype for each element.
   template <size_t... I>
   void converting_row(Addresses at, std::index_sequence<I...>) const {
     constexpr int64_t kBlock = 256;

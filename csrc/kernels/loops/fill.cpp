@@ -14,7 +14,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: fill-kernel
-// A number that is too large for a dtype of 8 or 16 bits is an error, except for a single element: that becomes what
+// A number that is too large for a dtype of 8 or 16 bits is an error, except for a single element: it becomes what
 // torch.tensor makes of the number, mostly an infinity, as on the CPU.
 template <class T>
 T element(const at::Scalar& value, bool is_single) {

@@ -1,7 +1,8 @@
-// Kernels that know the number of each element: its place in the tensor's logical order, row by row.
+// Kernels that know the number of each element: its index in the tensor's logical, row-major order.
 //
 // A TensorIterator (elementwise.h) visits elements in the order that suits the memory. Random numbers must not depend
-// on the memory, so these kernels count for themselves. For kernel files only: see Note [Host code as kernels].
+// on the memory layout, so these kernels count elements themselves. For kernel files only: see Note [Host code as
+// kernels].
 #pragma once
 
 #include <ATen/EmptyTensor.h>

@@ -11,7 +11,7 @@ namespace openreg {
 
 // LITERALINCLUDE START: magnitude-functor
 struct Magnitude {
-  // Of the smallest integer, whose absolute value does not fit, the result is that integer, as on the CPU.
+  // For the smallest integer, whose absolute value does not fit, the result is that integer, as on the CPU.
   template <class T>
   T operator()(T value) const {
     if constexpr (std::is_unsigned_v<T>) {
@@ -21,7 +21,7 @@ struct Magnitude {
       return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
     } else {
       // Clears the sign of -0.0 and NaN too.
-      using Math = std::conditional_t<std::is_class_v<T>, float, T>;  // of 8 or 16 bits, or as it is
+      using Math = std::conditional_t<std::is_class_v<T>, float, T>;  // float for 8 or 16 bits
       return static_cast<T>(std::fabs(static_cast<Math>(value)));
     }
   }

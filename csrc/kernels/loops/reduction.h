@@ -1,7 +1,7 @@
 // Reductions over the operands of a TensorIterator: many inputs become one output.
 //
-// In the iterator of a reduction the output has stride 0 in each dimension that disappears. For kernel files
-// only: see Note [Host code as kernels].
+// In the iterator of a reduction the output has stride 0 in each reduced dimension. For kernel files only: see Note
+// [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -19,20 +19,20 @@ namespace openreg {
 // out = result(combine(combine(identity, in), in) ...), for each output. A Reduction has
 //   Out, In, Accumulator                         types; the accumulator is the wider one
 //   Accumulator identity                         where to start
-//   combine(Accumulator, Accumulator)            associative, since the order of the elements is not kept
+//   combine(Accumulator, Accumulator)            associative and commutative: the order is not kept
 //   Out result(Accumulator)
 template <class Reduction>
 struct ReductionLoop {
   using Accumulator = typename Reduction::Accumulator;
 
   Reduction reduction;
-  Rows<2> kept;     // output and input, in the dimensions that stay
-  Rows<1> reduced;  // input, in those that disappear
+  Rows<2> kept;     // output and input, in the dimensions that are kept
+  Rows<1> reduced;  // input, in the reduced dimensions
   char* out;
   char* in;
 
   void operator()() const {
-    // Whichever lies closer together in memory is the inner loop.
+    // The dimension with the smaller stride of the input is the inner loop.
     const bool across = kept.stride(1) < reduced.stride(0);
     kept.for_each({out, in}, [&](const std::array<char*, 2>& row) {
       const int64_t step = across ? kAtOnce : 1;
@@ -45,10 +45,10 @@ struct ReductionLoop {
   }
 
  private:
-  static constexpr int64_t kAtOnce = 16;  // accumulators that do not wait for each other
+  static constexpr int64_t kAtOnce = 16;  // independent accumulators
   using Accumulators = std::array<Accumulator, kAtOnce>;
 
-  // One output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.
+  // Computes one output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.
   void reduce_along(char* out_at, char* in_at) const {
     Accumulators accumulators = fresh();
     const int64_t count = reduced.count();
@@ -63,7 +63,7 @@ struct ReductionLoop {
     store(out_at, all);
   }
 
-  // Several neighbouring outputs: each has an accumulator.
+  // Computes several adjacent outputs, each with its own accumulator.
   void reduce_across(char* out_at, char* in_at, int64_t outputs) const {
     Accumulators accumulators = fresh();
     reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {

@@ -14,7 +14,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: reductions-mean
-// Adds up in the type that PyTorch uses for sums: double for float, float for half.
+// Accumulates in the type that PyTorch uses for sums: double for float, float for half.
 template <class T>
 struct MeanOf {
   using In = T;
@@ -42,7 +42,7 @@ void mean_kernel(at::TensorIterator& iter) {
 // LITERALINCLUDE END: reductions-mean
 
 // LITERALINCLUDE START: reductions-extremes
-// A NaN wins, whichever side it is on.
+// A NaN propagates from either operand.
 template <class T>
 struct Largest {
   using In = T;

@@ -1,5 +1,5 @@
-// The elements of several operands of one shape, row by row: how every loop of this device walks through memory.
-// For kernel files only: see Note [Host code as kernels].
+// Visits the elements of several operands of one shape, row by row, as every loop of this device does. For kernel files
+// only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -21,12 +21,12 @@ class Rows {
   using Strides = std::array<int64_t, N>;  // bytes
 
   void add_dimension(int64_t size, const Strides& strides) { dimensions_.push_back({size, strides}); }
-  // Operands without dimensions are a row of one element. To be called when all dimensions are there.
+  // Operands without dimensions form a row of one element. Call it after adding all dimensions.
   void one_row_at_least() {
     if (dimensions_.empty()) add_dimension(1, {});
   }
 
-  // Of a row: its elements, and the way from one to the next.
+  // The number of elements in a row, and the distance between them.
   int64_t count() const { return dimensions_[0].size; }
   int64_t stride(size_t operand) const { return dimensions_[0].strides[operand]; }
   void advance(Addresses& at, int64_t elements = 1) const {
@@ -45,7 +45,7 @@ class Rows {
     Strides strides;
   };
 
-  // Never inlined, into itself least of all: each level would have its own copy of the row's loops.
+  // Never inlined, least of all into itself: each level would get its own copy of the row's loops.
   template <class Row>
   C10_NOINLINE void visit(size_t dim, Addresses at, const Row& row) const {
     if (dim == 0) {
@@ -75,8 +75,8 @@ Rows<N> rows_of(const at::TensorIteratorBase& iter) {
   return rows;
 }
 
-// The bytes from the first to the last element of an operand that has some. What is broadcast counts once, also where
-// it is broadcast to no element.
+// The bytes from the first to the last element of an operand. Requires: it has elements. A broadcast dimension counts
+// once, even if it is broadcast to no element.
 inline size_t operand_bytes(const at::TensorIteratorBase& iter, int operand) {
   size_t bytes = iter.element_size(operand);
   for (int dim = 0; dim < iter.ndim(); ++dim) {

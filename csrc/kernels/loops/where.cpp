@@ -19,7 +19,8 @@ struct Choose {
   }
 };
 
-// PyTorch's where has given both choices the dtype of the output. There is no common dtype: the condition has its own.
+// PyTorch's where has given both choices the dtype of the output. There is no common dtype, since the condition has its
+// own.
 void choose_kernel(at::TensorIterator& iter) {
   AT_DISPATCH_V2(iter.dtype(0), "where_openreg",
                  AT_WRAP([&] { launch_elementwise<scalar_t, bool, scalar_t, scalar_t>("where", iter, Choose()); }),

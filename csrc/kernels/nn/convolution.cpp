@@ -1,4 +1,4 @@
-// Convolution and its derivative: on the library for floating point (see host_library.h), on the CPU for what is left.
+// Convolution and its derivative: on the library for floating point (see host_library.h), on the CPU for other dtypes.
 // Called on any thread, with or without the GIL; the library runs on the device's stream.
 #include <ATen/TensorMeta.h>
 #include <ATen/native/ConvUtils.h>
@@ -21,16 +21,16 @@ namespace {
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: convolution-geometry
-// How a filter is moved over the input: one number for each dimension of a sample. Transposed is what the derivative of
-// a convolution does: each element of the input is spread over the output.
+// How the filter moves over the input: one number for each spatial dimension. A transposed convolution spreads each
+// element of the input over the output, as the derivative of a convolution does.
 struct Geometry {
   at::IntArrayRef stride, padding, dilation;
   bool transposed;
   at::IntArrayRef output_padding;
   int64_t groups;
 
-  // The sizes of the output. aten::convolution has checked its arguments, but the operator can be called by itself, and
-  // the library refuses what does not fit in the middle of the work.
+  // The sizes of the output. aten::convolution checks its arguments, but the operator can also be called directly, and
+  // the library finds a mismatch only in the middle of the work.
   at::DimVector output_sizes(const at::Tensor& input, const at::Tensor& weight) const {
     const size_t dims = stride.size();
     TORCH_CHECK(dims >= 1 && padding.size() == dims && dilation.size() == dims && output_padding.size() == dims,
@@ -66,7 +66,7 @@ struct Geometry {
   }
 };
 
-// The order in memory of outputs and gradients: channels last, where input or weight have it.
+// The memory format of outputs and gradients: channels last if the input or the weight has it.
 at::MemoryFormat memory_format(const at::Tensor& input, const at::Tensor& weight) {
   return at::native::_conv_suggest_memory_format_impl(input, weight, /*enabled=*/true);
 }
@@ -144,7 +144,7 @@ struct ConvolutionBackward : LibraryKernel<ConvolutionBackward, /*kWaits=*/false
 // LITERALINCLUDE END: convolution-backward
 
 // LITERALINCLUDE START: convolution-registration
-// A library of convolutions knows some dtypes. This one could do more, and stands for one that cannot.
+// A convolution library supports some dtypes. This one could do more, but represents one that cannot.
 bool library_takes(const at::Tensor& input) { return at::isFloatingType(input.scalar_type()); }
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,

@@ -19,7 +19,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: ctc-loss-labels
-// Raises for a label that is no class: the library takes it for an index, and reads what lies there.
+// Raises for a label that is not a class: the library would use it as an index, and read out of bounds.
 void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
   for (const int64_t label : std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
     TORCH_CHECK(label >= 0 && label < classes, "ctc_loss: sample ", sample, " has the label ", label,
@@ -27,7 +27,8 @@ void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
   }
 }
 
-// targets: one row for each sample, of which as much counts as the sample is long; or all that counts in one row.
+// targets: one row for each sample, of which the first `lengths[sample]` elements count; or those of all samples,
+// concatenated.
 void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t classes) {
   const at::Tensor labels = targets.to(at::kLong).contiguous();
   int64_t begin = 0;
@@ -43,8 +44,8 @@ void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t c
 // schema: aten::_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0,
 //         bool zero_infinity=False) -> (Tensor, Tensor)
 //
-// log_probs: [T, N, C]. The second output, [N, T, 2 * (the longest target) + 1], is kept for the derivative: for each
-// step and each place in a target, with blanks between its labels, the logarithm of the probability to be there.
+// log_probs: [T, N, C]. The second output, [N, T, 2 * (the longest target) + 1], is kept for the derivative: the
+// logarithm of the probability of being, at each step, at each position in a target with blanks between its labels.
 struct CtcLossMeta : at::impl::MetaBase {
   void meta(const at::Tensor& log_probs, const at::Tensor&, at::IntArrayRef, at::IntArrayRef target_lengths, int64_t,
             bool) {
@@ -58,7 +59,7 @@ struct CtcLossMeta : at::impl::MetaBase {
   }
 };
 
-// The library refuses labels and lengths by their values.
+// The library rejects some values of labels and lengths.
 struct CtcLoss : LibraryKernel<CtcLoss, /*kWaits=*/true> {
   using Meta = CtcLossMeta;
   static constexpr auto kName = "_ctc_loss";
@@ -124,7 +125,7 @@ at::Tensor ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_ctc_loss", ctc_loss);
   m.impl("_ctc_loss_backward", ctc_loss_backward);
-  // Lengths in tensors: PyTorch fetches them to the host, and calls the two above.
+  // Lengths in tensors: PyTorch copies them to the host, and calls the two above.
   m.impl("_ctc_loss.Tensor", at::native::ctc_loss_tensor);
   m.impl("_ctc_loss_backward.Tensor", at::native::ctc_loss_backward_tensor);
 }

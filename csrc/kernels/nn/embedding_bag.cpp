@@ -21,8 +21,8 @@ namespace {
 using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: embedding-bag-none
-// An index without a bag adds nothing to a sum. Whoever looks for its bag, the derivative or the maximum, reads beyond
-// a table that is empty.
+// An index without a bag adds nothing to a sum. But the derivative and the maximum look up its bag, and read beyond an
+// empty table.
 void check_bags(int64_t bags, const at::Tensor& indices) {
   TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(),
               " indices and no bag: give the offset at which each bag begins, the first at 0");
@@ -35,8 +35,8 @@ void check_bags(int64_t bags, const at::Tensor& indices) {
 //         bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
 //         -> (Tensor, Tensor, Tensor, Tensor)
 //
-// Beside the result, for the derivative: the bag of each index, how many are in each bag, and which were the largest.
-// The first may be empty. Then the derivative works it out from the offsets, as it does after a sum on the CPU.
+// Besides the result, for the derivative: the bag of each index, the size of each bag, and the indices of the maxima.
+// The first may be empty. The derivative then computes it from the offsets, as it does after a sum on the CPU.
 struct EmbeddingBagMeta : at::impl::MetaBase {
   void meta(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
             at::OptionalTensorRef, bool include_last_offset, int64_t) {
@@ -63,7 +63,7 @@ struct EmbeddingBagMeta : at::impl::MetaBase {
   static constexpr int64_t kMax = 2;
 };
 
-// The library refuses indices and offsets by their values.
+// The library rejects some values of indices and offsets.
 struct EmbeddingBag : LibraryKernel<EmbeddingBag, /*kWaits=*/true> {
   using Meta = EmbeddingBagMeta;
   static constexpr auto kName = "_embedding_bag";
@@ -181,7 +181,7 @@ at::Tensor bag_weights_backward(const at::Tensor& grad, const at::Tensor& weight
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_embedding_bag", embedding_bag);
   m.impl("_embedding_bag_forward_only", embedding_bag);
-  // PyTorch's own for CUDA and the CPU: it works out the bags, and calls the dense one, or makes a sparse gradient.
+  // PyTorch's own for CUDA and the CPU: it computes the bags, and calls the dense one, or makes a sparse gradient.
   m.impl("_embedding_bag_backward", at::native::_embedding_bag_backward_symint);
   m.impl("_embedding_bag_dense_backward", embedding_bag_dense_backward);
   m.impl("_embedding_bag_per_sample_weights_backward", bag_weights_backward);

@@ -18,7 +18,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: grid-sampler-checks
-// Raises what PyTorch raises. An interpolation or a padding that does not exist it lets pass, and then the library
+// Raises what PyTorch raises, and for an unknown interpolation or padding, which PyTorch lets pass: the library then
 // writes nothing.
 template <size_t kDims>
 void check_grid_sampler(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation, int64_t padding) {
@@ -34,7 +34,7 @@ void check_grid_sampler(const at::Tensor& input, const at::Tensor& grid, int64_t
               "has ", input.dtype(), " and grid has ", grid.dtype());
 }
 
-// The batch and the positions of the grid, with the channels of the input.
+// The output's sizes: the batch and the positions of the grid, with the channels of the input.
 template <size_t kDims>
 at::DimVector sampled_sizes(const at::Tensor& input, const at::Tensor& grid) {
   at::DimVector sizes(grid.sizes().slice(0, kDims + 1));
@@ -42,7 +42,7 @@ at::DimVector sampled_sizes(const at::Tensor& input, const at::Tensor& grid) {
   return sizes;
 }
 
-// The library's loop for 16 bits reads beyond its rows, and rounds after each of its steps. It computes in float here.
+// The library's loop for 16-bit dtypes reads beyond its rows, and rounds after each step, so it computes in float here.
 at::Tensor in_float(const at::Tensor& tensor) {
   return at::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
 }
@@ -85,7 +85,7 @@ struct GridSamplerBackwardMeta : at::impl::MetaBase {
     TORCH_CHECK(grad_output.sizes() == at::IntArrayRef(sizes), "grid_sampler(): the gradient has shape ",
                 grad_output.sizes(), ", and the output ", at::IntArrayRef(sizes));
     if (wanted[0]) set_output_raw_strided(0, input.sizes(), {}, input.options());
-    set_output_raw_strided(1, grid.sizes(), {}, grid.options());  // whether wanted or not, as everywhere in PyTorch
+    set_output_raw_strided(1, grid.sizes(), {}, grid.options());  // even if not needed, as everywhere in PyTorch
   }
 };
 

@@ -14,7 +14,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: recurrent-kernel-gates
-// Where a kernel finds a tensor; null for one that is undefined.
+// The host address of a tensor, for use inside a kernel; null if it is undefined.
 template <class T>
 T* cell_memory(const at::Tensor& tensor) {
   if (!tensor.defined()) {
@@ -27,7 +27,7 @@ T* cell_memory(const at::Tensor& tensor) {
   }
 }
 
-// A row-major matrix of what goes into the gates, and the bias that is added to each of its rows, or null.
+// A row-major matrix of the gates' inputs, and the bias that is added to each of its rows, or null.
 template <class T>
 struct GateSums {
   const T* values;
@@ -45,7 +45,7 @@ Math logistic(Math value) {
   return 1 / (1 + std::exp(-value));
 }
 
-// Queues cell(row, unit) for each row of the batch and each hidden unit: on a device with threads, one for each pair.
+// Queues cell(row, unit) for each row of the batch and each hidden unit: a device with threads runs one for each pair.
 template <class Cell>
 void launch_cell(const char* name, const at::Tensor& state, size_t bytes, Cell cell) {
   launch(name, state.device().index(), bytes, [cell, rows = state.size(0)] {
@@ -127,7 +127,7 @@ struct LstmCellBackward {
 };
 // LITERALINCLUDE END: recurrent-kernel-lstm-backward
 
-// hy = fresh + update * (hx - fresh). The reset gate scales what hidden adds to the new value, its bias included.
+// hy = fresh + update * (hx - fresh). The reset gate scales the hidden part of the new value, including its bias.
 template <class T>
 struct GruCell {
   using Math = at::opmath_type<T>;
@@ -178,7 +178,7 @@ struct GruCellBackward {
     const Math grad_update = grad_hidden * (before - fresh) * update * (1 - update);
     const Math grad_reset = grad_fresh * recalled * reset * (1 - reset);
     grad_hx[row * hidden + unit] = static_cast<T>(grad_hidden * update);
-    // Both sums go into a gate with weight 1; only in the new gate the reset gate weighs the second.
+    // Both sums enter a gate with weight 1, except that the reset gate scales the second in the new gate.
     T* const to_input = grad_input_gates + row * 3 * hidden + unit;
     T* const to_hidden = grad_hidden_gates + row * 3 * hidden + unit;
     to_input[0] = to_hidden[0] = static_cast<T>(grad_reset);

@@ -21,7 +21,7 @@ namespace {
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: batch-norm-checks
-// The order in memory that results have, and gradients: that of the input, if it is one without gaps.
+// The memory format of results and gradients: that of the input, if it is dense.
 at::MemoryFormat memory_format(const at::Tensor& input) {
   for (const auto format : {at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::ChannelsLast}) {
     if (input.is_contiguous(format) && !input.is_contiguous()) {
@@ -31,14 +31,14 @@ at::MemoryFormat memory_format(const at::Tensor& input) {
   return at::MemoryFormat::Contiguous;
 }
 
-// The library reads and writes one number for each channel, however long the tensor is.
+// The library accesses one element for each channel, however long the tensor is.
 void check_channels(const char* name, const at::Tensor& tensor, int64_t channels) {
   TORCH_CHECK(!tensor.defined() || (tensor.dim() == 1 && tensor.numel() == channels), name, " should contain ",
               channels, " elements in one dimension, not a tensor of shape ", tensor.sizes());
 }
 
-// Statistics come in pairs, and some are needed in evaluation, others in training. The library looks at the dtype of
-// the second for some layouts only, and its kernel would fail after the trial has passed.
+// Statistics come in pairs: evaluation needs one pair, training another. The library checks the dtype of the second for
+// some layouts only, so a kernel could fail after a call with the same dtypes has passed.
 void check_pair(const char* names, const at::Tensor& mean, const at::Tensor& deviation, bool needed) {
   TORCH_CHECK_VALUE(mean.defined() == deviation.defined(), names, " must either both be None or neither be None");
   TORCH_CHECK(!mean.defined() || mean.dtype() == deviation.dtype(), names, " must have one dtype, not ", mean.dtype(),
@@ -68,13 +68,13 @@ struct BatchNormMeta : at::impl::MetaBase {
       if (training) {
         set_output_raw_strided(i, channels, {}, statistics);
       } else if (!maybe_get_output(i).defined()) {
-        set_output_raw_strided(i, 0, {}, statistics);  // Given with out=, it stays as it is.
+        set_output_raw_strided(i, 0, {}, statistics);  // If given by out=, it stays as it is.
       }
     }
   }
 };
 
-// The running statistics are arguments and outputs, as what an operator changes in place is.
+// The running statistics are both arguments and outputs, since the operator modifies them in place.
 struct BatchNorm : LibraryKernel<BatchNorm, /*kWaits=*/false> {
   using Meta = BatchNormMeta;
   static constexpr auto kName = "native_batch_norm";
@@ -86,7 +86,7 @@ struct BatchNorm : LibraryKernel<BatchNorm, /*kWaits=*/false> {
                       const OptionalTensor&, const OptionalTensor&, bool training, double momentum, double eps,
                       at::Tensor& output, at::Tensor& save_mean, at::Tensor& save_invstd,
                       const at::Tensor& running_mean, const at::Tensor& running_var) {
-    // The overload with out= takes for granted that input and output lie in memory alike, and without gaps.
+    // The out= overload assumes that input and output are dense and have the same memory format.
     const at::MemoryFormat format = memory_format(input);
     if (input.is_contiguous(format) && output.is_contiguous(format)) {
       at::cpu::native_batch_norm_outf(input, weight, bias, running_mean, running_var, training, momentum, eps, output,
@@ -105,7 +105,7 @@ struct BatchNorm : LibraryKernel<BatchNorm, /*kWaits=*/false> {
 // LITERALINCLUDE END: batch-norm-forward
 
 // LITERALINCLUDE START: batch-norm-statistics
-// The outputs of a batch norm: three that it returns, and the running statistics, which its caller has given.
+// The outputs of a batch norm: three that it returns, and the caller's running statistics.
 class WithStatistics final : public Outputs {
  public:
   WithStatistics(Outputs& returned, const OptionalTensor& mean, const OptionalTensor& variance)
@@ -149,7 +149,7 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> native_batch_norm_out(
   return std::forward_as_tuple(out, save_mean, save_invstd);
 }
 
-// The same operator with a schema that says what is written. Compiled and exported programs call it.
+// The same operator, with a schema that declares what it writes. Compiled and exported programs call it.
 ThreeTensors batch_norm_legit(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                               at::Tensor& running_mean, at::Tensor& running_var, bool training, double momentum,
                               double eps) {
@@ -171,7 +171,7 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&> batch_norm_no_stats_out(
     double eps, at::Tensor& out, at::Tensor& save_mean, at::Tensor& save_invstd) {
   return native_batch_norm_out(input, weight, bias, {}, {}, training, momentum, eps, out, save_mean, save_invstd);
 }
-// And one that returns a fourth tensor, of which cuDNN makes use.
+// This one returns a fourth tensor, which cuDNN uses.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_with_update(
     const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, at::Tensor& running_mean,
     at::Tensor& running_var, double momentum, double eps) {

@@ -18,7 +18,7 @@ namespace {
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: group-norm-forward
-// The caller says how a sample is divided, and the library believes it.
+// The caller passes the geometry of the input, and the library does not check it.
 void check_group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples,
                       int64_t channels, int64_t positions, int64_t groups) {
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);

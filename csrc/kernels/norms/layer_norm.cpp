@@ -29,7 +29,7 @@ struct LayerNormMeta : at::impl::MetaBase {
     if (mixed) {
       at::native::check_mixed_data_type(input, weights, biases);
     }
-    // Mean and deviation of each row keep its dimensions, each of size 1.
+    // The mean and deviation of a row keep its dimensions, with size 1.
     at::DimVector rows(input.sizes());
     std::fill(rows.end() - static_cast<std::ptrdiff_t>(normalized_shape.size()), rows.end(), 1);
     const at::TensorOptions statistics = input.options().dtype(at::native::param_scalar_type(input, mixed));
@@ -97,7 +97,7 @@ struct LayerNormBackward : LibraryKernel<LayerNormBackward, /*kWaits=*/false> {
       return;
     }
     for (const at::Tensor& grad : {grad_weight, grad_bias}) {
-      if (grad.defined()) grad.zero_();  // no rows: nothing adds up
+      if (grad.defined()) grad.zero_();  // no rows: the sums are 0
     }
   }
 };

@@ -1,9 +1,9 @@
-// Operators that take lists: _foreach_add_([a, b, c], 1) is one launch, instead of one for each tensor. The kernel is
-// the library's loop over the list. Called on any thread, with or without the GIL; the library runs on the device's
+// Operators on lists of tensors: _foreach_add_([a, b, c], 1) is one launch, instead of one for each tensor. The kernel
+// is the library's loop over the list. Called on any thread, with or without the GIL; the library runs on the device's
 // stream.
 //
-// PyTorch has a kernel for all devices already, which calls an operator for each tensor. It stays for the lists that do
-// not fit together, and raises what is to be raised.
+// PyTorch's own kernel for all devices calls an operator for each tensor. It still handles lists that do not fit
+// together, and raises the errors.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/ForeachUtils.h>
@@ -30,11 +30,11 @@ namespace {
 using torch::jit::Stack;
 
 // LITERALINCLUDE START: foreach-call
-// A call of an operator with views in the place of its tensors, ready to run as a kernel.
+// An operator call with views in place of its tensors, ready to run as a kernel.
 struct ListCall {
   c10::OperatorHandle op;
   Stack arguments;
-  std::vector<at::Tensor> results;  // where to; of an operator in place none
+  std::vector<at::Tensor> results;  // where results go; none for an in-place operator
 
   void operator()() {
     const LibraryScope scope;
@@ -45,8 +45,8 @@ struct ListCall {
 // LITERALINCLUDE END: foreach-call
 
 // LITERALINCLUDE START: foreach-arguments
-// Whether each dimension of size 1 has the stride that it has in a new tensor. A view may have another one there, and
-// what the results get then differs from operator to operator.
+// Whether each dimension of size 1 has the stride that it has in a new tensor. A view may have another one, and the
+// strides of the results then differ between operators.
 bool has_usual_strides(const at::Tensor& tensor) {
   if (std::ranges::count(tensor.sizes(), 1) == 0) return true;
   if (tensor.is_contiguous()) return tensor.strides() == c10::contiguous_strides(tensor.sizes());
@@ -64,9 +64,10 @@ class Lists {
     }
   }
 
-  // Whether one launch computes what a launch for each tensor would: everything is of one device, and of one dtype of
-  // floating point, which the results have too; tensors that stand side by side have the same sizes and strides, and
-  // elements. There is one scalar, or as many as tensors. What is written has no bytes of another place beside it.
+  // Whether one launch computes what a launch for each tensor would: everything is on one device, and of one
+  // floating-point dtype, which the results have too; corresponding tensors have the same sizes and strides, and are
+  // not empty. There is one scalar, or one for each tensor. A tensor that is written does not partially overlap a
+  // corresponding one.
   bool fit() const {
     const size_t count = lists_[0].size();
     const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
@@ -92,7 +93,7 @@ class Lists {
            at::native::can_use_fast_route(std::vector<at::TensorList>(lists_.begin(), lists_.end()));
   }
 
-  // What the library might refuse, where the lists fit: their dtype, that of the results, and numbers. A number in a
+  // What the library might reject although the lists fit: their dtype, that of the results, and numbers. A number in a
   // tensor has the dtype of the lists.
   Dtypes dtypes() const {
     Dtypes dtypes(lists_[0][0], dtype());
@@ -108,13 +109,13 @@ class Lists {
 
   const std::vector<at::Tensor>& first() const { return lists_[0]; }
 
-  // Of the results, where the caller has named one.
+  // The dtype of the results, if the caller has named one.
   std::optional<at::ScalarType> dtype() const {
     const bool named = op_.schema().arguments().back().name() == "dtype" && !arguments_.back().isNone();
     return named ? std::optional(arguments_.back().toScalarType()) : std::nullopt;
   }
 
-  // The call on what `view` makes of tensors.
+  // The call, with view(tensor) in place of each tensor.
   template <class View>
   ListCall on(const View& view, const std::vector<at::Tensor>& results) const {
     ListCall call{op_, {}, views(results, view)};
@@ -166,8 +167,8 @@ class Lists {
 // LITERALINCLUDE END: foreach-arguments
 
 // LITERALINCLUDE START: foreach-kernel
-// The tensors that an operator returns: as those of its first list, or a number for each, in a dtype of its own if one
-// is asked for.
+// The tensors that an operator returns: like those of its first list, or a number for each, in the dtype that the
+// caller has named, if any.
 std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lists& lists) {
   std::vector<at::Tensor> results;
   if (schema.returns().empty()) {
@@ -182,13 +183,13 @@ std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lis
   return results;
 }
 
-// One operator of the family, and the dtypes that it has taken.
+// One operator of the family, and the dtypes that it has accepted.
 class ForeachKernel final : public c10::OperatorKernel {
  public:
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     const Lists lists(op, *stack);
     if (!lists.fit()) {
-      // PyTorch's kernel for all devices, found where a device without one of its own finds it.
+      // PyTorch's kernel for all devices, through the key of the CPU, which has no kernel of its own.
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
       return;
     }
@@ -196,7 +197,7 @@ class ForeachKernel final : public c10::OperatorKernel {
     const c10::OptionalDeviceGuard guard(unless_current(model.device()));
     const std::vector<at::Tensor> results = new_results(op.schema(), lists);
     if (op.schema().returns().empty()) {
-      // By this count autograd knows that a tensor which it has saved was changed. Of lists the kernel counts it.
+      // By the version, autograd detects that a saved tensor was modified. For lists, the kernel must increment it.
       for (const at::Tensor& tensor : lists.first()) tensor.unsafeGetTensorImpl()->bump_version();
     }
     {
@@ -217,8 +218,8 @@ class ForeachKernel final : public c10::OperatorKernel {
 // LITERALINCLUDE END: foreach-kernel
 
 // LITERALINCLUDE START: foreach-registration
-// All operators of this family, those with out= excepted, which call them. The four do not go through a list with one
-// function: their results have other sizes or strides, or come from another device.
+// All operators of this family, except the out= overloads, which call them. Those in kOthers do not apply one function
+// to a list: their results have other sizes or strides, or come from another device.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   constexpr std::string_view kOthers[] = {"aten::_foreach_copy", "aten::_foreach_copy_", "aten::_foreach_clone",
                                           "aten::_foreach_mm"};

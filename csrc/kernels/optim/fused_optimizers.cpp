@@ -1,6 +1,6 @@
-// Optimizers with fused=True: what is computed with each number of a parameter, and the operators.
+// Optimizers with fused=True: the update rule of each element of a parameter, and the operators.
 //
-// The formulas are those of torch/optim: each has a reference in Python there, `_single_tensor_sgd` ...
+// The formulas are those of torch/optim, where each has a reference in Python, such as `_single_tensor_sgd`.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
@@ -19,7 +19,7 @@ struct Sgd {
   double weight_decay;
   bool maximize;
 
-  // The rule with its numbers in the precision of the computation.
+  // The rule, with its hyperparameters in the precision of the computation.
   template <class Math>
   auto at(double lr, double) const {
     return [lr = static_cast<Math>(lr), decay = static_cast<Math>(weight_decay)](Math& param, Math grad) {
@@ -49,7 +49,7 @@ struct SgdWithMomentum {
 // LITERALINCLUDE END: fused-sgd
 
 // LITERALINCLUDE START: fused-adam
-// kDecoupled: AdamW, whose weight decay does not go through the averages.
+// kDecoupled: AdamW, whose weight decay does not enter the averages.
 template <bool kDecoupled>
 struct Adam {
   static constexpr auto kName = kDecoupled ? "_fused_adamw_" : "_fused_adam_";
@@ -75,7 +75,8 @@ struct Adam {
     }
   };
 
-  // Both averages begin at zero, and the corrections make up for it. In double: of 1 - 0.999 a float has four digits.
+  // Both averages start at zero, and the corrections compensate for it. In double, since 1 - 0.999 has only four digits
+  // in float.
   template <class Math>
   Numbers<Math> numbers(double lr, double step) const {
     const auto as_math = [](double number) { return static_cast<Math>(number); };
@@ -98,7 +99,7 @@ struct Adam {
   }
 };
 
-// With the largest second average that there has been.
+// Adam with the running maximum of the second average.
 template <bool kDecoupled>
 struct Amsgrad : Adam<kDecoupled> {
   static constexpr size_t kState = 3;
@@ -135,7 +136,7 @@ struct Adagrad {
 // LITERALINCLUDE END: fused-adagrad
 
 // LITERALINCLUDE START: fused-operators
-// Rate: double, or const at::Tensor&. A rate on the device brings a call here whose lists are empty: nothing is to do.
+// Rate: double, or const at::Tensor&. A rate on the device also causes a call with empty lists, which does nothing.
 template <class Rate>
 void fused_sgd(at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, double weight_decay,
                double momentum, Rate lr, double dampening, bool nesterov, bool maximize, bool is_first_step,

@@ -1,5 +1,5 @@
 // One step of an optimizer for all parameters of a device: the checks, the table of addresses, and the one kernel that
-// goes over it. What is computed with each number is a rule (fused_optimizers.cpp).
+// processes it. The update of each element is a rule (fused_optimizers.cpp).
 //
 // For kernel files only: see Note [Host code as kernels].
 #pragma once
@@ -21,7 +21,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: step-table
-// A parameter, its gradient, up to three parts of its state, and how many steps it has made.
+// A parameter, its gradient, up to three parts of its state, and its number of steps.
 struct StepTensor {
   size_t numel;
   void* param;
@@ -30,19 +30,19 @@ struct StepTensor {
   const float* step;
 };
 
-// What the kernel is given.
+// The kernel's arguments.
 struct StepTable {
   at::ScalarType dtype;
   std::vector<StepTensor> tensors;
   double lr = 0;
-  at::Tensor lr_on_device;  // Takes the place of the number, if there is one.
+  at::Tensor lr_on_device;  // Replaces lr, if defined.
   const float* grad_scale = nullptr;
   const float* found_inf = nullptr;
 };
 // LITERALINCLUDE END: step-table
 
 // LITERALINCLUDE START: step-kernel
-// Applies a rule to one number of a parameter, which is the T at param, and writes back what it says.
+// Applies a rule to one element of a parameter, the T at param, and writes back the results.
 template <class Math, class T, class... State>
 void update_number(T* param, Math number, Math grad, const auto& rule, std::pair<State*, Math>... state) {
   rule(number, grad, state.second...);
@@ -53,7 +53,7 @@ void update_number(T* param, Math number, Math grad, const auto& rule, std::pair
 template <class T, class... State>
 void update_tensor(size_t numel, T* param, T* grad, const float* grad_scale, bool maximize, const auto& rule,
                    State*... state) {
-  using Math = at::opmath_type<T>;  // float for a number of 16 bits
+  using Math = at::opmath_type<T>;  // float for 16-bit dtypes
   if (grad_scale) {
     const Math scale = *grad_scale;
     for (size_t i = 0; i < numel; ++i) grad[i] = static_cast<T>(grad[i] / scale);
@@ -75,7 +75,7 @@ void update_tensor(const StepTensor& tensor, const float* grad_scale, bool maxim
 template <class Rule>
 void run_step(const StepTable& table, const Rule& rule) {
   if (table.found_inf && *table.found_inf == 1) {
-    return;  // A gradient has overflowed: the step is left out.
+    return;  // A gradient has overflowed: the step is skipped.
   }
   const double lr = table.lr_on_device.defined() ? table.lr_on_device.item<double>() : table.lr;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, table.dtype, Rule::kName, [&] {
@@ -89,11 +89,11 @@ void run_step(const StepTable& table, const Rule& rule) {
 // LITERALINCLUDE END: step-kernel
 
 // LITERALINCLUDE START: step-arguments
-// Makes the table. All is checked here: once the kernel is queued, nobody is there to be told. It goes over the memory
-// of a parameter, its gradient and its state in one order, so all must lie in memory in one way.
+// Builds the table. Everything is checked here: a queued kernel has no caller to report to. The kernel traverses a
+// parameter, its gradient and its state in one order, so all must have the same memory layout.
 class StepArguments {
  public:
-  // params: at least one, all of one device and one dtype, as PyTorch's optimizers sort them.
+  // params: at least one, all on one device and of one dtype, as PyTorch's optimizers group them.
   StepArguments(const char* name, at::TensorList params, at::TensorList grads) : name_(name), params_(params) {
     table_.dtype = params[0].scalar_type();
     TORCH_CHECK(!device().is_cpu(), name, ": expected all parameters to be on the device of grads, but one is on cpu");
@@ -126,14 +126,14 @@ class StepArguments {
     }
   }
 
-  // What a GradScaler hands to an optimizer that unscales, and skips a step, by itself.
+  // What a GradScaler passes to an optimizer that unscales gradients and skips steps itself.
   void add_scaler(const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
     if (grad_scale) table_.grad_scale = number("grad_scale", *grad_scale);
     if (found_inf) table_.found_inf = number("found_inf", *found_inf);
   }
 
   void add_rate(double lr) { table_.lr = lr; }
-  // One on the device is read when the kernel runs.
+  // A rate on the device is read when the kernel runs.
   void add_rate(const at::Tensor& lr) {
     TORCH_CHECK(lr.numel() == 1, name_, ": expected a learning rate of one element, but it has ", lr.numel());
     TORCH_CHECK(lr.is_cpu() || lr.device() == device(), name_, ": expected the learning rate on ", device(),

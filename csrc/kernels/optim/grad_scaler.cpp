@@ -1,6 +1,6 @@
-// What torch.amp.GradScaler calls: gradients divided by the scale and looked through for infinities and NaNs, and the
-// scale of the next step. Both are queued, and the host waits for neither.
-// Called on any thread, with or without the GIL; the library runs on the device's stream.
+// The two operators that torch.amp.GradScaler calls: one unscales gradients and checks them for infinities and NaNs,
+// the other updates the scale. Both are queued, and the host waits for neither. Called on any thread, with or without
+// the GIL; the library runs on the device's stream.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale_cpu_dispatch.h>
 #include <ATen/ops/_amp_update_scale_cpu_dispatch.h>
@@ -17,7 +17,7 @@ void check_device(const char* name, const at::Tensor& tensor, c10::Device device
   TORCH_CHECK(tensor.device() == device, name, " must be on ", device, ", not on ", tensor.device());
 }
 
-// One number of the device.
+// Checks for a single number on the device.
 void check_number(const char* name, const at::Tensor& tensor, c10::Device device, at::ScalarType dtype) {
   check_device(name, tensor, device);
   TORCH_CHECK(tensor.numel() == 1, name, " must be a 1-element tensor, not one of shape ", tensor.sizes());
@@ -46,7 +46,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
   check_number("inv_scale", inv_scale, device, at::kFloat);
   for (const at::Tensor& gradient : self) {
     check_device("one of the gradients", gradient, device);
-    at::assert_no_internal_overlap(gradient);  // What expand() repeats would be divided more than once.
+    at::assert_no_internal_overlap(gradient);  // An expanded element would be unscaled more than once.
   }
   launch_in_place<Unscale>(device, at::ITensorListRef(self), found_inf, inv_scale);
 }

@@ -19,8 +19,8 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: random-permutation
-// Gives each number a random key and sorts by the keys. A shuffle would take its steps one after the other; keys can be
-// drawn by as many threads as there are numbers, and every device can sort.
+// Gives each number a random key and sorts by the keys. A shuffle is sequential; keys can be drawn by one thread for
+// each number, and every device can sort.
 template <class T>
 struct Permutation {
   PhiloxSequence sequence;
@@ -43,7 +43,7 @@ struct Permutation {
 // schema: aten::randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)
 at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  // PyTorch's check makes a tensor of the dtype. One of the CPU serves, and leaves the device alone.
+  // PyTorch's check makes a tensor like this one. An empty CPU tensor is enough, and does not involve the device.
   at::native::check_supported_max_int_with_precision(n, at::empty({0}, out.options().device(c10::kCPU)));
   out.resize_({n});
   if (n == 0) {
@@ -62,7 +62,8 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
 // LITERALINCLUDE END: random-permutation
 
 // LITERALINCLUDE START: random-multinomial-kernel
-// For each row of weights, `samples` columns: a point on the line of the summed weights lies in one column's part.
+// Draws `samples` columns for each row of weights: a random point on the line of cumulative weights lies in one
+// column's part.
 template <class T>
 struct Multinomial {
   PhiloxSequence sequence;
@@ -76,7 +77,7 @@ struct Multinomial {
     std::vector<double> sums(columns);
     for (int64_t row = 0; row < rows; ++row) {
       const T* const of_row = weights + row * columns;
-      // Divided by the largest, so that their sum is finite, and not so small that a point on the line is its end.
+      // Divided by the largest, so that their sum is finite, and not so small that a point rounds to the line's end.
       const auto largest = static_cast<double>(*std::max_element(of_row, of_row + columns));
       double sum = 0;
       for (int64_t column = 0; column < columns; ++column) {
@@ -90,7 +91,7 @@ struct Multinomial {
   }
 };
 
-// Waits for the device, to look at the weights.
+// Synchronizes with the device to check the weights.
 void check_weights(const at::Tensor& weights) {
   TORCH_CHECK(weights.ge(0).all().item<bool>(),
               "invalid multinomial distribution (encountering probability entry < 0)");
@@ -99,8 +100,8 @@ void check_weights(const at::Tensor& weights) {
   TORCH_CHECK(weights.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
-// PyTorch's multinomial comes here for more than one sample with replacement. Without replacement it draws exponential
-// numbers instead, divides the weights by them and takes the largest quotients.
+// PyTorch's multinomial calls this for more than one sample with replacement. Otherwise it draws exponential numbers,
+// divides the weights by them and takes the largest quotients.
 void multinomial_kernel(at::Tensor& result, const at::Tensor& self, int64_t samples,
                         std::optional<at::Generator> generator) {
   check_weights(self);

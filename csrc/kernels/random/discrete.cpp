@@ -1,5 +1,5 @@
-// random_, bernoulli_ and geometric_: like those of real.cpp, for distributions whose values can be counted.
-// Called on any thread, with or without the GIL; the loops run on the device's stream.
+// random_, bernoulli_ and geometric_: like the operators of real.cpp, for discrete distributions. Called on any thread,
+// with or without the GIL; the loops run on the device's stream.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
@@ -25,7 +25,7 @@ void random_from_to_kernel(at::TensorIteratorBase& iter, uint64_t range, int64_t
                  AT_EXPAND(AT_INTEGRAL_TYPES_V2), AT_EXPAND(AT_FLOATING_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
-// Without bounds: all numbers from 0 that the dtype can count, one by one. Above 2^digits a float skips some.
+// Without bounds: all integers from 0 that the dtype represents without gaps. Above 2^digits a float skips some.
 template <class T>
 constexpr uint64_t countable() {
   return std::is_integral_v<T> ? static_cast<uint64_t>(std::numeric_limits<T>::max()) + 1
@@ -63,7 +63,7 @@ void bernoulli_scalar_kernel(const at::TensorBase& self, double p, std::optional
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
-// Each element has a probability of its own.
+// Each element has its own probability.
 template <class T, class Probability>
 struct DrawBernoulli {
   PhiloxSequence sequence;
@@ -81,7 +81,7 @@ void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const Phi
                  AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
 }
 
-// Waits for the device: the probabilities are there, and a kernel that finds a wrong one can only fail.
+// Synchronizes with the device to check the probabilities: a kernel that finds an invalid one can only fail.
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p_base,
                              std::optional<at::Generator> generator) {
   const at::Tensor given = at::Tensor(p_base).to(self.device());

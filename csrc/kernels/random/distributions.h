@@ -1,6 +1,6 @@
-// From random bits to random numbers: one transformation for each distribution. Each takes the block of one element and
-// returns its value, so the value depends on nothing else. kName is the operator, for error messages. For kernel files
-// only.
+// Transforms random bits into random numbers: one functor for each distribution. Each takes the block of one element
+// and returns its value, so the value depends on nothing else. kName is the operator, for error messages. For kernel
+// files only.
 #pragma once
 
 #include <ATen/OpMathType.h>
@@ -15,11 +15,11 @@
 namespace openreg {
 
 // LITERALINCLUDE START: distributions-unit-interval
-// A block is two numbers of 64 bits.
+// A block is two 64-bit numbers.
 inline uint64_t first_bits(const PhiloxBlock& block) { return block[0] | uint64_t{block[1]} << 32; }
 inline uint64_t second_bits(const PhiloxBlock& block) { return block[2] | uint64_t{block[3]} << 32; }
 
-// In [0, 1): a multiple of 2^-digits, each of them equally likely, and exact in T.
+// In [0, 1): a multiple of 2^-digits, each equally likely, and exact in T.
 template <class T>
 at::opmath_type<T> unit_interval(uint64_t bits) {
   constexpr int digits = std::numeric_limits<T>::digits;
@@ -43,16 +43,16 @@ struct Uniform {
 
   T operator()(const PhiloxBlock& block) const {
     const T value = static_cast<T>(from + unit_interval<T>(first_bits(block)) * (to - from));
-    // Rounding may have reached the upper bound, which does not belong to the interval. It then stands for the lower
-    // one, which rounding reaches from one side only.
+    // Rounding may have reached the upper bound, which is not in the interval. The lower bound replaces it, since
+    // rounding reaches that from one side only.
     return value < to ? value : static_cast<T>(from);
   }
 };
 // LITERALINCLUDE END: distributions-uniform
 
 // LITERALINCLUDE START: distributions-normal
-// Box and Muller: a point in the plane whose two coordinates are normal has a squared radius that is exponential, and
-// an angle that is uniform. One of the coordinates is taken.
+// The Box-Muller transform: a point in the plane with two normal coordinates has an exponential squared radius and a
+// uniform angle. Only one coordinate is used.
 template <class Real>
 Real standard_normal(const PhiloxBlock& block) {
   const Real radius = std::sqrt(-2 * std::log(open_interval<Real>(first_bits(block))));
@@ -84,7 +84,7 @@ struct LogNormal {
 // LITERALINCLUDE END: distributions-normal
 
 // LITERALINCLUDE START: distributions-by-inversion
-// The distribution's cumulative function, solved for the value.
+// Inverse transform sampling: the cumulative distribution function, solved for the value.
 template <class T>
 struct Exponential {
   static constexpr const char* kName = "exponential_";
@@ -136,15 +136,15 @@ struct Bernoulli {
   T operator()(const PhiloxBlock& block) const { return static_cast<T>(happens(block, p)); }
 };
 
-// A whole number in [0, range): the block, read as a fraction of 128 bits, times range. The remainder of a division
-// would prefer small numbers when range is large.
+// An integer in [0, range): the block, read as a 128-bit fraction, times range. The remainder of a division would favor
+// small numbers if range is large.
 inline uint64_t below(const PhiloxBlock& block, uint64_t range) {
   using Wide = unsigned __int128;
   const Wide carried = Wide{second_bits(block)} * range >> 64;
   return static_cast<uint64_t>((Wide{first_bits(block)} * range + carried) >> 64);
 }
 
-// A whole number in [base, base + range).
+// An integer in [base, base + range).
 template <class T>
 struct Integer {
   static constexpr const char* kName = "random_";
@@ -156,7 +156,7 @@ struct Integer {
   }
 };
 
-// Any signed number of 64 bits.
+// Any signed 64-bit integer.
 template <class T>
 struct AnyInteger {
   static constexpr const char* kName = "random_";

@@ -12,7 +12,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: dropout-loops
-// Multiplies instead of choosing: a NaN that is dropped stays a NaN, as on other devices.
+// Multiplies instead of selecting: a NaN that is dropped stays a NaN, as on other devices.
 template <class T>
 T masked(T value, bool kept, double scale) {
   using Math = at::opmath_type<T>;

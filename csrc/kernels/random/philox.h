@@ -1,7 +1,7 @@
 // Philox 4x32-10, a counter-based generator: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
 // 3", SC 2011. It turns a counter of 128 bits and a key of 64 bits into 128 random bits, and keeps no state.
 //
-// No torch in it and nothing of the host: a kernel in a device's own language takes it over line by line.
+// It depends neither on PyTorch nor on the host: a kernel in a device's own language can copy it line by line.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ inline PhiloxBlock philox_round(const PhiloxBlock& in, const PhiloxKey& key) {
           static_cast<uint32_t>(first >> 32) ^ in[3] ^ key[1], static_cast<uint32_t>(first)};
 }
 
-// The block of random bits that belongs to a counter. Neighbouring counters give blocks that have nothing in common.
+// Returns the block of random bits for a counter. Adjacent counters give unrelated blocks.
 inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     counter = philox_round(counter, key);
@@ -32,12 +32,12 @@ inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 // LITERALINCLUDE END: philox-rounds
 
 // LITERALINCLUDE START: philox-sequence
-// The random blocks that an operator has reserved: 2^64 sequences, one for each seed, each of 2^64 blocks.
+// The random blocks that an operator has reserved, in one of 2^64 sequences (one for each seed) of 2^64 blocks each.
 struct PhiloxSequence {
   uint64_t seed = 0;
   uint64_t offset = 0;  // of the operator's first block in the sequence
 
-  // The block of the operator's element number `index`. Any thread may ask for any block, in any order.
+  // The block of the operator's element number `index`. Any thread may compute any block, in any order.
   PhiloxBlock operator[](uint64_t index) const {
     const uint64_t position = offset + index;
     return philox({low(position), high(position), 0, 0}, {low(seed), high(seed)});

@@ -1,4 +1,4 @@
-// Filling a tensor with random numbers. For kernel files only: see Note [Host code as kernels].
+// Fills a tensor with random numbers. For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -10,7 +10,7 @@
 namespace openreg {
 
 // LITERALINCLUDE START: random-launch
-// Sets an element to what the distribution makes of its block.
+// Sets an element to the distribution's value for its block.
 template <class T, class Distribution>
 struct Draw {
   PhiloxSequence sequence;
@@ -21,14 +21,14 @@ struct Draw {
   }
 };
 
-// The blocks of an operator that draws `count` numbers.
+// Reserves the blocks of an operator that draws `count` numbers.
 inline PhiloxSequence reserve_blocks(const std::optional<at::Generator>& generator, c10::Device device,
                                      uint64_t count) {
   const Positions first = reserve_positions(generator, device, count);
   return {first.seed, first.offset};
 }
 
-// Reserves one block for each element, then queues the kernel: the numbers are settled before it runs.
+// Reserves one block for each element, then queues the kernel: the numbers are determined before it runs.
 template <class T, class Distribution>
 void launch_random(const at::TensorBase& self, const std::optional<at::Generator>& generator,
                    Distribution distribution) {

@@ -1,6 +1,6 @@
-// uniform_, normal_, log_normal_, exponential_ and cauchy_: PyTorch's own functions check the arguments and treat
-// complex numbers, and the kernels in this file are what their stubs call for the device.
-// Called on any thread, with or without the GIL; the loops run on the device's stream.
+// uniform_, normal_, log_normal_, exponential_ and cauchy_: PyTorch's own functions check the arguments and handle
+// complex numbers, and call the kernels of this file through stubs. Called on any thread, with or without the GIL; the
+// loops run on the device's stream.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
@@ -23,7 +23,7 @@ namespace {
 using OptionalGenerator = std::optional<at::Generator>;
 
 // LITERALINCLUDE START: random-real-draw
-// Fills the tensor with Distribution<dtype>{first, second}, for each of the four dtypes that hold real numbers.
+// Fills the tensor with values of Distribution<dtype>{parameters...}, for the four real floating-point dtypes.
 template <template <class> class Distribution, class... Parameters>
 void draw_real(const at::TensorBase& self, const OptionalGenerator& generator, Parameters... parameters) {
   AT_DISPATCH_V2(self.scalar_type(), Distribution<float>::kName, AT_WRAP([&] {
@@ -40,7 +40,7 @@ void uniform_kernel(at::TensorIteratorBase& iter, double from, double to, Option
 }
 
 void normal_kernel(const at::TensorBase& self, double mean, double std, OptionalGenerator generator) {
-  at::assert_no_internal_overlap(self);  // The others come with a TensorIterator, which has looked.
+  at::assert_no_internal_overlap(self);  // The other kernels get a TensorIterator, which has checked this.
   draw_real<Normal>(self, generator, mean, std);
 }
 
@@ -75,7 +75,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("exponential_", at::native::exponential_);
   m.impl("cauchy_", at::native::cauchy_);
   m.impl("normal_", at::native::normal_);
-  // One name in C++, and the types of mean and std tell the operators apart.
+  // One name in C++: the types of mean and std select the operator.
   m.impl("normal.Tensor_Tensor", static_cast<MeanAndStd>(at::native::normal));
   m.impl("normal.Tensor_Tensor_out", static_cast<MeanAndStdOut>(at::native::normal_out));
   m.impl("normal.Tensor_float", static_cast<Mean>(at::native::normal));

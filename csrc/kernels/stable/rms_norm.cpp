@@ -1,5 +1,5 @@
-// openreg_stable::rms_norm on the device, between two interfaces of C: PyTorch's stable one, and the driver's. Called
-// on any thread, with or without the GIL; the loop runs on the device's stream.
+// openreg_stable::rms_norm on the device, between two C interfaces: PyTorch's stable ABI and the driver's. Called on
+// any thread, with or without the GIL; the loop runs on the device's stream.
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -19,11 +19,11 @@ using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
 // LITERALINCLUDE START: stable-driver-check
-// Throws: with the driver's own words, when it refused a call.
+// Throws: with the driver's message, if a call failed.
 void check(orError_t error) {
   if (error != orSuccess) {
     const std::string detail = orGetErrorDetail();
-    // Reported is cleared, so that it is not taken for the error of a later call.
+    // A reported error is cleared, so that it is not taken for that of a later call.
     static_cast<void>(orGetLastError());
     STD_TORCH_CHECK(false, orGetErrorName(error), ": ", orGetErrorString(error), " (", detail, ")");
   }
@@ -31,7 +31,7 @@ void check(orError_t error) {
 // LITERALINCLUDE END: stable-driver-check
 
 // LITERALINCLUDE START: stable-launch
-// The host address at which a kernel finds device memory. To be used inside a kernel only.
+// Returns the host address of device memory. Only a kernel may access it.
 template <class T>
 T* host_alias(T* device_pointer, int64_t count) {
   void* alias = nullptr;
@@ -40,7 +40,7 @@ T* host_alias(T* device_pointer, int64_t count) {
 }
 
 // Queues the work on the device's current stream and returns. The memory stays valid, although the closure holds no
-// tensors: the allocator reuses it in stream order.
+// tensors, since the allocator reuses it in stream order.
 template <class T>
 void launch_rows(RmsNormRows<T> work, int32_t device) {
   const int64_t count = work.rows * work.columns;

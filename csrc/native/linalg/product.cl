@@ -1,4 +1,4 @@
-// out = alpha * a b + beta * added, for matrices of any strides. Without `added` its pointer is null.
+// out = alpha * a b + beta * added, for matrices of any strides. Without an addend, `added` is null.
 
 // LITERALINCLUDE START: native-product-source
 // product.cpp declares the same struct for the host.
@@ -7,9 +7,9 @@ typedef struct Matrices {
   long a[2], b[2], out[2], added[2];  // strides in elements: to the next row, to the next column
 } Matrices;
 
-// A group computes a tile of TILE x TILE outputs, one for each work-item. It brings a tile of each factor into local
-// memory, where each element is read TILE times, and goes on to the next tiles along the inner dimension. Neighbouring
-// work-items (dimension 0) have neighbouring columns. Past the edge of a matrix the tile is 0.
+// A group computes a tile of TILE x TILE outputs, one for each work-item. It loads a tile of each factor into local
+// memory, where each element is read TILE times, and continues with the next tiles along the inner dimension. Adjacent
+// work-items (dimension 0) have adjacent columns. Beyond the edge of a matrix a tile is 0.
 __kernel void matrix_product(__global memory_t* out, const __global memory_t* a, const __global memory_t* b,
                              const __global memory_t* added, compute_t alpha, compute_t beta,
                              __local compute_t* a_tile, __local compute_t* b_tile, Matrices m) {
@@ -25,7 +25,7 @@ __kernel void matrix_product(__global memory_t* out, const __global memory_t* a,
     b_tile[y * TILE + x] = has_b ? load(b, (first + y) * m.b[0] + column * m.b[1]) : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 0; i < TILE; ++i) sum += a_tile[y * TILE + i] * b_tile[i * TILE + x];
-    barrier(CLK_LOCAL_MEM_FENCE);  // before the next tiles take the place of these
+    barrier(CLK_LOCAL_MEM_FENCE);  // before the next tiles replace these
   }
   if (row < m.rows && column < m.columns) {
     compute_t result = alpha * sum;

@@ -1,4 +1,4 @@
-// mm and addmm: structured operators, whose second half is a launch. Called on any thread, with or without the GIL; the
+// mm and addmm: structured operators, whose computation is a launch. Called on any thread, with or without the GIL; the
 // kernel runs on the device's stream.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/addmm_meta.h>
@@ -29,14 +29,14 @@ void set_strides(int64_t (&strides)[2], const at::Tensor& matrix) {
   strides[1] = matrix.stride(1);
 }
 
-// A tile for each group: 16 x 16 work-items, or fewer where a group of the device has fewer.
+// The side of a group's tile: 16 work-items, or fewer if the device limits groups to fewer.
 int tile_for(c10::DeviceIndex device) {
   int tile = 16;
   while (tile > 1 && tile * tile > device_properties(device).max_group_size) tile /= 2;
   return tile;
 }
 
-// Requires: no factor has bytes of the output. `added` is undefined, or has the sizes of the output.
+// Requires: no factor overlaps the output. `added` is undefined, or has the sizes of the output.
 void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added,
                     const at::Scalar& alpha, const at::Scalar& beta) {
   if (out.numel() == 0) return;
@@ -61,7 +61,7 @@ void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor
 // LITERALINCLUDE END: native-product-launch
 
 // LITERALINCLUDE START: native-product-kernel
-// A group reads factors after another one has begun to write: a factor that has bytes of the output is copied before.
+// A group reads factors after another one has begun to write: a factor that overlaps the output is copied first.
 at::Tensor apart(const at::Tensor& factor, const at::Tensor& out) {
   return at::get_overlap_status(factor, out) == at::MemOverlapStatus::No ? factor : factor.clone();
 }
@@ -72,7 +72,7 @@ bool are_native_factors(std::initializer_list<const at::Tensor*> tensors) {
          std::ranges::all_of(tensors, [](const at::Tensor* tensor) { return tensor->is_privateuseone(); });
 }
 
-// The classes of PyTorch check the sizes in `meta`; openreg::functional and the others call that, and then enqueue.
+// PyTorch's classes check the sizes in `meta`; openreg::functional and the others call it, and then enqueue.
 struct Mm {
   using Meta = at::meta::structured_mm;
   static constexpr auto kName = "mm";
@@ -109,9 +109,9 @@ struct Addmm {
                       const at::Scalar& beta, const at::Scalar& alpha) {
     const at::Tensor& out = outputs.get(0);
     const at::Tensor wide = self.expand(out.sizes());
-    // A work-item reads what is added where it then writes: only the output itself, element by element, may be that.
+    // A work-item reads its addend before it writes: the addend may be the output itself, element by element, only.
     const bool is_output = wide.data_ptr() == out.data_ptr() && wide.strides() == out.strides();
-    // With beta 0 it is not read, be it NaN.
+    // With beta 0 it is ignored, even NaN.
     const at::Tensor added = beta.toDouble() == 0 ? at::Tensor() : is_output ? wide : apart(wide, out);
     launch_product(out, apart(a, out), apart(b, out), added, alpha, beta);
   }

@@ -1,9 +1,9 @@
-// abs of one tensor. A work-item takes each n-th element, where n is how many work-items there are: neighbours read
-// neighbouring addresses, and any number of work-items computes any number of elements.
+// abs of one tensor. A work-item takes every n-th element, where n is the number of work-items: adjacent ones read
+// adjacent addresses, and any number of work-items computes any number of elements.
 
 // LITERALINCLUDE START: native-abs-source
 static compute_t magnitude(compute_t x) {
-  // The smallest integer is its own magnitude. -0.0 becomes 0.0, and a NaN stays one.
+  // The smallest integer is its own magnitude. -0.0 becomes 0.0, and a NaN stays a NaN.
 #if defined(DTYPE_INT) || defined(DTYPE_LONG)
   return x < 0 ? (compute_t)((wrap_t)0 - (wrap_t)x) : x;
 #else

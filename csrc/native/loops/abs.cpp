@@ -13,7 +13,7 @@ namespace {
 // LITERALINCLUDE START: native-abs
 at::native::unary_fn abs_before = nullptr;
 
-// PyTorch's abs_out has checked the shapes, allocated the output, and brings an iterator.
+// PyTorch's abs_out has checked the shapes, allocated the output, and built the iterator.
 void abs_kernel(at::TensorIteratorBase& iter) {
   if (takes(iter)) {
     launch_unary("abs", iter);

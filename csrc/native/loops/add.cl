@@ -1,4 +1,4 @@
-// a + alpha * b. One of the two may be a number of the host, as in x + 1: its pointer is null then.
+// a + alpha * b. One of the two may be a number of the host, as in x + 1: its pointer is then null.
 
 // LITERALINCLUDE START: native-add-source
 static compute_t add(compute_t a, compute_t b, compute_t alpha) {

@@ -41,8 +41,8 @@ void mul_kernel(at::TensorIteratorBase& iter) {
 // LITERALINCLUDE END: native-add-stubs
 
 // LITERALINCLUDE START: native-add-operators
-// The three overloads of a structured operator of two tensors. Its class is PyTorch's: `meta` makes a TensorIterator,
-// and `impl` brings it to the stub (structured.h). What is not native goes to whatever ran the operator before.
+// The three overloads of a structured binary operator. Its class is PyTorch's: `meta` builds a TensorIterator, and
+// `impl` passes it to the stub (structured.h). Calls that are not native go to the operator's previous kernel.
 template <class PyTorch, class Functional, class Out, class InPlace>
 struct Binary {
   using Meta = PyTorch;
@@ -62,7 +62,7 @@ struct Binary {
     openreg::in_place<Binary>(self, other, alpha...);
     return self;
   }
-  // The output stands last: with alpha before it, or without.
+  // The output is the last argument, with or without alpha before it.
   static at::Tensor& out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
     if (!is_native(out, self, other)) return Next<Out>::call(self, other, alpha, out);
     openreg::out_variant<Binary>({&out}, self, other, alpha);
@@ -82,7 +82,7 @@ using Add =
 using Sub = Binary<at::native::structured_sub_out, at::_ops::sub_Tensor, at::_ops::sub_out, at::_ops::sub__Tensor>;
 using Mul = Binary<at::native::structured_mul_out, at::_ops::mul_Tensor, at::_ops::mul_out, at::_ops::mul__Tensor>;
 
-// A stub's macro, REGISTER_PRIVATEUSE1_DISPATCH, forgets what was in the slot; replace_stub returns it.
+// A stub's macro, REGISTER_PRIVATEUSE1_DISPATCH, discards what was in the slot; replace_stub returns it.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   const Replacing quiet;
   add_before = replace_stub(at::native::add_stub, &add_kernel);  // sub negates alpha, and calls it too

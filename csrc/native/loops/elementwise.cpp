@@ -1,4 +1,4 @@
-// From a TensorIterator to the arguments of an elementwise kernel.
+// Converts a TensorIterator to the arguments of an elementwise kernel.
 #include "native/loops/elementwise.h"
 
 #include "runtime/storage.h"
@@ -33,7 +33,7 @@ ElementwiseLaunch plan_elementwise(const at::TensorIteratorBase& iter) {
     const bool is_dense = plan.geometry.count == 1 || plan.geometry.strides[operand][0] == 1;
     plan.contiguous = plan.contiguous && is_dense;
   }
-  // A function wants a number, be it one that it does not use.
+  // A function takes a number even if it does not use it.
   if (plan.number.bytes == 0) plan.number = number_of(0, plan.dtype);
   return plan;
 }

@@ -12,25 +12,25 @@
 namespace openreg::native {
 
 // LITERALINCLUDE START: native-elementwise-plan
-// One launch of an elementwise kernel. Each source has two functions: `abs_contiguous`, for operands that lie side by
-// side, takes the number of elements, and `abs_strided` a geometry.
+// One launch of an elementwise kernel. Each source has two functions: `abs_contiguous`, for contiguous operands, takes
+// the number of elements, and `abs_strided` a geometry.
 struct ElementwiseLaunch {
   at::ScalarType dtype;
   bool contiguous;
   Geometry geometry;
   std::array<const char*, Geometry::kMostOperands> data{};  // null for a number of the host
-  Number number;  // the operand that is a number, if one is
+  Number number;  // the operand that is a number, if any
 };
 
 // Whether all operands have the dtype that the iterator computes in, which must be one of kNumbers.
 bool takes(const at::TensorIteratorBase& iter);
 
-// Requires: takes(iter), and elements.
+// Requires: takes(iter), and the iterator has elements.
 ElementwiseLaunch plan_elementwise(const at::TensorIteratorBase& iter);
 // LITERALINCLUDE END: native-elementwise-plan
 
 // LITERALINCLUDE START: native-elementwise-launch
-// Queues the function of "loops/<name>.cl". `arguments(plan)` calls back with what stands before the geometry.
+// Queues the function of "loops/<name>.cl". `extra` are its arguments before the count or the geometry.
 template <class... Extra>
 void launch_unary(const std::string& name, const at::TensorIteratorBase& iter, const Extra&... extra) {
   if (iter.numel() == 0) return;

@@ -1,4 +1,4 @@
-// Fills of memory with gaps. A fill computes nothing: it repeats the bytes of one element, whatever they mean.
+// Fills memory with gaps. A fill computes nothing: it repeats the bytes of one element, whatever they mean.
 
 // LITERALINCLUDE START: native-fill-source
 #if PATTERN_BYTES == 1

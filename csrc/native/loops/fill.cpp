@@ -1,5 +1,5 @@
-// fill_ and zero_ through fill_stub: of all dtypes, since a fill only repeats bytes. Called on any thread, with or
-// without the GIL; the device fills on its stream.
+// fill_ and zero_ through fill_stub, for all dtypes, since a fill only repeats bytes. Called on any thread, with or
+// without the GIL; the fill runs on the device's stream.
 #include <ATen/native/Fill.h>
 #include <ATen/native/TensorIterator.h>
 #include <ATen/ops/empty.h>
@@ -21,8 +21,8 @@ namespace openreg::native {
 namespace {
 
 // LITERALINCLUDE START: native-fill-element
-// One element as the CPU makes it of the number, which also says whether the dtype can have it: of several elements a
-// number that is too large is an error, of a single one it is not.
+// Converts the number to one element on the CPU, which also raises if the dtype cannot hold it: too large a number is
+// an error for several elements, but not for a single one.
 Number element_of(const at::Scalar& value, at::ScalarType dtype, int64_t count) {
   const at::Tensor filled = at::empty({std::min<int64_t>(count, 2)}, at::TensorOptions(at::kCPU).dtype(dtype));
   filled.fill_(value);
@@ -34,7 +34,7 @@ Number element_of(const at::Scalar& value, at::ScalarType dtype, int64_t count) 
 // LITERALINCLUDE END: native-fill-element
 
 // LITERALINCLUDE START: native-fill-launch
-// False where the driver has no such function, or the device cannot do it.
+// Returns false if the driver has no such function, or the device does not support it.
 bool fill_by_driver(void* out, const Number& element, int64_t count, orStream_t stream) {
   if (orFillAsync == nullptr) return false;  // NOT PROVEN: the simulated device has it
   const orError_t error = orFillAsync(out, element.value.data(), element.bytes, static_cast<size_t>(count), stream);
@@ -56,7 +56,7 @@ void fill_kernel(at::TensorIterator& iter, const at::Scalar& value) {
   for (int dim = 0; dim < iter.ndim(); ++dim) geometry.add_dimension(iter, dim);
   const bool is_dense = iter.ndim() <= 1 && (geometry.count == 1 || geometry.strides[0][0] == 1);
   if (is_dense && fill_by_driver(out, element, geometry.count, current_stream_handle(device))) return;
-  // The prelude wants a dtype, which a fill does not use.
+  // The prelude needs a dtype, which a fill does not use.
   const std::string options =
       options_for(at::kInt, fits_int(geometry)) + " -DPATTERN_BYTES=" + std::to_string(element.bytes);
   const Function& function = find_function(device, "loops/fill.cl", "fill_strided", options);

@@ -1,4 +1,4 @@
-// a * b. One of the two may be a number of the host: its pointer is null then.
+// a * b. One of the two may be a number of the host: its pointer is then null.
 
 // LITERALINCLUDE START: native-mul-source
 static compute_t multiply(compute_t a, compute_t b) { return (compute_t)((wrap_t)a * (wrap_t)b); }

@@ -1,9 +1,9 @@
-// Sums. `kept` describes the outputs: operand 0 is the output, operand 1 the first input of each; `reduced` describes
-// the inputs of one output, as operand 1.
+// Computes sums. `kept` describes the outputs: operand 0 is the output, operand 1 the first input of each; `reduced`
+// describes the inputs of one output, as operand 1.
 
 // LITERALINCLUDE START: native-sum-group
-// The sum over the work-items of a group, for the first of them. The size of a group is a power of two. Each barrier
-// waits until all work-items of the group have come to it, so all must: none may leave the function earlier.
+// Returns the sum over the work-items of a group. Requires: the group size is a power of two, and no work-item returns
+// from the kernel earlier, since each barrier waits until all of the group have reached it.
 static compute_t sum_of_group(compute_t own, __local compute_t* scratch) {
   const uint item = (uint)get_local_id(0);
   scratch[item] = own;
@@ -17,7 +17,8 @@ static compute_t sum_of_group(compute_t own, __local compute_t* scratch) {
 // LITERALINCLUDE END: native-sum-group
 
 // LITERALINCLUDE START: native-sum-parts
-// A group adds up one part of the inputs of one output. With several parts they go to `partial`, for sum_partials.
+// A group sums one part of the inputs of one output. If there are several parts, their sums go to `partial`, for
+// sum_partials.
 __kernel void sum_parts(__global memory_t* out, __global compute_t* partial, const __global memory_t* in,
                         __local compute_t* scratch, long parts, Geometry kept, Geometry reduced) {
   const long group = (long)get_group_id(0);
@@ -50,8 +51,8 @@ __kernel void sum_partials(__global memory_t* out, const __global compute_t* par
 // LITERALINCLUDE END: native-sum-parts
 
 // LITERALINCLUDE START: native-sum-items
-// A work-item for each output, where there are many with few inputs: no barrier, and where outputs lie side by side so
-// do the addresses that neighbours read.
+// A work-item for each output, for many outputs or few inputs: it needs no barrier, and if outputs are adjacent, so are
+// the addresses that adjacent work-items read.
 __kernel void sum_items(__global memory_t* out, const __global memory_t* in, Geometry kept, Geometry reduced) {
   for (long output = (long)get_global_id(0); output < kept.count; output += (long)get_global_size(0)) {
     const Offsets first = offsets_of(&kept, (index_t)output);

@@ -17,7 +17,7 @@ namespace openreg::native {
 namespace {
 
 // LITERALINCLUDE START: native-sum-plan
-// In the iterator of a reduction the output has stride 0 in each dimension that disappears.
+// In the iterator of a reduction the output has stride 0 in each reduced dimension.
 struct Reduction {
   c10::DeviceIndex device;
   at::ScalarType dtype;
@@ -48,7 +48,8 @@ struct Reduction {
 // LITERALINCLUDE END: native-sum-plan
 
 // LITERALINCLUDE START: native-sum-launch
-// How many groups share the inputs of one output: enough to keep the device busy, each with work for all its items.
+// The number of groups that share the inputs of one output: enough to keep the device busy, each with work for all its
+// items.
 int64_t parts_of(const Reduction& sum, unsigned group_size) {
   const int64_t wanted = 4LL * std::max(device_properties(sum.device).compute_units, 1) / sum.kept.count;
   const int64_t useful = sum.reduced.count / (8LL * group_size);
@@ -71,7 +72,7 @@ void launch_groups(const Reduction& sum) {
                     sum.kept, sum.reduced);
     return;
   }
-  // Freed when this function returns: in stream order that is after the second launch.
+  // Freed when this function returns, which in stream order is after the second launch.
   const at::Tensor partial = at::empty({groups}, sum.partial_options);
   launch_function(sum.device, function, {{groups, 1, 1}, {size, 1, 1}}, sum.out, partial, sum.in, scratch, parts,
                   sum.kept, sum.reduced);
@@ -89,16 +90,16 @@ bool takes_sum(const at::TensorIteratorBase& iter) {
   return iter.dtype(0) == iter.dtype(1) && is_native(iter.dtype(0), kNumbers, iter.device(0).index());
 }
 
-// Whether neighbouring outputs have neighbouring inputs, as in a sum over the rows of a matrix.
+// Whether adjacent outputs have adjacent inputs, as in a sum over the rows of a matrix.
 bool is_across(const Reduction& sum) {
   return sum.kept.dimensions > 0 && sum.kept.strides[1][0] < sum.reduced.strides[1][0];
 }
 
-// Many outputs, or few inputs for each: a work-item for each output. Else a group, or several. Neighbouring work-items
-// should read neighbouring addresses, for which fewer outputs are many enough.
+// Many outputs, or few inputs for each: a work-item for each output. Otherwise a group, or several. If adjacent outputs
+// have adjacent inputs, fewer outputs count as many, since the memory accesses are then coalesced.
 void sum_kernel(at::TensorIterator& iter) {
   if (!takes_sum(iter)) {
-    call_stub_before("sum", sum_before, iter.dtype(0), iter);  // NOT PROVEN: of PyTorch, only sum itself calls the stub
+    call_stub_before("sum", sum_before, iter.dtype(0), iter);  // NOT PROVEN: in PyTorch, only sum itself calls the stub
     return;  // NOT PROVEN: as above
   }
   constexpr int64_t kFewInputs = 32;
@@ -113,7 +114,7 @@ void sum_kernel(at::TensorIterator& iter) {
 // LITERALINCLUDE END: native-sum-stub
 
 // LITERALINCLUDE START: native-sum-operator
-// Integers are added up as int64: PyTorch converts the inputs first, which is an operator of its own.
+// Integers are summed as int64: PyTorch converts the inputs first, with an operator of its own.
 struct Sum {
   using Meta = at::native::structured_sum_out;
   static constexpr auto kOutputs = 1;
