@@ -45,7 +45,7 @@ class HandleTable {
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
-// LITERALINCLUDE START: stream-table-use
+  // LITERALINCLUDE START: stream-table-use
   static constexpr size_t kCapacity = size_t{1} << 17;
 
   // An object that is not alive; null if all are, or if the host is out of memory.
@@ -68,9 +68,9 @@ class HandleTable {
     T* const chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
     return chunk == nullptr ? nullptr : chunk + index % kChunk;
   }
-// LITERALINCLUDE END: stream-table-use
+  // LITERALINCLUDE END: stream-table-use
 
-// LITERALINCLUDE START: stream-table-alive
+  // LITERALINCLUDE START: stream-table-alive
   // Calls function(object, index, generation) for every object that is alive.
   template <class Function>
   void for_each_alive(Function function) const {
@@ -79,10 +79,10 @@ class HandleTable {
       if (generation % 2 == 1) function(*object, index, generation);
     }
   }
-// LITERALINCLUDE END: stream-table-alive
+  // LITERALINCLUDE END: stream-table-alive
 
  private:
-// LITERALINCLUDE START: stream-table-grow
+  // LITERALINCLUDE START: stream-table-grow
   static constexpr size_t kChunk = 64;
 
   // Requires: mutex_ is held.
@@ -93,7 +93,7 @@ class HandleTable {
       // Reserves room for every index, so that neither the code below nor give_back can fail halfway.
       if (free_.capacity() < size_ + kChunk) free_.reserve(2 * (size_ + kChunk));
     } catch (const std::bad_alloc&) {  // NOT PROVEN: tests/stress/memory.cpp takes the host's memory away
-      return false;                    // NOT PROVEN: as above
+      return false;  // NOT PROVEN: as above
     }
     T* const objects = new (std::nothrow) T[kChunk];
     if (objects == nullptr) return false;
@@ -102,7 +102,7 @@ class HandleTable {
     size_ += kChunk;
     return true;
   }
-// LITERALINCLUDE END: stream-table-grow
+  // LITERALINCLUDE END: stream-table-grow
 
   std::array<std::atomic<T*>, kCapacity / kChunk> chunks_{};
   std::mutex mutex_;

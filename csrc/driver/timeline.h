@@ -17,7 +17,7 @@ namespace openreg::driver {
 // and then reads wake_at_. All accesses are sequentially consistent, so at least one sees the other.
 class Timeline {
  public:
-// LITERALINCLUDE START: stream-timeline-counter
+  // LITERALINCLUDE START: stream-timeline-counter
   [[nodiscard]] uint64_t reached() const noexcept { return reached_.load(); }
 
   // Advances the counter and wakes the threads that wait for this number. Called by one thread at a time.
@@ -42,7 +42,7 @@ class Timeline {
       sleep(version);
     }
   }
-// LITERALINCLUDE END: stream-timeline-counter
+  // LITERALINCLUDE END: stream-timeline-counter
 
  private:
   static constexpr uint64_t kNever = UINT64_MAX;
@@ -71,7 +71,7 @@ class Timeline {
 
   std::atomic<uint64_t> reached_{0};
   std::atomic<uint64_t> wake_at_{kNever};  // the smallest number that a sleeping thread waits for
-  std::atomic<uint32_t> version_{0};       // incremented by every wake-up: the futex word that threads sleep on
+  std::atomic<uint32_t> version_{0};  // incremented by every wake-up: the futex word that threads sleep on
 };
 
 }  // namespace openreg::driver

@@ -1,1 +1,1 @@
-"""This guide's own Sphinx directives, and what it tells the weaver about PyTorch."""
+"""The guide's own Sphinx directives, and what the weaver needs to know about PyTorch."""

@@ -15,9 +15,9 @@ from weaver.sources.regions import without_region
 # PyTorch requires all of this of any device, so every choice includes it, with the operators that its tests launch.
 BASE = (
     "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
-    "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback", "frontend",
-    "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration",
-    "serialization", "storage", "stream", "structured", "stubs",
+    "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback",
+    "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler",
+    "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
 )  # fmt: skip
 # By chapter, the tests of its operators. All others belong to the base.
 TESTS = {

@@ -110,7 +110,8 @@ orError_t orActivityStop() {
     for (const auto& device : driver.devices) device->finish();
     rest_if_process_is_ending();
     const std::lock_guard lock(g_mutex);
-    if (!g_recording.exchange(false)) return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
+    if (!g_recording.exchange(false))
+      return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
     g_recorder = Recorder{};
     return orSuccess;
   });
