@@ -4,8 +4,6 @@
 # device does not need. The libraries carry no path into what links them: at run time they are already loaded,
 # because the package imports torch first, and the loader finds them by their names.
 
-set(OPENREG_TORCH_SERIES 2.13)
-
 execute_process(
   COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/locate_torch.py
   RESULT_VARIABLE torch_result
@@ -13,8 +11,8 @@ execute_process(
   ERROR_VARIABLE torch_error
   ERROR_STRIP_TRAILING_WHITESPACE)
 if(NOT torch_result EQUAL 0)
-  message(FATAL_ERROR "torch_openreg is built against an installed PyTorch ${OPENREG_TORCH_SERIES}, found none: "
-                      "${torch_error}. Install torch, then use pip install --no-build-isolation.")
+  message(FATAL_ERROR "torch_openreg is built against an installed PyTorch, with pip install --no-build-isolation: "
+                      "${torch_error}")
 endif()
 list(GET torch_facts 0 OPENREG_TORCH_VERSION)
 list(GET torch_facts 1 torch_include)
@@ -22,10 +20,6 @@ list(GET torch_facts 2 torch_lib)
 list(GET torch_facts 3 torch_cxx11_abi)
 list(GET torch_facts 4 torch_xpu)
 
-string(REPLACE "." "\\." torch_series_pattern ${OPENREG_TORCH_SERIES})
-if(NOT OPENREG_TORCH_VERSION MATCHES "^${torch_series_pattern}\\.")
-  message(FATAL_ERROR "torch_openreg needs PyTorch ${OPENREG_TORCH_SERIES}, found ${OPENREG_TORCH_VERSION}.")
-endif()
 message(STATUS "PyTorch ${OPENREG_TORCH_VERSION}: ${torch_include}")
 
 # LITERALINCLUDE START: build-other-torch

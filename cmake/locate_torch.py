@@ -2,7 +2,7 @@
 
 Importing torch would load the backend that is about to be built, and costs seconds. Prints one CMake list:
 version;include folder;library folder;1 if std::string has the C++11 ABI, else 0;1 if built for XPU, else 0.
-Exits with one line on stderr when there is no torch.
+Exits with one line on stderr when there is no torch, or one of a series that pyproject.toml does not name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from prerequisites import supported_series, torch_version_fault
 
 
 def assignment(source: str, name: str) -> str | None:
@@ -25,13 +28,15 @@ def main() -> None:
     """Prints the list described above."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        sys.exit(f"no torch for {sys.executable}")
+        sys.exit(f"PyTorch {supported_series()} is needed, found none for {sys.executable}")
     # Resolved, because gcc shortens the paths of system headers by resolving links, and __FILE__ must be mapped.
     root = Path(spec.origin).resolve().parent
     version_source = (root / "version.py").read_text(encoding="utf-8")
     version = assignment(version_source, "__version__")
     if version is None:
         sys.exit(f"{root / 'version.py'} names no version")
+    if fault := torch_version_fault(version):
+        sys.exit(fault)
     # Every mangled name with a std::string in it carries this tag under the C++11 ABI, and none without.
     cxx11_abi = b"__cxx11" in (root / "lib" / "libc10.so").read_bytes()
     xpu = assignment(version_source, "xpu") is not None

@@ -13,7 +13,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from prerequisites import TORCH_PIN, installed_torch, is_supported_torch, torch_fault
+from prerequisites import installed_torch, is_supported_torch, torch_fault, torch_releases
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -76,10 +76,11 @@ def pip(*arguments: str) -> None:
 
 
 def ensure_torch() -> None:
-    """Uses the PyTorch that is there; installs the pinned one where there is none."""
+    """Uses the PyTorch that is there; installs the reference release where there is none."""
     if installed_torch() is None:
-        say(f"installing torch=={TORCH_PIN}")
-        pip("install", f"torch=={TORCH_PIN}")
+        reference = torch_releases()[0]
+        say(f"installing torch=={reference}")
+        pip("install", f"torch=={reference}")
         importlib.invalidate_caches()
         _age_torch()
     fault = torch_fault()

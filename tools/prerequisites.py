@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Check = Callable[[], str | None]
 
-TORCH_SERIES = "2.13"
-TORCH_PIN = "2.13.0"
 OLDEST_PYTHON = (3, 11)
 MACHINES = ("x86_64", "aarch64")
 
@@ -89,9 +87,41 @@ def installed_torch() -> str | None:
     return torch_version(Path(spec.origin).parent)
 
 
+def torch_releases() -> tuple[str, ...]:
+    """The releases of PyTorch that pyproject.toml names, one of each supported series; the first is the reference."""
+    import tomllib  # not at import: an old interpreter has no such module
+
+    project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    return tuple(project["tool"]["torch"]["releases"])
+
+
+def torch_series(version: str) -> str:
+    """The series of a release, whose C++ interface does not change: ``2.13`` of ``2.13.0+cpu``."""
+    return ".".join(version.split(".")[:2])
+
+
+def supported_series() -> str:
+    """The series that this backend is written for, as a sentence names them: ``2.13, 2.14 or 2.15``."""
+    *others, last = map(torch_series, torch_releases())
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def torch_range() -> str:
+    """The same as a title names them: ``2.13 to 2.15``."""
+    series = list(map(torch_series, torch_releases()))
+    return f"{series[0]} to {series[-1]}" if len(series) > 1 else series[0]
+
+
 def is_supported_torch(version: str) -> bool:
-    """Whether a version belongs to the one series whose C++ interface this backend is written for."""
-    return version.startswith(TORCH_SERIES + ".")
+    """Whether a version belongs to one of these series."""
+    return torch_series(version) in map(torch_series, torch_releases())
+
+
+def torch_version_fault(version: str) -> str | None:
+    """A release of another series."""
+    if is_supported_torch(version):
+        return None
+    return f"PyTorch {supported_series()} is needed, found {version}; install torch=={torch_releases()[0]}"
 
 
 def torch_fault() -> str | None:
@@ -99,12 +129,10 @@ def torch_fault() -> str | None:
     version = installed_torch()
     if version is None:
         return (
-            f"PyTorch {TORCH_SERIES} is needed and the build environment has none; install torch=={TORCH_PIN} first, "
-            "then run pip install --no-build-isolation"
+            f"PyTorch {supported_series()} is needed and the build environment has none; install "
+            f"torch=={torch_releases()[0]} first, then run pip install --no-build-isolation"
         )
-    if not is_supported_torch(version):
-        return f"PyTorch {TORCH_SERIES} is needed, found {version}; install torch=={TORCH_PIN}"
-    return None
+    return torch_version_fault(version)
 
 
 def build_package_fault() -> str | None:

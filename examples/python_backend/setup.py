@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import torch
 from setuptools import Extension, setup  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
 
@@ -22,6 +23,7 @@ class Build(build_ext):  # type: ignore[misc]
 
 
 setup(
+    install_requires=[f"torch=={'.'.join(torch.__version__.split('.')[:2])}.*"],
     ext_modules=[Extension("torch_remote_glue", [str(glue.SOURCE.relative_to(Path(__file__).parent))])],
     cmdclass={"build_ext": Build},
 )

@@ -15,7 +15,7 @@ import pytest
 from command import Command
 from commands import COMMANDS
 from environment import ROOT, requirements
-from prerequisites import TORCH_PIN
+from prerequisites import torch_releases
 
 from tests.build.venvs import ForeignVenv, closure, narrow_venv
 
@@ -98,7 +98,7 @@ def environments() -> dict[tuple[str, ...], ForeignVenv]:
 def installs(command: Command) -> list[str]:
     """What a command installs on a bare machine."""
     ours = ["torch_openreg"] if command.extension else []
-    return [f"torch=={TORCH_PIN}", *requirements(*command.extras), *ours]
+    return [f"torch=={torch_releases()[0]}", *requirements(*command.extras), *ours]
 
 
 def third_party(patterns: tuple[str, ...]) -> dict[str, str]:

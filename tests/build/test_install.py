@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from prerequisites import torch_series
 
 from tests.build.conftest import install
 from tests.build.minimal_driver import NOT_USABLE, TRAINING, failed_checks, failed_tests
@@ -71,12 +72,13 @@ def test_broken_package_raises_when_it_is_imported(installed: ForeignVenv, overl
 
 
 def test_other_minor_version_of_torch_is_refused_by_name(installed: ForeignVenv, overlay: Path) -> None:
+    series = torch_series(torch.__version__)
     write_package(overlay, "torch", "__version__ = '2.12.1'\n")
     ran = installed.python("import torch_openreg", PYTHONPATH=str(overlay))
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1] == (
-        f"ImportError: torch_openreg was built for PyTorch {torch.__version__} and works with 2.13 only, "
-        "found PyTorch 2.12.1: install torch==2.13.*, or a torch_openreg built for this one"
+        f"ImportError: torch_openreg was built for PyTorch {torch.__version__} and works with {series} only, "
+        f"found PyTorch 2.12.1: install torch=={series}.*, or a torch_openreg built for this one"
     )
 
 

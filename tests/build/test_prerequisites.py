@@ -17,6 +17,7 @@ import pytest
 from tests.build.venvs import ROOT, ForeignVenv, bare_venv, foreign_venv
 
 MAKE = shutil.which("make") or "make"
+SERIES, REFERENCE = prerequisites.supported_series(), prerequisites.torch_releases()[0]
 
 
 def executable(path: Path, script: str) -> Path:
@@ -52,7 +53,7 @@ def test_isolated_build_names_the_flag(tmp_path: Path) -> None:
     ran = build_hook(bare_venv(tmp_path / "venv"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "torch_openreg: PyTorch 2.13 is needed and the build environment has none; install torch==2.13.0 first, "
+        f"torch_openreg: PyTorch {SERIES} is needed and the build environment has none; install torch=={REFERENCE} first, "
         "then run pip install --no-build-isolation\n"
     )
 
@@ -65,7 +66,7 @@ def test_build_against_another_torch_names_both_versions(tmp_path: Path) -> None
     (torch / "version.py").write_text("__all__ = ['__version__']\n__version__ = '2.12.1+cpu'\n")
     ran = build_hook(made)
     assert ran.returncode == 1
-    assert ran.stderr == "torch_openreg: PyTorch 2.13 is needed, found 2.12.1+cpu; install torch==2.13.0\n"
+    assert ran.stderr == f"torch_openreg: PyTorch {SERIES} is needed, found 2.12.1+cpu; install torch=={REFERENCE}\n"
 
 
 def test_build_without_the_build_packages_names_them(tmp_path: Path) -> None:

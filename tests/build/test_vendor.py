@@ -16,6 +16,7 @@ import maps
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from environment import ROOT, Fault
+from prerequisites import torch_releases
 from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, trial, update
 from weaver.configuration import load
 from weaver.sources.closure import Sources
@@ -251,9 +252,9 @@ def test_workflows(files: dict[str, str]) -> None:
         for variable in re.findall(r"vars\.(\w+)", text):
             assert f"| `{variable}` |" in files["CONTRIBUTING.md"], variable
     test = yaml.safe_load(workflows[".github/workflows/test.yml"])
-    pin = re.search(r'TORCH_PIN = "([^"]+)"', files["tools/prerequisites.py"])
-    assert pin
-    assert test["jobs"]["test"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13"], "torch": [pin[1]]}
+    releases = tomllib.loads(files["pyproject.toml"])["tool"]["torch"]["releases"]
+    assert releases == list(torch_releases())
+    assert test["jobs"]["test"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13"], "torch": releases}
     linters = tomllib.loads(files["pyproject.toml"])["project"]["optional-dependencies"]["lint"]
     (installs,) = (step["run"] for step in test["jobs"]["lint"]["steps"] if "pip install" in step.get("run", ""))
     assert set(re.findall(r'"([^"]+)"', installs)) < set(linters)
@@ -269,7 +270,7 @@ def test_only_the_jobs_that_report_to_pytorch_can_speak_for_the_repository(files
     assert {name: len(jobs[name]["steps"]) for name in ("begin", "end")} == {"begin": 1, "end": 1}
 
 
-def test_another_release_of_pytorch_is_written_into_all_places(library_files: dict[str, str], tmp_path: Path) -> None:
+def test_another_release_of_pytorch_is_written_into_the_list(library_files: dict[str, str], tmp_path: Path) -> None:
     place.write(library_files, tmp_path / "acme")
 
     def series(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -278,17 +279,21 @@ def test_another_release_of_pytorch_is_written_into_all_places(library_files: di
 
     assert "name a release" in series().stderr
     assert "name a release" in series("next").stderr
-    ran = series("2.15.0a0+gitabc")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    for path, text in {
-        "cmake/Torch.cmake": "set(ACME_RT_TORCH_SERIES 2.15)",
-        "tools/prerequisites.py": 'TORCH_SERIES = "2.15"\nTORCH_PIN = "2.15.0a0+gitabc"\n',
-        "pyproject.toml": 'dependencies = ["torch==2.15.*"]',
-    }.items():
-        assert text in (tmp_path / "acme" / path).read_text(encoding="utf-8")
-    (tmp_path / "acme/cmake/Torch.cmake").write_text("", encoding="utf-8")
-    assert "nothing was changed" in series("2.16.0").stderr
-    assert "2.15.0a0" in (tmp_path / "acme/tools/prerequisites.py").read_text(encoding="utf-8")
+    file = tmp_path / "acme" / "pyproject.toml"
+
+    def listed() -> list[str]:
+        releases: list[str] = tomllib.loads(file.read_text(encoding="utf-8"))["tool"]["torch"]["releases"]
+        return releases
+
+    newest = torch_releases()[-1]
+    for release, others in ((f"{newest}a0+gitabc", torch_releases()[:-1]), ("9.1.0", None)):
+        expected = [release, *(others if others is not None else listed())]
+        ran = series(release)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert listed() == expected
+    file.write_text(file.read_text(encoding="utf-8") + "\n[other]\nreleases = []\n", encoding="utf-8")
+    assert "nothing was changed" in series("9.2.0").stderr
+    assert listed()[0] == "9.1.0"
 
 
 def test_the_linters_agree_with_what_is_written(tmp_path: Path) -> None:

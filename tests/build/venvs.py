@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import venv
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,6 +67,24 @@ def bare_venv(prefix: Path) -> ForeignVenv:
     """An environment with nothing in it, not even pip."""
     venv.create(prefix, with_pip=False)
     return ForeignVenv(prefix)
+
+
+def write_empty_wheel(folder: Path, name: str, version: str, requirements: Iterable[str]) -> None:
+    """Writes a wheel that has metadata alone, which is all that pip reads to choose one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    head = [
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}",
+        *(f"Requires-Dist: {one}" for one in requirements),
+    ]
+    files = {
+        f"{info}/METADATA": "\n".join(head) + "\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(path, text)
 
 
 def allow_a_build() -> None:

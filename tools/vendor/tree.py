@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tomllib
@@ -10,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from environment import ROOT, Fault
+from prerequisites import torch_range, torch_releases
 from vendor.chapters import Choice
 from vendor.names import Names
 from vendor.states import States
@@ -23,7 +25,7 @@ COPIED = (
     "tests/aten", "tests/driver", "tests/kernels", "tests/models", "tests/python", "tests/runtime",
     "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
     "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
-    "tools/prerequisites.py",
+    "tools/prerequisites.py", "tools/torch_requirement.py",
 )  # fmt: skip
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
@@ -103,6 +105,9 @@ def _filled(names: Names, template: str) -> str:
         "{year}": str(date.today().year),
         "{origin}": commit("%H of %cs"),
         "{guide}": guide(),
+        "{torch_releases}": json.dumps(torch_releases()),
+        "{torch_reference}": torch_releases()[0],
+        "{torch_range}": torch_range(),
     }.items():
         template = template.replace(placeholder, value)
     return template

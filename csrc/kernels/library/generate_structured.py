@@ -161,14 +161,16 @@ def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, c
 
 
 def shared_kernel(parsed: ParsedYaml, function: NativeFunction | NativeFunctionsGroup) -> str:
-    """PyTorch's function or class for both the CPU and CUDA, or an empty string."""
-    kernels = []
-    for key in (DispatchKey.CPU, DispatchKey.CUDA):
+    """PyTorch's function or class for both the CPU and an accelerator, CUDA or XPU; otherwise an empty string."""
+
+    def kernel(key: DispatchKey) -> str:
         metadata = parsed.backend_indices[key].get_kernel(function)
-        kernels.append(metadata.kernel if metadata else str(key))
-    # For an operator with one formula for both, PyTorch generates two classes.
-    same = kernels[0].removesuffix("_CPU") == kernels[1].removesuffix("_CUDA")
-    return kernels[0] if same else ""
+        return metadata.kernel if metadata else ""
+
+    cpu = kernel(DispatchKey.CPU)
+    # For an operator with one formula for all, PyTorch generates a class for each.
+    others = {kernel(key).removesuffix(f"_{key}") for key in (DispatchKey.CUDA, DispatchKey.XPU)}
+    return cpu if cpu.removesuffix("_CPU") in others else ""
 
 
 def read() -> Listed:
