@@ -53,8 +53,8 @@ def test_isolated_build_names_the_flag(tmp_path: Path) -> None:
     ran = build_hook(bare_venv(tmp_path / "venv"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        f"torch_openreg: PyTorch {SERIES} is needed and the build environment has none; install torch=={REFERENCE} first, "
-        "then run pip install --no-build-isolation\n"
+        f"torch_openreg: PyTorch {SERIES} is needed and the build environment has none; install "
+        f"torch=={REFERENCE} first, then run pip install --no-build-isolation\n"
     )
 
 
