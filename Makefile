@@ -12,6 +12,7 @@ LIBRARY ?=
 CHAPTERS ?=
 STATE ?=
 GIT ?=
+TORCH ?=
 # No variable of the environment chooses a driver, which would do so for more than one command.
 DRIVER =
 HOST_KERNELS =
@@ -19,7 +20,7 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states next clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -45,6 +46,7 @@ help:
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make states    try the states of make vendor STATE=n: what they build, and what works by then'
+	echo 'make next      how far the backend gets with another release of PyTorch: TORCH=2.14.1'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
@@ -60,6 +62,9 @@ python:
 
 vendor: python
 	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --library '$(LIBRARY)' --chapters '$(CHAPTERS)' --state '$(STATE)' --git '$(GIT)'
+
+next: python
+	$(PYTHON) tools/dev.py next '$(TORCH)' $(ARGS)
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache

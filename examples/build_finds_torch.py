@@ -18,6 +18,7 @@ def main() -> None:
     run("pip, another PyTorch", f"{BACKEND}; {CHECK}", other_torch="__version__ = '2.12.1'")
     run("CMake", LOCATE)
     run("CMake, no PyTorch", f"{NONE}; {LOCATE}")
+    run("CMake, another PyTorch", LOCATE, other_torch="__version__ = '2.12.1'")
     run("CMake, a broken PyTorch", LOCATE, other_torch="")
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 TORCH = Path(torch.__file__).parent
+RELEASE = tuple(int(number) for number in torch.__version__.split(".")[:2])
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ def rows(page: str) -> list[Row]:
     """The rows of all tables of a page whose last column says `provided` or `absent`."""
     found = []
     for line in page.splitlines():
+        since = re.search(r" \{since\}`(\d+)\.(\d+)`", line)  # a row about a later release than this one
+        if since and (int(since[1]), int(since[2])) > RELEASE:
+            continue
+        line = re.sub(r" \{(?:since|until)\}`[\d.]+`", "", line)
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| `") and (state := re.match("provided|absent", cells[-1])):
             names, files = re.findall(r"`(\w+)", cells[0]), re.findall(r"`([\w./]+\.(?:py|so))`", cells[1])

@@ -20,6 +20,8 @@ class Command(NamedTuple):
     """Whether the extension is built and installed; without it a command builds its own, or none."""
     own_build: bool = False
     """Whether it builds its own with the driver that is chosen."""
+    pages: bool = False
+    """Whether it reads pages, which are about the reference release of PyTorch."""
 
     def prepare(self, name: str) -> None:
         """Torch first, then the extras, then the extension. Raises: ``Fault``, where it has no use for a driver."""
@@ -27,7 +29,7 @@ class Command(NamedTuple):
             announce()
         elif is_chosen():
             raise Fault(f"make {name} takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all")
-        ensure_torch()
+        ensure_torch(self.pages)
         ensure_requirements(*self.extras)
         if self.extension:
             ensure_extension()

@@ -256,18 +256,25 @@ def states(arguments: list[str]) -> None:
     state_trials.main(arguments)
 
 
+def next_release(arguments: list[str]) -> None:
+    """Takes the backend to another release of PyTorch, in an environment of its own, and writes what that shows."""
+    import next_torch
+
+    next_torch.main(arguments)
+
+
 _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
-    "html": Command(html, _PAGES, extension=True),
-    "epub": Command(epub, ("build", "docs", "cxx"), extension=True),
-    "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True),
-    "doctest": Command(doctest, (*_PAGES, "test", "format"), extension=True),
-    "proof": Command(proof, (*_PAGES, "test", "format")),
-    "mutate": Command(mutate, (*_PAGES, "test", "format")),
-    "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True),
+    "html": Command(html, _PAGES, extension=True, pages=True),
+    "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True),
+    "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True),
+    "doctest": Command(doctest, (*_PAGES, "test", "format"), extension=True, pages=True),
+    "proof": Command(proof, (*_PAGES, "test", "format"), pages=True),
+    "mutate": Command(mutate, (*_PAGES, "test", "format"), pages=True),
+    "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True, pages=True),
     "browser": Command(browser, ("browser",)),
-    "lock": Command(lock, ("build", "docs", "cxx")),
+    "lock": Command(lock, ("build", "docs", "cxx"), pages=True),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names; so there must be all of them.
@@ -284,4 +291,5 @@ COMMANDS: dict[str, Command] = {
     "vendor": Command(vendor, ("format",)),  # torch judges the name
     "chapters": Command(chapters, ("format",)),
     "states": Command(states, ("format",)),
+    "next": Command(next_release, ("cxx",)),
 }

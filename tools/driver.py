@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from environment import ROOT, Fault, say
+from prerequisites import installed_torch, is_reference_torch
 
 FOLDER, KERNELS = "OPENREG_BUILD_DRIVER", "OPENREG_BUILD_HOST_KERNELS"
 _SWITCH = ("ON", "OFF")
@@ -135,13 +136,16 @@ def announce() -> None:
 
 
 def result(committed: Path) -> Path:
-    """Where a result goes: to the committed file, or below build/results if the installed driver is not the default."""
-    about = installed()
-    if about is None or about == default():
+    """Where a result goes: to the committed file, or below build/results with another driver or PyTorch."""
+    about, torch = installed(), installed_torch() or ""
+    others = {} if about is None or about == default() else {about.name: str(about)}
+    if not is_reference_torch(torch):
+        others[f"torch-{torch.partition('+')[0]}"] = f"PyTorch {torch}"
+    if not others:
         return committed
-    elsewhere = Path("build", "results", about.name, committed.name)
+    elsewhere = Path("build", "results", "-".join(others), committed.name)
     (ROOT / elsewhere).parent.mkdir(parents=True, exist_ok=True)
-    say(f"{about}: the result goes to {elsewhere}, and {committed.name} of the default driver stays")
+    say(f"{', '.join(others.values())}: the result goes to {elsewhere}, and {committed.name} of the defaults stays")
     return ROOT / elsewhere if committed.is_absolute() else elsewhere
 
 

@@ -13,11 +13,20 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from prerequisites import installed_torch, is_supported_torch, torch_fault, torch_releases
+from prerequisites import (
+    installed_torch,
+    is_reference_torch,
+    is_supported_torch,
+    torch_fault,
+    torch_releases,
+    torch_series,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LONG_AGO = 1_000_000_000  # seconds; older than any source
+# Set by `make next`, which asks what another release changes of the pages.
+PAGES_OF_ANOTHER_TORCH = "OPENREG_PAGES_OF_ANOTHER_TORCH"
 
 
 class Fault(Exception):
@@ -75,10 +84,14 @@ def pip(*arguments: str) -> None:
         raise Fault(f"pip {' '.join(arguments)} failed; its output is above")
 
 
-def ensure_torch() -> None:
-    """Uses the PyTorch that is there; installs the reference release where there is none."""
-    if installed_torch() is None:
-        reference = torch_releases()[0]
+def ensure_torch(for_pages: bool = False) -> None:
+    """Uses the PyTorch that is there; installs the reference release where there is none.
+
+    With ``for_pages`` it must be of the series of the reference, and one that belongs to the parent gives way to it.
+    """
+    version, reference = installed_torch(), torch_releases()[0]
+    is_wrong = for_pages and version is not None and not is_reference_torch(version)
+    if version is None or (is_wrong and not _has_own_torch()):
         say(f"installing torch=={reference}")
         pip("install", f"torch=={reference}")
         importlib.invalidate_caches()
@@ -86,6 +99,16 @@ def ensure_torch() -> None:
     fault = torch_fault()
     if fault is not None:
         raise Fault(f"{fault} in {sys.prefix}, or use another environment")
+    if is_wrong and _has_own_torch() and not os.environ.get(PAGES_OF_ANOTHER_TORCH):
+        raise Fault(
+            f"the pages are about PyTorch {torch_series(reference)}, and {sys.prefix} has {version}: use another "
+            "environment, or none, and make creates one"
+        )
+
+
+def _has_own_torch() -> bool:
+    spec = importlib.util.find_spec("torch")
+    return spec is not None and spec.origin is not None and Path(spec.origin).is_relative_to(sys.prefix)
 
 
 def torch_files() -> list[str]:

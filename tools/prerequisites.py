@@ -117,6 +117,11 @@ def is_supported_torch(version: str) -> bool:
     return torch_series(version) in map(torch_series, torch_releases())
 
 
+def is_reference_torch(version: str) -> bool:
+    """Whether a version belongs to the series of the reference, for which the pages and the committed results hold."""
+    return torch_series(version) == torch_series(torch_releases()[0])
+
+
 def torch_version_fault(version: str) -> str | None:
     """A release of another series."""
     if is_supported_torch(version):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver import default, installed
-from prerequisites import installed_torch
+from prerequisites import installed_torch, is_reference_torch
 
 # Not installed, and not on the path of every script that notes a result.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
@@ -48,8 +48,8 @@ class Result:
         return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
     def note(self, root: Path = Path()) -> None:
-        """Writes down that the result was made from the sources as they are, if it is of the default driver."""
-        if installed() not in (None, default()):
+        """Writes down that the result was made from the sources as they are, if it is of the defaults."""
+        if installed() not in (None, default()) or not is_reference_torch(str(installed_torch())):
             return
         known = _read(root) | {self.path.as_posix(): self.inputs(root)}
         lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(inputs)}" for name, inputs in sorted(known.items()))

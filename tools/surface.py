@@ -1,29 +1,38 @@
-"""``make surface``: what of PyTorch the backend stands on, written down; a new release shows its changes as a diff.
+"""``make surface``: the parts of PyTorch that the backend depends on, written down; a new release appears as a diff.
 
-It is two things that a compiler does not compare: the virtual functions that PyTorch calls, in the order in which
-tables have them, and the schemas of the operators that the backend registers. Both are read without the backend, which
-a new release does not load. As a script, ``python tools/surface.py`` compares, before anything is built.
+They are what no compiler compares: the virtual functions that PyTorch calls, in the order of their tables; the schemas
+of the operators that the backend registers; the keys for which PyTorch itself has a kernel of an operator, which decide
+what reaches a backend; the stubs, the dtypes, and the names that PyTorch looks up on a device module. All of it is read
+without the backend, which a new release does not load. As a script, ``python tools/surface.py`` compares, and needs no
+build.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from pathlib import Path
+from typing import Any
 
 # Not installed: this runs where nothing is but torch.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
 
 from driver import default, installed, result
+from stubs.declared import declared as declared_stubs
 from weaver.sources.headers import virtual_methods
 
 FILE = Path("docs", "proof", "surface.txt")
 CURE = "read what changed, and the chapter about it; then run `make surface` and commit the file"
 OPERATORS = "operators"
+DISPATCH = "kernels of PyTorch, by operator"
+STUBS = "stubs"
+DTYPES = "dtypes"
+NAMES = "names that PyTorch looks up on a device module"
 KEYS = ("PrivateUse1", "AutogradPrivateUse1", "AutocastPrivateUse1")
 # The classes that a backend derives from, or may.
 INTERFACES = {
@@ -38,10 +47,22 @@ INTERFACES = {
     "BackendMeta": "c10/core/TensorImpl.h",
     "GraphImplInterface": "ATen/core/GraphImplInterface.h",
 }
+# Where a kernel of PyTorch's own decides whether a backend is asked for one, and what infers shapes.
+_KEYS_OF_KERNELS = ("CPU", "Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # Each runs in a process of its own: this one need not import torch, and must not load a backend twice.
-_SCHEMAS = """
-import json, torch
-print(json.dumps([torch.__file__, sorted({str(schema) for schema in torch._C._jit_get_all_schemas()})]))
+_PYTORCH = f"""
+import json, sys, torch
+sys.path.insert(0, "examples")
+from frontend_contract import lookups
+has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+print(json.dumps({{
+    "file": torch.__file__,
+    "schemas": sorted({{str(schema) for schema in torch._C._jit_get_all_schemas()}}),
+    "kernels": {{name: [key for key in {_KEYS_OF_KERNELS} if has_kernel(name, key)] for name in names}},
+    "names": {{name: sorted(files) for name, files in sorted(lookups().items())}},
+    "dtypes": sorted({{str(value) for value in vars(torch).values() if isinstance(value, torch.dtype)}}),
+}}))
 """
 _REGISTERED = f"""
 import json, torch, torch_openreg
@@ -57,8 +78,39 @@ def interfaces(include: Path) -> Iterator[str]:
         if not file.is_file():
             raise LookupError(f"PyTorch has no {header} any more, in which {name} was")
         yield f"[{name} in {header}]"
-        yield from (method.declaration for method in virtual_methods(file.read_text(encoding="utf-8"), name))
+        methods = virtual_methods(file.read_text(encoding="utf-8"), name)
+        yield from (without_parameter_names(method.declaration) for method in methods)
         yield ""
+
+
+_PARAMETER = re.compile(
+    r"(?:\[\[\w+\]\] )?(?P<type>(?!(?:const|unsigned|signed|long) \w+(?: = |$))[^=]*?[\w>&*]) (?P<name>[a-z_]\w*)"
+    r"(?P<default> = .*)?"
+)
+
+
+def without_parameter_names(declaration: str) -> str:
+    """A declaration with the types of its parameters alone: a new name for one of them changes nothing."""
+    start, end = declaration.find("(") + 1, declaration.rfind(")")
+    if not 0 < start <= end:
+        return declaration
+    kept = []
+    for parameter in _split(declaration[start:end]):
+        match = _PARAMETER.fullmatch(parameter.strip())
+        kept.append(match["type"] + (match["default"] or "") if match else parameter.strip())
+    return f"{declaration[:start]}{', '.join(kept)}{declaration[end:]}"
+
+
+def _split(parameters: str) -> Iterator[str]:
+    """The parameters of a list: cut at the commas that are in no template argument."""
+    depth = start = 0
+    for index, sign in enumerate(parameters):
+        depth += (sign in "<({") - (sign in ">)}")
+        if sign == "," and depth == 0:
+            yield parameters[start:index]
+            start = index + 1
+    if parameters.strip():
+        yield parameters[start:]
 
 
 def operators(schemas: Iterable[str], names: Iterable[str]) -> Iterator[str]:
@@ -70,14 +122,23 @@ def operators(schemas: Iterable[str], names: Iterable[str]) -> Iterator[str]:
 
 def names_in(text: str) -> set[str]:
     """The operators that a file names."""
-    lines = text.partition(f"[{OPERATORS}]\n")[2].splitlines()
+    lines = text.partition(f"[{OPERATORS}]\n")[2].partition("\n\n")[0].splitlines()
     return {line.partition("(")[0].partition(": ")[0] for line in lines}
 
 
 def current(names: Iterable[str]) -> str:
     """What the file would hold with the installed PyTorch. Throws: ``LookupError``."""
-    torch, schemas = _ask(_SCHEMAS)
-    return "\n".join([*interfaces(Path(torch).parent / "include"), *operators(schemas, names)]) + "\n"
+    pytorch = _ask(_PYTORCH)
+    package = Path(pytorch["file"]).parent
+    kernels = (f"{name}: {', '.join(keys)}" for name, keys in pytorch["kernels"].items() if keys)
+    sections = (
+        operators(pytorch["schemas"], names),
+        (f"[{DISPATCH}]", *kernels),
+        (f"[{STUBS}]", *sorted(stub.name for stub in declared_stubs(package / "include"))),
+        (f"[{DTYPES}]", *pytorch["dtypes"]),
+        (f"[{NAMES}]", *(f"{name}: {', '.join(files)}" for name, files in pytorch["names"].items())),
+    )
+    return "\n".join([*interfaces(package / "include"), "\n\n".join("\n".join(lines) for lines in sections)]) + "\n"
 
 
 def stale(file: Path = FILE) -> Iterator[str]:
@@ -97,12 +158,16 @@ def stale(file: Path = FILE) -> Iterator[str]:
     except LookupError as error:
         yield f"{file}: {error}"
         return
-    changes = list(
-        unified_diff(written.splitlines(), found.splitlines(), str(file), "the installed PyTorch", "", "", 1)
-    )
+    changes = difference(written, found, str(file), "the installed PyTorch")
     if changes:
-        yield "\n".join(change.rstrip("\n") for change in changes)
+        yield changes
         yield f"{file}: PyTorch is not what this backend was written against; {CURE}"
+
+
+def difference(before: str, after: str, name: str, other: str) -> str:
+    """How one surface differs from another, as a diff; nothing, if it does not."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), name, other, "", "", 1)
+    return "\n".join(line.rstrip("\n") for line in lines)
 
 
 def main() -> None:
@@ -121,7 +186,7 @@ def _registered() -> set[str] | None:
         return None
 
 
-def _ask(code: str) -> list[str]:
+def _ask(code: str) -> Any:
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     command = [sys.executable, "-c", code]
     ran = subprocess.run(
@@ -129,8 +194,7 @@ def _ask(code: str) -> list[str]:
     )
     if ran.returncode:
         raise LookupError(ran.stderr.strip().rpartition("\n")[2])
-    answer: list[str] = json.loads(ran.stdout)
-    return answer
+    return json.loads(ran.stdout)
 
 
 if __name__ == "__main__":

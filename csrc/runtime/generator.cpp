@@ -3,6 +3,7 @@
 #include "runtime/generator.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
@@ -102,6 +103,27 @@ void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>
   state_ = static_cast<const Generator&>(*new_state).state_;
 }
 // LITERALINCLUDE END: generator-shared-state
+
+// LITERALINCLUDE START: generator-philox-state
+#if OPENREG_TORCH_AT_LEAST(2, 14)
+void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
+  constexpr uint64_t kNumbers = 4;  // of 32 bits, which Philox 4x32 gives for each position
+  constexpr uint64_t kLast = UINT64_MAX / kNumbers;
+  TORCH_CHECK(get_offset() <= kLast, "openreg: philox_state() counts in numbers, ", kNumbers,
+              " for each position, so the generator can be at most at position ", kLast, ", it is at ", get_offset(),
+              ": move it with set_offset()");
+  const Positions reserved = reserve(increment / kNumbers + (increment % kNumbers == 0 ? 0 : 1));
+  const auto number = [](uint64_t value) {
+    at::Tensor tensor(at::detail::empty_cpu({1}, at::kLong));
+    *tensor.mutable_data_ptr<int64_t>() = static_cast<int64_t>(value);
+    return tensor;
+  };
+  seed = number(reserved.seed);
+  offset = number(reserved.offset * kNumbers);
+  intragraph_offset = number(0);  // other than 0 only while a graph is captured
+}
+#endif
+// LITERALINCLUDE END: generator-philox-state
 
 // LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/torch_version.h"
+
 namespace openreg {
 
 // A range of a sequence of random numbers: which sequence, and the position of the first number.
@@ -39,6 +41,13 @@ class Generator final : public c10::GeneratorImpl {
   // number that one of them draws, the other does not draw.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override;
+
+#if OPENREG_TORCH_AT_LEAST(2, 14)
+  // For kernels that are written in Python: reserves a range as PyTorch's random kernels count it. One position of this
+  // generator has four 32-bit numbers, and PyTorch counts numbers: it divides the offset by four to get the counter.
+  // Throws: when the offset would not fit 64 bits.
+  void philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) override;
+#endif
 
   // Reserves the next `count` positions of the sequence for the caller alone.
   // Requires: mutex_ is held, as for every use of a generator (see Note [Acquire lock when using random generators]

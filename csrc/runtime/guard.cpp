@@ -12,6 +12,7 @@
 #include "runtime/event.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/torch_version.h"
 #include "runtime/trace.h"
 
 namespace openreg {
@@ -55,6 +56,9 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     types.has_ComplexHalf = types.has_ComplexFloat = types.has_ComplexDouble = 1;
     types.has_Float8_e4m3fn = types.has_Float8_e5m2 = 1;
     types.has_Float8_e4m3fnuz = types.has_Float8_e5m2fnuz = types.has_Float8_e8m0fnu = 1;
+#if OPENREG_TORCH_AT_LEAST(2, 14)
+    types.has_BComplex32 = 1;
+#endif
     return capability;
   }
   // LITERALINCLUDE END: guard-capability

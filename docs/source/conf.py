@@ -24,6 +24,7 @@ extensions = [
     "weaver",
     "docs._ext.stub_table",
     "docs._ext.state_table",
+    "docs._ext.release_table",
     "docs._ext.conformance_poster",
     "docs._ext.trace_picture",
     "docs._ext.markdown_twins",

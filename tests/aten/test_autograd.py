@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # PyTorch's own, at the first forward mode
+with warnings.catch_warnings(action="ignore"):  # PyTorch's own, at the first forward mode
     import torch._decomp.decompositions_for_jvp
 
 from tests.conftest import RunProcess

@@ -246,7 +246,7 @@ def test_a_committed_result_is_of_the_default_driver(
         made.note(tmp_path)
     assert capsys.readouterr().out.splitlines()[0] == (
         "-- driver csrc/driver/minimal, without host kernels: the result goes to "
-        "build/results/csrc-driver-minimal-off/opinfo.md, and opinfo.md of the default driver stays"
+        "build/results/csrc-driver-minimal-off/opinfo.md, and opinfo.md of the defaults stays"
     )
     assert not (tmp_path / results.INPUTS).exists()
     with built_with(monkeypatch, DEFAULT):

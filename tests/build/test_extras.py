@@ -60,6 +60,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "vendor": ("tools/vendor/*.py", *_SOURCES),
     "chapters": ("tools/vendor/*.py", *_SOURCES),
     "states": ("tools/vendor/*.py", *_SOURCES),
+    "next": ("tools/next_torch.py", "tools/surface.py", "weaver/weaver/sources/headers.py"),
 }
 _FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
 # The kit as it is when it writes its sheet, but for the list of its checks, which takes ten seconds to make.
@@ -85,6 +86,7 @@ RUNS: dict[str, list[list[str]]] = {
     "vendor": [_HELP, *([tool, "--version"] for tool in ("ruff", "clang-format"))],
     "chapters": [_HELP],
     "states": [_HELP],
+    "next": [_HELP],
 }
 _PAGE = "# A page\n\n```{conformance-poster}\n```\n"
 

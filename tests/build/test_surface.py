@@ -72,5 +72,34 @@ def test_without_a_backend_its_operators_are_those_of_the_file(
     assert surface.FILE.read_text() == written
 
 
+@pytest.mark.parametrize(
+    ("declaration", "expected"),
+    [
+        ("virtual bool isBuilt() const", None),
+        ("virtual Device getDevice(Device) const = 0", None),
+        ("virtual void synchronizeDevice(const DeviceIndex) const", None),
+        ("virtual void record(void**, const Stream&, const DeviceIndex, const c10::EventFlag) const", None),
+        ("virtual bool f(DeviceIndex index) const = 0", "virtual bool f(DeviceIndex) const = 0"),
+        ("virtual bool f(const void* data) const", "virtual bool f(const void*) const"),
+        ("Generator g([[maybe_unused]] DeviceIndex index = -1)", "Generator g(DeviceIndex = -1)"),
+        ("virtual void f(std::function<bool(c10::Stream)> filter)", "virtual void f(std::function<bool(c10::Stream)>)"),
+        ("virtual void f(std::map<int, T>& map, long long n)", "virtual void f(std::map<int, T>&, long long)"),
+        ("virtual void f(M id = {0, 0}, int n = 3)", "virtual void f(M = {0, 0}, int = 3)"),
+        ("virtual void f(unsigned int)", None),
+    ],
+)
+def test_names_of_parameters_do_not_count(declaration: str, expected: str | None) -> None:
+    assert surface.without_parameter_names(declaration) == (expected or declaration)
+
+
+def test_another_kernel_of_pytorch_is_shown(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "surface.txt"
+    line = "aten::stack: Meta, CompositeExplicitAutograd\n"
+    assert line in written
+    file.write_text(written.replace(line, "aten::stack: CompositeExplicitAutograd\n"))
+    changes, _cure = surface.stale(file)
+    assert f"-aten::stack: CompositeExplicitAutograd\n+{line}".strip() in changes
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert list(surface.stale(tmp_path / "surface.txt")) == [f"{tmp_path}/surface.txt is missing: run `make surface`"]

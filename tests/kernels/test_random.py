@@ -114,6 +114,24 @@ def test_the_block_of_an_element_is_that_of_its_position(seed: int, offset: int)
     assert generator.get_offset() == offset + 5
 
 
+@pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), reason="PyTorch has it since 2.14")
+def test_philox_state_and_operators_draw_from_one_sequence() -> None:
+    """As PyTorch documents it: the offset, divided by four, is the counter from which the caller may draw."""
+    generator = torch.Generator("openreg").manual_seed(42)
+    torch.rand(3, device="openreg", generator=generator)
+    copy = generator.clone_state()
+    seed, offset, _ = generator.philox_state(8)
+    ours = []
+    for counter in (offset.item() // 4, offset.item() // 4 + 1):
+        words = philox([counter & 0xFFFFFFFF, counter >> 32, 0, 0], [seed.item() & 0xFFFFFFFF, seed.item() >> 32])
+        ours.append(words[0] | words[1] << 32)
+    bits = torch.empty(3, dtype=torch.int64, device="openreg").random_(-(2**63), None, generator=copy)
+    next_one = torch.empty(1, dtype=torch.int64, device="openreg").random_(-(2**63), None, generator=generator)
+    drawn = [value % 2**64 for value in bits.tolist()]
+    assert drawn[:2] == ours
+    assert next_one.item() % 2**64 == drawn[2]  # what was reserved, no operator draws
+
+
 @pytest.mark.parametrize(("draw", "dtype"), CASES)
 def test_values_depend_on_the_seed_alone(draw: Draw, dtype: torch.dtype) -> None:
     def values(device: str, shape: Callable[[Tensor], Tensor]) -> list[object]:

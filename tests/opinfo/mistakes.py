@@ -35,6 +35,10 @@ DIFFERENT = {
     "tensor_split": "PyTorch wants the indices on the CPU",
     "ldexp": "the exponent of a bool",
 }
+# An operator of the CPU by its own name. It takes no generator, and PyTorch says since 2.14 that it draws numbers.
+FLASH_ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"
+if torch.Tag.nondeterministic_seeded in torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default.tags:
+    DIFFERENT[FLASH_ATTENTION_OF_THE_CPU] = "numbers that the device's seed cannot repeat are refused"
 
 
 def wrong(value: Any) -> Iterator[Any]:

@@ -79,6 +79,7 @@ def _verbose() -> torch._C._profiler._ExperimentalConfig:
     return torch._C._profiler._ExperimentalConfig(verbose=True)
 
 
+@pytest.mark.filterwarnings("ignore:with_modules is deprecated")  # since 2.14
 def test_shapes_and_modules_stay_with_their_kernels() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)).to("openreg")
     x = torch.rand(3, 4, device="openreg")

@@ -197,3 +197,32 @@ def test_seeding_waits_for_the_driver(run_process: RunProcess) -> None:
         print([g.initial_seed() for g in torch.openreg.default_generators])
     """)
     assert result.stdout == "[12, 12]\n", result.stderr
+
+
+PHILOX_STATE = pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), reason="PyTorch has it since 2.14")
+
+
+@PHILOX_STATE
+@pytest.mark.parametrize(("increment", "positions"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000)])
+def test_philox_state_reserves_whole_positions(increment: int, positions: int) -> None:
+    generator = torch.Generator("openreg:1").manual_seed(2**63 + 5)
+    generator.set_offset(3)
+    state = generator.philox_state(increment)
+    assert [(tensor.device.type, tensor.dtype, tuple(tensor.shape)) for tensor in state] == [
+        ("cpu", torch.int64, (1,))
+    ] * 3
+    seed, offset, inside_a_graph = (tensor.item() for tensor in state)
+    assert (seed % 2**64, offset, inside_a_graph) == (2**63 + 5, 4 * 3, 0)
+    assert generator.get_offset() == 3 + positions
+
+
+@PHILOX_STATE
+def test_philox_state_refuses_positions_that_it_cannot_count() -> None:
+    generator = torch.Generator("openreg").manual_seed(1)
+    generator.set_offset(2**62 - 1)
+    assert generator.philox_state(4)[1].item() % 2**64 == 2**64 - 4
+    with pytest.raises(
+        RuntimeError, match=rf"at most at position {2**62 - 1}, it is at {2**62}: move it with set_offset"
+    ):
+        generator.philox_state(4)
+    assert generator.get_offset() == 2**62

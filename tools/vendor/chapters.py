@@ -18,6 +18,7 @@ BASE = (
     "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback",
     "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler",
     "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
+    "versions",
 )  # fmt: skip
 # By chapter, the tests of its operators. All others belong to the base.
 TESTS = {

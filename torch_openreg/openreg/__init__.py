@@ -9,6 +9,7 @@ from torch_openreg.openreg import _utils as _utils
 from torch_openreg.openreg import profiler
 from torch_openreg.openreg._absent import missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
+from torch_openreg.openreg._lazy import _lazy_call as _lazy_call
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
 from torch_openreg.openreg._lazy import init, is_initialized
 from torch_openreg.openreg.amp import get_amp_supported_dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # LITERALINCLUDE START: absent-names
 _NO_INDUCTOR = "it generates no code for the device; use torch.compile with the backend 'eager' or 'aot_eager'"
+_NO_POOLS = "its allocator has no pools apart from its own; allocate without one"
 _NO_GRAPHS = "it captures no graphs; run the operators one by one, as a program without graphs does"
 
 ABSENT = {
@@ -12,6 +13,9 @@ ABSENT = {
     "PythonWrapperCodegen": _NO_INDUCTOR,
     "CppWrapperCodegen": _NO_INDUCTOR,
     "WrapperFxCodegen": _NO_INDUCTOR,
+    "_inductor_backend_init": _NO_INDUCTOR,
+    "MemPool": _NO_POOLS,
+    "use_mem_pool": _NO_POOLS,
     "Graph": _NO_GRAPHS,
     "graph": _NO_GRAPHS,
     "make_graphed_callables": _NO_GRAPHS,

@@ -88,8 +88,11 @@ def _make_queued_calls() -> None:
         del _starting.here
 
 
-def _lazy_call(call: Callable[[], None]) -> None:
+def _lazy_call(call: Callable[[], None], **_kind: bool) -> None:
     """Makes the call now if the driver is running; otherwise queues it until the driver has started.
+
+    PyTorch looks it up since 2.14, and says which calls set a seed. Queued calls are made in their order here, so that
+    the last seed counts.
 
     If a queued call fails, the first use of the device raises its error, with a note on where the call was made; the
     next use continues with the calls after it.

@@ -29,6 +29,7 @@ class Installed:
     ``repository`` is the address of a file at its home, with ``{release}`` and ``{path}`` in it. The path is made with
     ``folders``: of what begins ``PREFIX:path``, the folder of the repository; the longest one counts, and one without a
     folder says that the files are made by a build. ``added`` is a first line that packaging puts before some files.
+    ``releases`` is where the project lists those that it supports: ``pyproject.toml#tool.package.releases``.
     """
 
     package: str = ""
@@ -37,6 +38,7 @@ class Installed:
     repository: str = ""
     folders: Mapping[str, str] = field(default_factory=dict)
     added: str = ""
+    releases: str = ""
 
 
 @dataclass(frozen=True)

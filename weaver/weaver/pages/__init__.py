@@ -7,6 +7,7 @@
 ``folded``           parts of a page that a reader unfolds; ``highlighting``, code without tags that colour nothing
 ``copied``           what the button of a listing copies
 ``interface_table``  tables checked against the interfaces of the installed package
+``release_roles``    the roles for what holds for some of its releases only
 ``lock``             pins the text that pages show of the installed package
 ``transcripts``      scripts that pages run, shown as commands of the shell with their output
 ``console``          shell commands that are run and compared; ``console_scripts``, those that CI runs
@@ -27,6 +28,6 @@ from __future__ import annotations
 
 EXTENSIONS = (
     "records", "repository", "lock", "faults", "links", "folded", "highlighting", "literalinclude", "source_pages",
-    "whole_sources", "interface_table", "error_index", "console", "diagram", "book", "gate", "marks", "copied",
-    "transcripts", "bundles", "narrated", "length", "proven", "plan",
+    "whole_sources", "release_roles", "interface_table", "error_index", "console", "diagram", "book", "gate",
+    "marks", "copied", "transcripts", "bundles", "narrated", "length", "proven", "plan",
 )  # fmt: skip

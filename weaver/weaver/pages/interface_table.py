@@ -12,12 +12,13 @@
 
 The first column of all tables in the body names, as inline code, the member functions. Several of these directives on a
 page with the same ``:headers:`` count as one, so that headings can stand between them. When a new release adds a member
-function, or a table names one that is not there, the build fails. The index of the site has each of them.
+function, or a table names one that is not there, the build fails. A row with the role ``since`` or ``until`` counts for
+these releases alone. The index of the site has each of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -25,6 +26,7 @@ from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from weaver.pages.records import page
+from weaver.pages.release_roles import holds
 from weaver.pages.repository import configuration_of, installed_source, report
 from weaver.pages.where import line_containing, line_of
 from weaver.sources import headers
@@ -77,8 +79,11 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
         if missing:
             _refuse(app.env, line, f"{package} {release(package)} declares what no row names: {missing}")
         for name, row in named.items():
-            if name not in declared:
-                _refuse(app.env, row, f"`{name}` is no virtual member function of {interfaces}")
+            if name not in declared and row.holds:
+                _refuse(app.env, row.line, f"`{name}` is no virtual member function of {interfaces}")
+            elif name in declared and not row.holds:
+                other = f"{package} {release(package)} declares `{name}`, and its row is marked for other releases"
+                _refuse(app.env, row.line, other)
 
 
 def _declared(env: BuildEnvironment, interfaces: str) -> dict[str, str]:
@@ -114,9 +119,17 @@ def _name(literal: nodes.literal) -> str:
     return literal.astext().partition("(")[0].rpartition("::")[2].strip()
 
 
-def _named(env: BuildEnvironment, bodies: list[nodes.container]) -> dict[str, int]:
-    """Return the line of each member function that the tables name."""
-    named: dict[str, int] = {}
+class _Row(NamedTuple):
+    """The line of a row, and whether it is about the installed release."""
+
+    line: int
+    holds: bool
+
+
+def _named(env: BuildEnvironment, bodies: list[nodes.container]) -> dict[str, _Row]:
+    """Return the row of each member function that the tables name."""
+    named: dict[str, _Row] = {}
+    package = configuration_of(env.config).installed.package
     for row in (row for body in bodies for row in _rows(body)):
         literal = _literal(row)
         hint = next((part.line for part in row.findall() if part.line), 1)
@@ -127,8 +140,8 @@ def _named(env: BuildEnvironment, bodies: list[nodes.container]) -> dict[str, in
         line = line_containing(env, env.docname, f"`{literal.astext()}`", hint)
         name = _name(literal)
         if name in named:
-            _refuse(env, line, f"`{name}` has two rows, also in line {named[name]}")
-        named.setdefault(name, line)
+            _refuse(env, line, f"`{name}` has two rows, also in line {named[name].line}")
+        named.setdefault(name, _Row(line, holds(row, package)))
     return named
 
 

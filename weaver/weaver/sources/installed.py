@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import tomllib
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
@@ -36,6 +37,18 @@ def bound_to(configuration: Configuration) -> tuple[str, str]:
     """Return what results are bound to, its name and release: the installed package, or else Python."""
     package = configuration.installed.package
     return (package, release(package)) if package else ("python", ".".join(platform.python_version_tuple()[:2]))
+
+
+def supported_series(configuration: Configuration) -> list[str]:
+    """Return the series of the package that the project supports, as its list of releases has them, oldest first."""
+    file, _, keys = configuration.installed.releases.partition("#")
+    if not file:
+        return []
+    found = tomllib.loads((configuration.root / file).read_text(encoding="utf-8"))
+    for key in keys.split("."):
+        found = found[key]
+    series = {tuple(map(int, release.split(".")[:2])) for release in found}
+    return [".".join(map(str, numbers)) for numbers in sorted(series)]
 
 
 def title(configuration: Configuration) -> str:

@@ -1,0 +1,194 @@
+"""``{release-table}``: what `make next` found with the releases of PyTorch after the reference.
+
+The argument selects a part: ``summary`` has a row for each release of `[tool.torch]`; ``surface 2.14`` lists what has
+changed of the parts that a backend depends on, ``tests 2.14`` the tests that fail, each with its cause, and ``pages
+2.14`` the pages whose text does not hold. Causes are written by hand, in ``docs/proof/releases/causes.toml``. A test
+that fails without one is a fault.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import next_torch
+from docutils import nodes
+from prerequisites import torch_releases, torch_series
+from sphinx.util.docutils import SphinxDirective
+from weaver.pages.proven_tables import table
+from weaver.pages.repository import report, root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from docutils.nodes import Node
+    from sphinx.application import Sphinx
+    from weaver.pages.proven_tables import Cell
+
+CAUSES = next_torch.RESULTS / "causes.toml"
+_NOT_TRIED = "not tried"
+
+
+class Untold(Exception):
+    """What a page cannot say; its text is the fault."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The releases, and the results of trying them."""
+
+    root: Path
+
+    @cached_property
+    def releases(self) -> tuple[str, ...]:
+        return torch_releases()
+
+    @cached_property
+    def causes(self) -> dict[str, str]:
+        """By a pattern of tests, why they fail."""
+        text = (self.root / CAUSES).read_text(encoding="utf-8")
+        causes: dict[str, str] = tomllib.loads(text)
+        return causes
+
+    def result(self, release: str) -> dict[str, Any]:
+        """What each step found."""
+        file = self.root / next_torch.RESULTS / f"{release}.json"
+        if not file.is_file():
+            return {}
+        steps: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["steps"]
+        return steps
+
+    def cause(self, release: str, test: str) -> str:
+        """Why a test fails. Throws: ``Untold``."""
+        known = next((why for pattern, why in self.causes.items() if fnmatch(test, pattern)), None)
+        if known is None:
+            raise Untold(f"{test} fails with PyTorch {release}, and {CAUSES} does not say why")
+        return known
+
+
+def _summary(found: _Found, _release: str) -> Iterator[Node]:
+    rows: list[list[Cell]] = []
+    for release in found.releases:
+        steps = found.result(release)
+        if release == found.releases[0]:
+            rows.append(
+                [release, "the reference: what these pages say, and what `make check` compares", "", "", "", ""]
+            )
+        else:
+            cells = [_cell(steps.get(step)) for step in next_torch.STEPS]
+            rows.append([release, *cells])
+    yield table(["PyTorch", "Surface", "Build", "Tests", "Operator database", "Pages"], rows)
+
+
+def _cell(step: dict[str, Any] | None) -> str:
+    if step is None:
+        return _NOT_TRIED
+    day = step["date"].replace("-", "\N{NON-BREAKING HYPHEN}")
+    return f"{_words(step)} ({day})"
+
+
+def _words(step: dict[str, Any]) -> str:
+    """What a step found, in a few words."""
+    if "error" in step:
+        return step["error"]
+    if "changes" in step:
+        lines = [line for lines in step["changes"].values() for line in lines]
+        return f"{sum(line[0] == '+' for line in lines)} lines new, {sum(line[0] == '-' for line in lines)} gone"
+    if "errors" in step:
+        return "no error" if step["passed"] else f"{len(step['errors'])} errors"
+    if "failed" in step:
+        return f"{step['failures']} of {step['tests']:,} fail, {step['skipped']:,} skipped"
+    if "faults" in step:
+        return f"{step['pages'] - len(step['faults'])} of {step['pages']} hold"
+    return str(step["last"]).partition(": ")[2] or str(step["last"])
+
+
+def _surface(found: _Found, release: str) -> Iterator[Node]:
+    rows: list[list[Cell]] = []
+    for part, lines in found.result(release).get("surface", {}).get("changes", {}).items():
+        listed = nodes.bullet_list("", *(nodes.list_item("", nodes.paragraph("", "", _line(line))) for line in lines))
+        rows.append([nodes.literal("", part.partition(" in ")[0]), listed])
+    yield _wrapping(["Part", "Change"], rows, f"Nothing that a backend depends on changed, or {release} was not tried.")
+
+
+def _line(line: str) -> nodes.Node:
+    return nodes.literal("", f"{line[0]} {line[1:]}")
+
+
+def _tests(found: _Found, release: str) -> Iterator[Node]:
+    failed = found.result(release).get("test", {}).get("failed", {})
+    rows: list[list[Cell]] = [
+        [nodes.literal("", test), nodes.literal("", message), found.cause(release, test)]
+        for test, message in sorted(failed.items())
+    ]
+    yield _wrapping(["Test", "Message", "Cause"], rows, f"No test fails, or {release} was not tried.")
+
+
+def _pages(found: _Found, release: str) -> Iterator[Node]:
+    faults = found.result(release).get("doctest", {}).get("faults", {})
+    rows: list[list[Cell]] = []
+    for page, places in sorted(faults.items()):
+        listed = nodes.bullet_list(
+            "", *(nodes.list_item("", nodes.paragraph("", "", nodes.literal("", place))) for place in places)
+        )
+        rows.append([nodes.literal("", page), listed])
+    yield _wrapping(["Page", "Line, and what differs"], rows, f"Every page holds, or {release} was not tried.")
+
+
+def _wrapping(headers: list[str], rows: list[list[Cell]], otherwise: str) -> Node:
+    if not rows:
+        return nodes.paragraph("", otherwise)
+    made = table(headers, rows)
+    assert isinstance(made, nodes.table)
+    made["classes"].append("wrapping")
+    return made
+
+
+PARTS: dict[str, Callable[[_Found, str], Iterator[Node]]] = {
+    "summary": _summary,
+    "surface": _surface,
+    "tests": _tests,
+    "pages": _pages,
+}
+
+
+class ReleaseTable(SphinxDirective):
+    """A part of what is known about the releases."""
+
+    required_arguments = 1
+    optional_arguments = 1
+
+    def run(self) -> list[Node]:
+        """Return the part; report a fault and return nothing if there is no such part or series."""
+        found = _Found(root_of(self.config))
+        part, series = self.arguments[0], self.arguments[1] if len(self.arguments) > 1 else ""
+        others = {torch_series(release): release for release in found.releases[1:]}
+        if part not in PARTS or (part != "summary" and series not in others):
+            known = f"{', '.join(PARTS)}; all but the first with a series, {', '.join(others)}"
+            report(
+                self.env.docname,
+                self.lineno,
+                f"release-table: no part `{part} {series}`; there are: {known}",
+                "release",
+            )
+            return []
+        for release in others.values():
+            self.env.note_dependency(str(found.root / next_torch.RESULTS / f"{release}.json"))
+        self.env.note_dependency(str(found.root / CAUSES))
+        try:
+            return list(PARTS[part](found, others.get(series, "")))
+        except Untold as fault:
+            report(self.env.docname, self.lineno, f"release-table: {fault}", "release")
+            return []
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directive."""
+    app.add_directive("release-table", ReleaseTable)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,225 @@
+"""``make next TORCH=2.14.1``: how far the backend gets with another release of PyTorch, as a dated result.
+
+The release has an environment of its own, and each step runs there as a user would run it: what changed in the surface,
+the build, the tests, the operator database, the pages. A step that fails does not stop the others, since what a release
+breaks is the answer. The page ``reference/releases`` shows the result, ``docs/proof/releases/<release>.json``. A step
+that is run again replaces its own part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import surface
+from environment import PAGES_OF_ANOTHER_TORCH, ROOT, Fault, say
+from prerequisites import is_supported_torch, supported_series, torch_releases, torch_version
+
+RESULTS = Path("docs", "proof", "releases")
+# Tests of this repository's tools, and of results that are measured with the reference.
+_OF_THE_REFERENCE = ("tests/build", "tests/conformance", "tests/docs", "tests/driver_conformance", "tests/weaver")
+_PAGE = re.compile(
+    r"^doctest (?P<page>\S+): (?P<examples>\d+) examples, (?:ok|(?P<failures>\d+) failures?)", re.MULTILINE
+)
+_FAULT = re.compile(r"^/\S+?/docs/source/(?P<page>\S+?)\.md:(?P<line>\d+): WARNING: (?P<text>.*)$", re.MULTILINE)
+_COMPILER = re.compile(
+    r"^\S+:\d+:\d+: (?:fatal )?error: .*$|^(?:.*: )?undefined reference .*$|^ValueError: .*$", re.MULTILINE
+)
+_SHOWN = 300
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with the release."""
+
+    folder: Path
+    log: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    def make(self, *words: str, **variables: str) -> tuple[bool, str]:
+        """Runs a command of tools/dev.py there; its output goes to the log, too. Whether it passed, and the output."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENREG_")}
+        environment = {**inherited, **variables, "VIRTUAL_ENV": str(self.folder)}
+        command = [str(self.python), str(ROOT / "tools" / "dev.py"), *words]
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"$ make {' '.join(words)}\n")
+            log.flush()
+            begin = log.tell()
+            ran = subprocess.run(
+                command,
+                env=environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        with self.log.open(encoding="utf-8", errors="replace") as written:
+            written.seek(begin)
+            return ran.returncode == 0, written.read()
+
+
+def prepare(release: str, folder: Path | None) -> Environment:
+    """The environment: the one that is given, or one that is made. Throws: ``Fault`` without the release."""
+    place = ROOT / "build" / "next" / release
+    place.mkdir(parents=True, exist_ok=True)
+    made = Environment((folder or place / "venv").resolve(), place / "log")
+    made.log.write_text("", encoding="utf-8")
+    if folder is None and not made.python.exists():
+        say(f"creating {made.folder.relative_to(ROOT)}, and installing torch=={release} there")
+        command = [sys.executable, "-m", "venv", "--clear", str(made.folder)]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+            raise Fault(f"{' '.join(command)} failed; its output is above")
+    packages = next(iter(made.folder.glob("lib/python*/site-packages")), made.folder)
+    if folder is None and torch_version(packages / "torch") is None:
+        # Exactly this version first: whatever else needs torch then finds it.
+        command = [str(made.python), "-m", "pip", "--disable-pip-version-check", "install", f"torch=={release}"]
+        with made.log.open("a", encoding="utf-8") as log:
+            ran = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
+        if ran.returncode != 0:
+            raise Fault(f"pip found no torch=={release} that it could install; see {made.log.relative_to(ROOT)}")
+    found = torch_version(packages / "torch")
+    if (found or "").partition("+")[0] != release:
+        raise Fault(f"{made.folder} has PyTorch {found}, not {release}")
+    return made
+
+
+def changed_surface(environment: Environment) -> dict[str, Any]:
+    """What changed, since the reference, of the parts that a backend depends on. Needs `import torch`, and no build."""
+    script = "import sys; sys.path.insert(0, 'tools'); import surface; "
+    script += "print(surface.current(surface.names_in(surface.FILE.read_text(encoding='utf-8'))), end='')"
+    ran = subprocess.run(
+        [str(environment.python), "-c", script],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        return {"passed": False, "error": ran.stderr.strip().rpartition("\n")[2][:_SHOWN]}
+    return {"passed": True, "changes": changes(surface.FILE.read_text(encoding="utf-8"), ran.stdout)}
+
+
+def changes(before: str, after: str) -> dict[str, list[str]]:
+    """By section of the surface, the lines that are gone, with ``-``, and those that are new, with ``+``."""
+    old, new = _sections(before), _sections(after)
+    result = {}
+    for name in [*new, *(name for name in old if name not in new)]:
+        lines = surface.difference("\n".join(old.get(name, [])), "\n".join(new.get(name, [])), "", "").splitlines()
+        if found := [line for line in lines[2:] if line.startswith(("-", "+"))]:
+            result[name] = found
+    return result
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    parts = (part.split("\n") for part in re.split(r"\n\n(?=\[)", text.strip("\n")))
+    return {heading.strip("[]"): lines for heading, *lines in parts}
+
+
+def build(environment: Environment) -> dict[str, Any]:
+    """The build: what the compiler, the linker and the generator refuse."""
+    passed, output = environment.make("build")
+    return {"passed": passed, "errors": list(dict.fromkeys(_COMPILER.findall(output)))}
+
+
+def tests(environment: Environment) -> dict[str, Any]:
+    """The tests of the backend; those of this repository's own tools and results stay with the reference."""
+    report = environment.log.with_name("tests.xml")
+    report.unlink(missing_ok=True)
+    ignored = [f"--ignore={folder}" for folder in _OF_THE_REFERENCE]
+    passed, output = environment.make("test", f"--junit-xml={report}", *ignored)
+    if not report.is_file():
+        return {"passed": False, "error": output.strip().rpartition("\n")[2][:_SHOWN]}
+    return {"passed": passed, **outcome(ET.parse(report).getroot())}
+
+
+def outcome(report: ET.Element) -> dict[str, Any]:
+    """How many tests ended in which way, and of each that failed the first line of its reason."""
+    counts = {"tests": 0, "failures": 0, "skipped": 0}
+    failed = {}
+    for case in report.iter("testcase"):
+        counts["tests"] += 1
+        counts["skipped"] += case.find("skipped") is not None
+        for fault in [*case.findall("failure"), *case.findall("error")][:1]:
+            counts["failures"] += 1
+            name = f"{(case.get('classname') or '').replace('.', '/')}.py::{case.get('name')}"
+            failed[name] = (fault.get("message") or "").strip().partition("\n")[0][:_SHOWN]
+    return {**counts, "failed": failed}
+
+
+def opinfo(environment: Environment) -> dict[str, Any]:
+    """PyTorch's operator database, all of it."""
+    passed, output = environment.make("opinfo")
+    return {"passed": passed, "last": output.strip().rpartition("\n")[2][:_SHOWN]}
+
+
+def pages(environment: Environment) -> dict[str, Any]:
+    """The pages, executed: the guide is about the reference, so this lists what another release changes of its text."""
+    _passed, output = environment.make("doctest", **{PAGES_OF_ANOTHER_TORCH: "1"})
+    found = {match["page"]: match for match in _PAGE.finditer(output)}
+    if not found:
+        return {"passed": False, "error": output.strip().rpartition("\n")[2][:_SHOWN]}
+    faults: dict[str, list[str]] = {}
+    for fault in _FAULT.finditer(output):
+        faults.setdefault(fault["page"], []).append(f"{fault['line']}: {fault['text'][:_SHOWN]}")
+    return {
+        "passed": not faults,
+        "pages": len(found),
+        "examples": sum(int(one["examples"]) for one in found.values()),
+        "faults": faults,
+    }
+
+
+STEPS: dict[str, Callable[[Environment], dict[str, Any]]] = {
+    "surface": changed_surface,
+    "build": build,
+    "test": tests,
+    "opinfo": opinfo,
+    "doctest": pages,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Takes the steps, one after the other, and writes the result after each."""
+    parser = argparse.ArgumentParser(prog="make next", description=__doc__, allow_abbrev=False)
+    parser.add_argument("release", help="a release of PyTorch, such as 2.14.1: TORCH=2.14.1")
+    parser.add_argument("--environment", type=Path, help="a virtual environment that has the release already")
+    parser.add_argument("--steps", default=",".join(STEPS), help="some of %(default)s")
+    options = parser.parse_args(arguments)
+    release, steps = options.release, options.steps.split(",")
+    if unknown := sorted(set(steps) - set(STEPS)):
+        raise Fault(f"make next: there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    if not re.fullmatch(r"\d+\.\d+\.\d\S*", release) or not is_supported_torch(release):
+        listed = f"pyproject.toml lists {', '.join(torch_releases())}; add a release of its series there first"
+        raise Fault(f"make next: {release!r} is no release of PyTorch {supported_series()}: {listed}")
+    environment = prepare(release, options.environment)
+    file = RESULTS / f"{release}.json"
+    record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"torch": release, "steps": {}}
+    for step in STEPS:
+        if step in steps:
+            begun = time.monotonic()
+            say(f"{step} with PyTorch {release}; the output goes to {environment.log.relative_to(ROOT)}")
+            done = {"date": date.today().isoformat(), **STEPS[step](environment)}
+            record["steps"][step] = {**done, "seconds": round(time.monotonic() - begun)}
+            say(f"{step}: {'passed' if done['passed'] else 'did not pass'} ({record['steps'][step]['seconds']} s)")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    failed = [step for step in steps if not record["steps"][step]["passed"]]
+    what = f"{', '.join(failed)} did not pass" if failed else f"{', '.join(steps)} passed"
+    print(f"make next: with PyTorch {release}, {what}; the result is {file}")
