@@ -129,7 +129,10 @@ def changes(before: str, after: str) -> dict[str, list[str]]:
 
 def _sections(text: str) -> dict[str, list[str]]:
     parts = (part.split("\n") for part in re.split(r"\n\n(?=\[)", text.strip("\n")))
-    return {heading.strip("[]"): lines for heading, *lines in parts}
+    sections = {heading.strip("[]"): lines for heading, *lines in parts}
+    # Which files look a name up moves with every release, and says little.
+    sections[surface.NAMES] = [line.partition(":")[0] for line in sections.get(surface.NAMES, [])]
+    return sections
 
 
 def build(environment: Environment) -> dict[str, Any]:
