@@ -77,9 +77,7 @@ def _summary(found: _Found, _release: str) -> Iterator[Node]:
     for release in found.releases:
         steps = found.result(release)
         if release == found.releases[0]:
-            rows.append(
-                [release, "the reference: what these pages say, and what `make check` compares", "", "", "", ""]
-            )
+            rows.append([release, "the reference", "", "", "", ""])
         else:
             cells = [_cell(steps.get(step)) for step in next_torch.STEPS]
             rows.append([release, *cells])
@@ -112,13 +110,20 @@ def _words(step: dict[str, Any]) -> str:
 def _surface(found: _Found, release: str) -> Iterator[Node]:
     rows: list[list[Cell]] = []
     for part, lines in found.result(release).get("surface", {}).get("changes", {}).items():
-        listed = nodes.bullet_list("", *(nodes.list_item("", nodes.paragraph("", "", _line(line))) for line in lines))
+        listed = nodes.bullet_list("", *(nodes.list_item("", nodes.paragraph("", "", each)) for each in _lines(lines)))
         rows.append([nodes.literal("", part.partition(" in ")[0]), listed])
     yield _wrapping(["Part", "Change"], rows, f"Nothing that a backend depends on changed, or {release} was not tried.")
 
 
-def _line(line: str) -> nodes.Node:
-    return nodes.literal("", f"{line[0]} {line[1:]}")
+def _lines(lines: list[str]) -> Iterator[Node]:
+    """Each line that is new or gone; as one, if it names the same before its colon: ``name: old → new``."""
+    of = {sign: dict(line[1:].split(": ", 1) for line in lines if line[0] == sign and ": " in line) for sign in "-+"}
+    for line in lines:
+        name = line[1:].partition(": ")[0]
+        if name not in of["-"] or name not in of["+"]:
+            yield nodes.literal("", f"{line[0]} {line[1:]}")
+        elif line[0] == "-":
+            yield nodes.literal("", f"{name}: {of['-'][name]} → {of['+'][name]}")
 
 
 def _tests(found: _Found, release: str) -> Iterator[Node]:

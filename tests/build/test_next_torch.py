@@ -1,0 +1,128 @@
+"""What `make next` makes of the output of its steps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import next_torch
+import pytest
+from environment import Fault
+from prerequisites import torch_releases
+
+BEFORE = """\
+[Allocator in c10/core/Allocator.h]
+virtual void f() const
+virtual void g(int) = 0
+
+[operators]
+aten::a(Tensor self) -> Tensor
+
+[names that PyTorch looks up on a device module]
+device: _utils.py
+old: a.py
+"""
+
+
+def test_changes_are_listed_by_section() -> None:
+    after = (
+        BEFORE.replace("void g(int)", "void g(int, bool)").replace("_utils.py", "other.py").replace("old: a", "new: b")
+    )
+    after += "\n[dtypes]\ntorch.one\n"
+    assert next_torch.changes(BEFORE, BEFORE) == {}
+    assert next_torch.changes(BEFORE, after) == {
+        "Allocator in c10/core/Allocator.h": ["-virtual void g(int) = 0", "+virtual void g(int, bool) = 0"],
+        "names that PyTorch looks up on a device module": ["-old", "+new"],
+        "dtypes": ["+torch.one"],
+    }
+
+
+def test_a_report_of_tests_is_counted() -> None:
+    report = ET.fromstring(
+        '<testsuites><testsuite><testcase classname="tests.aten.test_x" name="test_a"/>'
+        '<testcase classname="tests.aten.test_x" name="test_b[1]"><failure message="first line&#10;2">text</failure>'
+        '</testcase><testcase classname="tests.aten.test_x" name="test_c"><skipped message="no"/></testcase>'
+        '<testcase classname="tests.y" name="test_d"><error message="collection"/></testcase></testsuite></testsuites>'
+    )
+    assert next_torch.outcome(report) == {
+        "tests": 4,
+        "failures": 2,
+        "skipped": 1,
+        "failed": {"tests/aten/test_x.py::test_b[1]": "first line", "tests/y.py::test_d": "collection"},
+    }
+
+
+class Pretended(next_torch.Environment):
+    """An environment whose commands print what a test wants."""
+
+    output = ""
+    passes = False
+
+    def make(self, *words: str, **variables: str) -> tuple[bool, str]:
+        return self.passes, self.output
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Pretended:
+    return Pretended(tmp_path / "venv", tmp_path / "log")
+
+
+def test_errors_of_a_build_are_found_once(environment: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "csrc/runtime/guard.cpp:47:5: error: 'void f() override' marked 'override', but does not override"
+    monkeypatch.setattr(
+        Pretended, "output", f"[1/2] Building\n{error}\nnote: here\n{error}\nValueError: no such operator\n"
+    )
+    assert next_torch.build(environment) == {"passed": False, "errors": [error, "ValueError: no such operator"]}
+
+
+def test_pages_that_do_not_hold_are_listed(environment: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = (
+        "/home/me/docs/source/accelerator/guard.md:12: WARNING: 1 + 1\nExpected:\n    3\n"
+        "doctest accelerator/guard: 10 examples, 1 failures (1 s)\ndoctest accelerator/event: 5 examples, ok (1 s)\n"
+    )
+    monkeypatch.setattr(Pretended, "output", output)
+    assert next_torch.pages(environment) == {
+        "passed": False,
+        "pages": 2,
+        "examples": 15,
+        "faults": {"accelerator/guard": ["12: 1 + 1"]},
+    }
+    monkeypatch.setattr(Pretended, "output", "torch_openreg: the build failed; the messages are above\n")
+    assert next_torch.pages(environment)["error"] == "torch_openreg: the build failed; the messages are above"
+
+
+def test_a_step_that_is_run_again_replaces_its_part(
+    environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = torch_releases()[-1]
+    monkeypatch.setattr(next_torch, "RESULTS", tmp_path)
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(next_torch, "prepare", lambda release, folder: environment)
+    for passes in (False, True):
+        monkeypatch.setattr(Pretended, "passes", passes)
+        next_torch.main([release, "--steps", "build"])
+    assert "build passed; the result is" in capsys.readouterr().out.splitlines()[-1]
+    record = json.loads((tmp_path / f"{release}.json").read_text())
+    assert record["torch"] == release
+    assert list(record["steps"]) == ["build"]
+    assert record["steps"]["build"]["passed"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["2.12.1"], r"'2\.12\.1' is no release of PyTorch 2\.\d+.*: pyproject\.toml lists .*; add a release"),
+        ([""], "'' is no release of PyTorch"),
+        ([torch_releases()[-1], "--steps", "built,test"], "there is no step built; there are surface, build, test"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(Fault, match=message):
+        next_torch.main(arguments)
+
+
+def test_an_environment_without_the_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    with pytest.raises(Fault, match=r"venv has PyTorch None, not 2\.14\.1"):
+        next_torch.prepare("2.14.1", tmp_path / "venv")

@@ -1,0 +1,74 @@
+"""The tables of releases say what was found, and no failing test goes without a cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import next_torch
+import pytest
+from docutils import nodes
+from prerequisites import torch_releases
+
+from docs._ext import release_table
+
+OTHER = torch_releases()[1]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> release_table._Found:
+    """Results of one release, in a repository of their own."""
+    steps: dict[str, Any] = {
+        "surface": {
+            "date": "2026-11-26", "passed": True,
+            "changes": {"A in a.h": ["-f()", "+f(int)"], "kernels": ["-k: X", "-o: X", "+k: X, Y", "+n: Z"]},
+        },
+        "build": {"date": "2026-11-26", "passed": False, "errors": ["a", "b"]},
+        "test": {
+            "date": "2026-11-26", "passed": False, "tests": 7000, "failures": 1, "skipped": 9,
+            "failed": {"tests/a.py::test_x[1]": "why"},
+        },
+        "doctest": {"date": "2026-11-26", "passed": False, "pages": 50, "examples": 9, "faults": {"a/b": ["3: text"]}},
+    }  # fmt: skip
+    folder = tmp_path / next_torch.RESULTS
+    folder.mkdir(parents=True)
+    (folder / f"{OTHER}.json").write_text(json.dumps({"torch": OTHER, "steps": steps}))
+    (tmp_path / release_table.CAUSES).write_text('"tests/a.py::*" = "PyTorch raises earlier"\n')
+    return release_table._Found(tmp_path)
+
+
+def rows(found: release_table._Found, part: str, release: str = "") -> list[list[str]]:
+    (node,) = release_table.PARTS[part](found, release)
+    return [[entry.astext() for entry in row.findall(nodes.entry)] for row in node.findall(nodes.row)][1:]
+
+
+def test_each_release_has_a_row(found: release_table._Found) -> None:
+    day = "2026\N{NON-BREAKING HYPHEN}11\N{NON-BREAKING HYPHEN}26"
+    listed = rows(found, "summary")
+    assert [row[0] for row in listed] == list(torch_releases())
+    assert listed[1][1:] == [
+        f"3 lines new, 3 gone ({day})",
+        f"2 errors ({day})",
+        f"1 of 7,000 fail, 9 skipped ({day})",
+        "not tried",
+        f"49 of 50 hold ({day})",
+    ]
+    assert listed[-1][1:] == ["not tried"] * 5
+
+
+def test_parts_list_what_was_found(found: release_table._Found) -> None:
+    assert rows(found, "surface", OTHER) == [
+        ["A", "- f()\n\n+ f(int)"],
+        ["kernels", "k: X → X, Y\n\n- o: X\n\n+ n: Z"],
+    ]
+    assert rows(found, "tests", OTHER) == [["tests/a.py::test_x[1]", "why", "PyTorch raises earlier"]]
+    assert rows(found, "pages", OTHER) == [["a/b", "3: text"]]
+    (nothing,) = release_table.PARTS["tests"](found, torch_releases()[-1])
+    assert nothing.astext() == f"No test fails, or {torch_releases()[-1]} was not tried."
+
+
+def test_a_failing_test_without_a_cause_is_a_fault(found: release_table._Found) -> None:
+    (found.root / release_table.CAUSES).write_text("")
+    with pytest.raises(release_table.Untold, match=r"tests/a\.py::test_x\[1\] fails with PyTorch .* does not say why"):
+        list(release_table.PARTS["tests"](found, OTHER))
