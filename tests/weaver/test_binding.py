@@ -88,3 +88,30 @@ def test_region_digest_changes_with_text_pages_and_torch(
     repository.write("csrc/hooks.cpp", "\n" * 9)
     digests.add(binding.region_digest(listing, repository.configuration, ["a"]))
     assert len(digests) == 5
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "same", "other"),
+    [
+        (
+            "csrc/a.cpp",
+            '// One.\nint f() {\n  return g("// no comment");  // two\n}\n',
+            '/* Another, longer one\n   on two lines. */\nint f() {\n  return g("// no comment");\n}\n',
+            '// One.\nint f() {\n  return g("// another text");  // two\n}\n',
+        ),
+        (
+            "torch_openreg/a.py",
+            'def f():\n    """One."""\n    return "text"  # two\n',
+            'def f():\n    """Another.\n\n    On lines of its own.\n    """\n    # A comment.\n    return "text"\n',
+            'def f():\n    """One."""\n    return "another text"  # two\n',
+        ),
+        ("CMakeLists.txt", "# One.\nadd(a)\n", "# One.\nadd(a)\n", "# Two.\nadd(a)\n"),
+    ],
+)
+def test_a_comment_changes_no_region(repository: Repository, path: str, before: str, same: str, other: str) -> None:
+    def digest(text: str) -> str:
+        repository.write(path, text)
+        return binding.region_digest(Listing(path, 1, text.count("\n")), repository.configuration)
+
+    assert digest(before) == digest(same)
+    assert digest(before) != digest(other)

@@ -143,6 +143,15 @@ def test_a_place_in_the_woven_text_names_its_mutant() -> None:
     assert result.mutants_on([1]) == {1, 2}
 
 
+def test_identities_stay_when_a_comment_changes() -> None:
+    before = cxx("void f() {\n  g(1);  // one\n}\n")
+    for text in ("void f() {\n  g(1);\n}\n", "// A line.\nvoid f() {\n  g(1);  // another\n}\n"):
+        after = cxx(text)
+        assert [one.identity for one in identified(before.mutants, before.text)] == [
+            one.identity for one in identified(after.mutants, after.text)
+        ]
+
+
 def test_identities_stay_when_lines_move() -> None:
     first = cxx("void f() {\n  g(1);\n}\n")
     moved = cxx("\n\nvoid f() {\n  g(1);\n}\n")

@@ -30,7 +30,7 @@ class Insertion:
 class Mutant:
     """A fault in the bytes ``start`` to ``end`` of ``path``, which lie on the lines ``line`` to ``last_line``.
 
-    ``before`` and ``after`` say to a reader what it changes. ``identity`` stays the same while the line does.
+    ``before`` and ``after`` say to a reader what it changes. ``identity`` stays the same while the line's code does.
     """
 
     path: str
@@ -68,12 +68,16 @@ class Source:
 
 
 def identified(mutants: Iterable[Mutant], text: bytes) -> list[Mutant]:
-    """The mutants with their identities. Equal ones on equal lines of a file are told apart by their order."""
+    """The mutants with their identities. Equal ones on equal lines of a file are told apart by their order.
+
+    A comment at the end of a line is no part of it.
+    """
     lines = text.decode().splitlines()
     seen: dict[str, int] = {}
     found = []
     for mutant in mutants:
-        key = "\0".join([mutant.path, lines[mutant.line - 1].strip(), mutant.operator, mutant.before, mutant.after])
+        line = lines[mutant.line - 1].partition("#" if mutant.path.endswith(".py") else "//")[0].strip()
+        key = "\0".join([mutant.path, line, mutant.operator, mutant.before, mutant.after])
         seen[key] = seen.get(key, 0) + 1
         digest = hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()
         found.append(replace(mutant, identity=digest[:10]))

@@ -118,12 +118,38 @@ def step_digest(source: str, want: str) -> str:
 
 
 def region_digest(listing: Listing, configuration: Configuration, pages: Iterable[str] = ()) -> str:
-    """Return the hash of what the mutants of a listing are made from: the text shown, and the release.
+    """Return the hash of what the mutants of a listing are made from: the code shown, and the release.
 
     With the digests of what the ``pages`` run that show it, it is the hash of what they were tried with, too.
     """
-    text = _text(listing, configuration.root)
-    return sha256(json.dumps([text, sorted(pages), bound_to(configuration)[1]]).encode()).hexdigest()
+    code = _code(listing, configuration.root)
+    return sha256(json.dumps([code, sorted(pages), bound_to(configuration)[1]]).encode()).hexdigest()
+
+
+def _code(listing: Listing, root: Path) -> list[str]:
+    """Return what a listing shows, without comments and layout, of which no mutant is made."""
+    suffix = Path(listing.path).suffix
+    if suffix in _CXX:
+        return _CXX_COMMENT.sub(_without_comment, "\n".join(_text(listing, root))).split()
+    if suffix == ".py":
+        tokens = _python_code((root / listing.path).read_bytes())
+        return [text for line, text in tokens if listing.first <= line <= listing.last]
+    return _text(listing, root)
+
+
+@lru_cache(maxsize=256)
+def _python_code(data: bytes) -> list[tuple[int, str]]:
+    """Return the tokens of a file, each with its line, without comments and docstrings."""
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
+    tokens = [one for one in tokenize.tokenize(io.BytesIO(data).readline) if one.type not in layout]
+    starts = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    found = []
+    for index, one in enumerate(tokens):
+        begins = index == 0 or tokens[index - 1].type in starts
+        ends = index + 1 < len(tokens) and tokens[index + 1].type == tokenize.NEWLINE
+        if not (one.type == tokenize.STRING and begins and ends):
+            found.append((one.start[0], one.string))
+    return found
 
 
 def _text(listing: Listing, root: Path) -> list[str]:
