@@ -373,8 +373,10 @@ def test_the_project_asks_for_what_ours_asks_for(files: dict[str, str]) -> None:
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     theirs = tomllib.loads(files["pyproject.toml"])
     assert theirs["build-system"] == ours["build-system"]
-    for key in ("requires-python", "dependencies"):
+    for key in ("requires-python", "dynamic"):
         assert theirs["project"][key] == ours["project"][key]
+    for key in ("torch", "dynamic-metadata"):
+        assert theirs["tool"][key] == ours["tool"][key]
     asked, extras = (project["project"]["optional-dependencies"] for project in (theirs, ours))
     assert asked["build"] == extras["build"]
     # matplotlib is for an example of a page.
@@ -461,7 +463,7 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
 
 def test_an_unknown_chapter(tmp_path: Path) -> None:
     with pytest.raises(
-        Fault, match=r"there is no chapter amb, moemry; those with sources are amp, autograd, .*unsplit$"
+        Fault, match=r"there is no chapter amb, moemry; those with sources are amp, attention, autograd, .*versions$"
     ):
         cli.main(["--name", "acme", "--dest", str(tmp_path / "new"), "--chapters", "amb device moemry"])
     assert list(tmp_path.iterdir()) == []
