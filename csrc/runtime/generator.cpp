@@ -104,8 +104,8 @@ void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>
 }
 // LITERALINCLUDE END: generator-shared-state
 
-// LITERALINCLUDE START: generator-philox-state
 #if OPENREG_TORCH_AT_LEAST(2, 14)
+// LITERALINCLUDE START: generator-philox-state
 void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
   constexpr uint64_t kNumbers = 4;  // of 32 bits, which Philox 4x32 gives for each position
   constexpr uint64_t kLast = UINT64_MAX / kNumbers;
@@ -122,8 +122,8 @@ void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& o
   offset = number(reserved.offset * kNumbers);
   intragraph_offset = number(0);  // other than 0 only while a graph is captured
 }
-#endif
 // LITERALINCLUDE END: generator-philox-state
+#endif
 
 // LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {

@@ -40,7 +40,7 @@ def test_python_lines_are_told_with_their_example(tmp_path: Path) -> None:
     told = lines(tmp_path)
     assert told
     assert {line.split("\t")[0] for line in told} == {"7"}
-    assert {line.split("\t")[1] for line in told} == {"cmake/locate_torch.py"}
+    assert {line.split("\t")[1] for line in told} == {"cmake/locate_torch.py", "tools/prerequisites.py"}
 
 
 def test_each_line_is_told_once(tmp_path: Path) -> None:
