@@ -94,7 +94,7 @@ def _cell(step: dict[str, Any] | None) -> str:
 def _words(step: dict[str, Any]) -> str:
     """What a step found, in a few words."""
     if "error" in step:
-        return step["error"]
+        return str(step["error"])
     if "changes" in step:
         lines = [line for lines in step["changes"].values() for line in lines]
         return f"{sum(line[0] == '+' for line in lines)} lines new, {sum(line[0] == '-' for line in lines)} gone"
