@@ -90,16 +90,16 @@ def ensure_torch(for_pages: bool = False) -> None:
     With ``for_pages`` it must be of the series of the reference, and one that belongs to the parent gives way to it.
     """
     version, reference = installed_torch(), torch_releases()[0]
-    is_wrong = for_pages and version is not None and not is_reference_torch(version)
-    if version is None or (is_wrong and not _has_own_torch()):
+    if version is None or (for_pages and not is_reference_torch(version) and not _has_own_torch()):
         say(f"installing torch=={reference}")
         pip("install", f"torch=={reference}")
         importlib.invalidate_caches()
         _age_torch()
+        version = reference
     fault = torch_fault()
     if fault is not None:
         raise Fault(f"{fault} in {sys.prefix}, or use another environment")
-    if is_wrong and _has_own_torch() and not os.environ.get(PAGES_OF_ANOTHER_TORCH):
+    if for_pages and not is_reference_torch(version) and not os.environ.get(PAGES_OF_ANOTHER_TORCH):
         raise Fault(
             f"the pages are about PyTorch {torch_series(reference)}, and {sys.prefix} has {version}: use another "
             "environment, or none, and make creates one"

@@ -95,7 +95,8 @@ def prepare(release: str, folder: Path | None) -> Environment:
             raise Fault(f"pip found no torch=={release} that it could install; see {made.log.relative_to(ROOT)}")
     found = torch_version(packages / "torch")
     if (found or "").partition("+")[0] != release:
-        raise Fault(f"{made.folder} has PyTorch {found}, not {release}")
+        cure = f"{made.python} -m pip install torch=={release}" if folder else f"remove {made.folder}"
+        raise Fault(f"{made.folder} has {f'PyTorch {found}' if found else 'no PyTorch'}, not {release}: {cure}")
     return made
 
 
@@ -208,6 +209,8 @@ def main(arguments: list[str]) -> None:
     release, steps = options.release, options.steps.split(",")
     if unknown := sorted(set(steps) - set(STEPS)):
         raise Fault(f"make next: there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    if not release:
+        raise Fault(f"make next: name a release: make next TORCH={torch_releases()[-1]}")
     if not re.fullmatch(r"\d+\.\d+\.\d\S*", release) or not is_supported_torch(release):
         listed = f"pyproject.toml lists {', '.join(torch_releases())}; add a release of its series there first"
         raise Fault(f"make next: {release!r} is no release of PyTorch {supported_series()}: {listed}")

@@ -112,7 +112,7 @@ def _surface(found: _Found, release: str) -> Iterator[Node]:
     for part, lines in found.result(release).get("surface", {}).get("changes", {}).items():
         listed = nodes.bullet_list("", *(nodes.list_item("", nodes.paragraph("", "", each)) for each in _lines(lines)))
         rows.append([nodes.literal("", part.partition(" in ")[0]), listed])
-    yield _wrapping(["Part", "Change"], rows, f"Nothing that a backend depends on changed, or {release} was not tried.")
+    yield _wrapping(["Part", "Change"], rows, _otherwise(found, release, "surface", "Nothing has changed."))
 
 
 def _lines(lines: list[str]) -> Iterator[Node]:
@@ -132,7 +132,7 @@ def _tests(found: _Found, release: str) -> Iterator[Node]:
         [nodes.literal("", test), nodes.literal("", message), found.cause(release, test)]
         for test, message in sorted(failed.items())
     ]
-    yield _wrapping(["Test", "Message", "Cause"], rows, f"No test fails, or {release} was not tried.")
+    yield _wrapping(["Test", "Message", "Cause"], rows, _otherwise(found, release, "test", "No test fails."))
 
 
 def _pages(found: _Found, release: str) -> Iterator[Node]:
@@ -143,7 +143,15 @@ def _pages(found: _Found, release: str) -> Iterator[Node]:
             "", *(nodes.list_item("", nodes.paragraph("", "", nodes.literal("", place))) for place in places)
         )
         rows.append([nodes.literal("", page), listed])
-    yield _wrapping(["Page", "Line, and what differs"], rows, f"Every page holds, or {release} was not tried.")
+    yield _wrapping(["Page", "Line, and what differs"], rows, _otherwise(found, release, "doctest", "No page differs."))
+
+
+def _otherwise(found: _Found, release: str, step: str, text: str) -> str:
+    """What stands in the place of a table without rows: a step that found nothing, one that failed, or none."""
+    result = found.result(release).get(step)
+    if result is None:
+        return f"Not tried with {release}."
+    return f"It did not get that far: {result['error']}" if "error" in result else text
 
 
 def _wrapping(headers: list[str], rows: list[list[Cell]], otherwise: str) -> Node:

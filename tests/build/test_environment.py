@@ -106,6 +106,34 @@ def test_another_torch_in_the_environment_is_refused(monkeypatch: pytest.MonkeyP
         environment.ensure_torch()
 
 
+@pytest.mark.parametrize(("version", "is_own"), [(torch_releases()[-1], True), (REFERENCE, True), (REFERENCE, False)])
+def test_pages_need_the_reference(monkeypatch: pytest.MonkeyPatch, version: str, is_own: bool) -> None:
+    monkeypatch.setattr(environment, "installed_torch", lambda: version)
+    monkeypatch.setattr(environment, "torch_fault", lambda: None)
+    monkeypatch.setattr(environment, "_has_own_torch", lambda: is_own)
+    environment.ensure_torch()  # what reads no pages takes each of them
+    if version == REFERENCE:
+        environment.ensure_torch(for_pages=True)
+        return
+    with pytest.raises(environment.Fault, match=re.escape(f"{sys.prefix} has {version}: use another environment")):
+        environment.ensure_torch(for_pages=True)
+    monkeypatch.setenv(environment.PAGES_OF_ANOTHER_TORCH, "1")
+    environment.ensure_torch(for_pages=True)
+
+
+def test_pages_cover_another_torch_of_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment, "installed_torch", lambda: torch_releases()[-1])
+    monkeypatch.setattr(environment, "torch_fault", lambda: None)
+    monkeypatch.setattr(environment, "_has_own_torch", lambda: bool(ran))
+    monkeypatch.setattr(environment, "_age_torch", lambda: None)
+    monkeypatch.setattr(environment, "pip", lambda *arguments: ran.append(arguments))
+    environment.ensure_torch()
+    assert ran == []
+    environment.ensure_torch(for_pages=True)
+    assert ran == [("install", f"torch=={REFERENCE}")]
+
+
 def test_what_a_build_reads_of_torch_is_older_than_any_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     header, module = tmp_path / "torch" / "a.h", tmp_path / "torch" / "a.py"
     record = tmp_path / "torch-2.13.0.dist-info" / "RECORD"

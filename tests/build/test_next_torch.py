@@ -113,7 +113,8 @@ def test_a_step_that_is_run_again_replaces_its_part(
     ("arguments", "message"),
     [
         (["2.12.1"], r"'2\.12\.1' is no release of PyTorch 2\.\d+.*: pyproject\.toml lists .*; add a release"),
-        ([""], "'' is no release of PyTorch"),
+        ([""], rf"name a release: make next TORCH={torch_releases()[-1]}"),
+        (["2.14"], "'2.14' is no release of PyTorch"),
         ([torch_releases()[-1], "--steps", "built,test"], "there is no step built; there are surface, build, test"),
     ],
 )
@@ -124,5 +125,5 @@ def test_what_cannot_be_tried_is_refused(arguments: list[str], message: str) -> 
 
 def test_an_environment_without_the_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_torch, "ROOT", tmp_path)
-    with pytest.raises(Fault, match=r"venv has PyTorch None, not 2\.14\.1"):
+    with pytest.raises(Fault, match=r"venv has no PyTorch, not 2\.14\.1: .*/python -m pip install torch==2\.14\.1"):
         next_torch.prepare("2.14.1", tmp_path / "venv")

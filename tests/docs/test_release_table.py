@@ -65,7 +65,21 @@ def test_parts_list_what_was_found(found: release_table._Found) -> None:
     assert rows(found, "tests", OTHER) == [["tests/a.py::test_x[1]", "why", "PyTorch raises earlier"]]
     assert rows(found, "pages", OTHER) == [["a/b", "3: text"]]
     (nothing,) = release_table.PARTS["tests"](found, torch_releases()[-1])
-    assert nothing.astext() == f"No test fails, or {torch_releases()[-1]} was not tried."
+    assert nothing.astext() == f"Not tried with {torch_releases()[-1]}."
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        ({"passed": True, "failed": {}}, "No test fails."),
+        ({"passed": False, "error": "the build failed"}, "It did not get that far: the build failed"),
+    ],
+)
+def test_a_table_without_rows_says_why(found: release_table._Found, step: dict[str, Any], text: str) -> None:
+    file = found.root / next_torch.RESULTS / f"{OTHER}.json"
+    file.write_text(json.dumps({"torch": OTHER, "steps": {"test": step}}))
+    (nothing,) = release_table.PARTS["tests"](found, OTHER)
+    assert nothing.astext() == text
 
 
 def test_a_failing_test_without_a_cause_is_a_fault(found: release_table._Found) -> None:
