@@ -1,8 +1,8 @@
 # PyTorch as three imported libraries: torch::c10, torch::cpu, torch::python.
 #
-# find_package(Torch) is not used: from a CUDA wheel it asks for the CUDA toolkit, which a backend for another
-# device does not need. The libraries carry no path into what links them: at run time they are already loaded,
-# because the package imports torch first, and the loader finds them by their names.
+# find_package(Torch) is not used: with a CUDA wheel it requires the CUDA toolkit, which a backend for another device
+# does not need. What links these libraries gets no RPATH to them: at run time they are already loaded, because the
+# package imports torch first, and the loader finds them by name.
 
 execute_process(
   COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/locate_torch.py
@@ -23,21 +23,21 @@ list(GET torch_facts 4 torch_xpu)
 message(STATUS "PyTorch ${OPENREG_TORCH_VERSION}: ${torch_include}")
 
 # LITERALINCLUDE START: build-other-torch
-# A build folder outlives a PyTorch. Another one in its place makes CMake run anew, and what it says of itself is part
-# of each command (below), so that all is compiled anew, whatever the times of the headers are.
+# A build folder can outlive the PyTorch that it was configured with. If another one replaces it, CMake runs again; the
+# version is part of each command (below), so that everything is recompiled, whatever the times of the headers.
 cmake_path(GET torch_include PARENT_PATH torch_root)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${torch_root}/version.py)
-# The list of its operators, which is part of the package torchgen beside it.
+# The list of PyTorch's operators, which is part of the package torchgen, next to torch.
 set(torch_schemas ${torch_root}/../torchgen/packaged/ATen/native)
 # LITERALINCLUDE END: build-other-torch
 
 # LITERALINCLUDE START: build-imported-torch
 foreach(name IN ITEMS c10 cpu python)
   add_library(torch::${name} SHARED IMPORTED)
-  # IMPORTED targets are SYSTEM: warnings inside PyTorch's headers are not ours to mend.
+  # IMPORTED targets are SYSTEM, which suppresses warnings in PyTorch's headers: we cannot fix them.
   set_target_properties(torch::${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
                                                   "${torch_include};${torch_include}/torch/csrc/api/include")
-  # Without AT_PER_OPERATOR_HEADERS many a narrow header includes the declarations of all operators after all.
+  # Without AT_PER_OPERATOR_HEADERS, many narrow headers include the declarations of all operators after all.
   target_compile_definitions(torch::${name} INTERFACE _GLIBCXX_USE_CXX11_ABI=${torch_cxx11_abi}
                                                       AT_PER_OPERATOR_HEADERS
                                                       OPENREG_TORCH_VERSION=${OPENREG_TORCH_VERSION})

@@ -1,8 +1,8 @@
 """Tells CMake where PyTorch is and how it was built, without importing it.
 
-Importing torch would load the backend that is about to be built, and costs seconds. Prints one CMake list:
+Importing torch takes seconds, and would load the backend that is about to be built. Prints one CMake list:
 version;include folder;library folder;1 if std::string has the C++11 ABI, else 0;1 if built for XPU, else 0.
-Exits with one line on stderr when there is no torch, or one of a series that pyproject.toml does not name.
+Exits with one line on stderr if there is no torch, or one of a series that pyproject.toml does not list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
         sys.exit(f"{root / 'version.py'} names no version")
     if fault := torch_version_fault(version):
         sys.exit(fault)
-    # Every mangled name with a std::string in it carries this tag under the C++11 ABI, and none without.
+    # With the C++11 ABI, every mangled name that contains std::string has this tag; without it, none has.
     cxx11_abi = b"__cxx11" in (root / "lib" / "libc10.so").read_bytes()
     xpu = assignment(version_source, "xpu") is not None
     print(version, root / "include", root / "lib", int(cxx11_abi), int(xpu), sep=";", end="")

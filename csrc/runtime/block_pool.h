@@ -40,7 +40,7 @@ struct Block {
   int device = 0;
   bool small = false;  // the segment is one for small blocks
   orStream_t stream = nullptr;
-  Block* previous = nullptr;  // the neighbours in the segment
+  Block* previous = nullptr;  // the adjacent blocks in the segment
   Block* next = nullptr;
   bool in_use = false;
   bool listed = false;                // in the set of free blocks: it can be split, and joined
