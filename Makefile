@@ -1,7 +1,7 @@
-# Thin: tools/dev.py prepares the environment (the active one, or else .venv), builds what is out of date and runs.
-# PYTHON names another interpreter; ARGS goes to the program behind a target: make test ARGS="-k stream".
-# DRIVER names the folder of another driver, HOST_KERNELS=OFF leaves out the kernels that run as host code. Both go for
-# one command: the next one without them is back at the defaults of CMakeLists.txt.
+# A thin layer: tools/dev.py prepares the environment (the active one, or .venv), builds what is out of date and runs.
+# PYTHON names another interpreter; ARGS is passed to the program behind a target: make test ARGS="-k stream". DRIVER
+# names the folder of another driver, HOST_KERNELS=OFF leaves out the kernels that run as host code. Both apply to one
+# command only; the next one without them uses the defaults in CMakeLists.txt.
 
 PYTHON ?= python3
 ARGS ?=
@@ -13,7 +13,7 @@ CHAPTERS ?=
 STATE ?=
 GIT ?=
 TORCH ?=
-# No variable of the environment chooses a driver, which would do so for more than one command.
+# Not ?=, because an environment variable would choose the driver for more than one command.
 DRIVER =
 HOST_KERNELS =
 
@@ -55,7 +55,7 @@ help:
 html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
-# Runs under any Python, to give one line instead of the syntax error that an old one would give.
+# Works with any Python, so that an old one leads to one line instead of a syntax error.
 python:
 	command -v $(PYTHON) >/dev/null || { echo 'torch_openreg: Python 3.11 or newer is needed, found no $(PYTHON); name one: make PYTHON=/path/to/python3' >&2; exit 1; }
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
