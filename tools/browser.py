@@ -1,9 +1,9 @@
-"""``make browser``: the pages in Chromium, as a reader meets them.
+"""``make browser``: checks the pages in Chromium, as a reader sees them.
 
-Each is opened at several widths, light and dark. Nothing may be wider than the window, no script may fail, nothing may
-be asked of another host, and axe (its rules of accessibility) must find nothing. The pages that hold a whole source are
-all alike, and so one of them stands for the others. What axe does with a long page takes a minute: ``--share`` opens a
-part of the pages, another one for each commit.
+Each page is opened at several widths, light and dark. Nothing may be wider than the window, no script may fail, no
+other host may be contacted, and axe must find no violation of its accessibility rules. The pages that show a whole
+source are all alike, so only one of them is opened. axe takes a minute for a long page: ``--share`` opens a part of the
+pages, another part for each commit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 HTML = Path("docs", "build", "html")
 WIDTHS = (320, 390, 800, 1024, 1200, 1366, 1920)
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
-# Pages that are alike, of which one is opened.
+# Folders of similar pages, of which one is opened.
 ALIKE = ("sources",)
-# Sent by a server for what it does not find: its links begin at the root of the host, and lead nowhere from a file.
+# A server sends this page if it does not find another: its links begin at the root of the host, and fail from a file.
 SERVED = ("404.html",)
-# The widest element that no box around it scrolls or cuts.
+# The widest element that no enclosing box scrolls or clips.
 _WIDER = """() => {
   const width = document.documentElement.clientWidth;
   const over = document.documentElement.scrollWidth - width;
@@ -48,7 +48,7 @@ _AXE = (
 
 
 def find_pages(html: Path) -> list[Path]:
-    """The pages to open. Throws: ``Fault``, if they have not been made."""
+    """The pages to open. Throws: ``Fault``, if there are none."""
     found = sorted(html.rglob("*.html"))
     alike = {folder: [page for page in found if page.relative_to(html).parts[0] == folder] for folder in ALIKE}
     apart = {*ALIKE, *SERVED, "_static"}
@@ -77,7 +77,7 @@ def _is_foreign(url: str) -> bool:
 
 
 def violations(page: Page, axe: str) -> Iterator[str]:
-    """What axe finds on the page that is open."""
+    """The violations that axe finds on the open page."""
     page.evaluate(axe)
     for rule, text, places in page.evaluate(_AXE):
         some = ", ".join(" ".join(map(str, place)) for place in places[:3])
@@ -85,7 +85,7 @@ def violations(page: Page, axe: str) -> Iterator[str]:
 
 
 def judge(html: Path, part: Share = ALL) -> tuple[list[str], int]:
-    """All that is wrong with the pages below a folder, or a share of them, and how many were opened."""
+    """The faults of the pages below a folder, or a share of them, and how many pages were opened."""
     import axe_playwright_python  # type: ignore[import-untyped]
     from playwright.sync_api import sync_playwright
 
@@ -93,7 +93,7 @@ def judge(html: Path, part: Share = ALL) -> tuple[list[str], int]:
     found: list[str] = []
     pages = part.take(find_pages(html))
     with sync_playwright() as playwright:
-        # As root, as in containers, Chromium has no sandbox. The pages are our own.
+        # Chromium has no sandbox as root, for example in containers. The pages are our own.
         browser = playwright.chromium.launch(
             executable_path=find_browser("make browser"), args=["--no-sandbox", "--disable-gpu"]
         )
@@ -113,7 +113,7 @@ def judge(html: Path, part: Share = ALL) -> tuple[list[str], int]:
 
 
 def main(arguments: list[str]) -> None:
-    """Opens the pages. Throws: ``Fault``, with all that is wrong."""
+    """Opens the pages. Throws: ``Fault``, with all faults."""
     parser = argparse.ArgumentParser(
         prog="make browser", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

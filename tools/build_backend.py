@@ -1,7 +1,7 @@
-"""The build backend of this project: scikit-build-core, behind a check that fails in one line.
+"""The build backend of this project: scikit-build-core, after checks that fail with one line.
 
 A missing torch, compiler or build package would otherwise end in CMake's log or in a traceback, and pip prints both
-in full. The hooks are those of PEP 517 and PEP 660, passed on unchanged.
+in full. The hooks of PEP 517 and PEP 660 are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ConfigSettings = dict[str, str | list[str]] | None
 
 
 def _scikit_build_core() -> ModuleType:
-    """The real backend; ends the process with one line where something that the build needs is missing."""
+    """The real backend; ends the process with one line if something that the build needs is missing."""
     fault = first_fault(BUILD_FAULTS)
     if fault is not None:
         sys.exit(f"torch_openreg: {fault}")

@@ -1,4 +1,4 @@
-"""The static checks of `make check`. Each yields what is wrong, with file and line."""
+"""The static checks of `make check`. Each yields its faults, with file and line."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SECONDS = Path("build", "loop", "checks.tsv")
 STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 PYTHON_SUFFIXES = {".py", ".pyi"}
 CXX_SUFFIXES = {".cpp", ".h"}
-# Whoever builds this chooses where packages come from. Written in halves, so as not to find themselves.
+# The user decides where packages come from. Written in halves, so that the check does not find this line.
 REGISTRY_HOSTS = tuple(f"{host}.org" for host in ("pypi", "pythonhosted", "download.pytorch", "anaconda", "npmjs"))
 
 
 def source_files(suffixes: set[str] | None = None) -> list[Path]:
-    """The files that git knows or would take, of the named kinds."""
+    """The files that git tracks or would add, with one of the suffixes."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
         listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
@@ -48,7 +48,7 @@ def source_files(suffixes: set[str] | None = None) -> list[Path]:
 
 
 def _faults(command: list[str]) -> Iterator[str]:
-    """Runs a program; what it wrote is the fault when its status is not 0."""
+    """Runs a program; if its status is not 0, its output is the fault."""
     ran = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -67,7 +67,7 @@ def python_lint() -> Iterator[str]:
 
 
 def python_format() -> Iterator[str]:
-    """Asks ruff whether it would lay any Python file out otherwise."""
+    """Checks the format of every Python file with ruff."""
     return _tool("ruff", "format", "--check", "--quiet", ".")
 
 
@@ -77,24 +77,24 @@ def python_types() -> Iterator[str]:
 
 
 def cxx_format() -> Iterator[str]:
-    """Asks clang-format whether it would lay any C++ file out otherwise."""
+    """Checks the format of every C++ file with clang-format."""
     clang_format = str(Path(sys.executable).parent / "clang-format")
     return _faults([clang_format, "--dry-run", "-Werror", *map(str, source_files(CXX_SUFFIXES))])
 
 
 def cxx_alone(part: Share = ALL) -> Iterator[str]:
-    """Compiles every source and header of csrc by itself, or a share of them."""
+    """Compiles every source and header of csrc alone, or a share of them."""
     sources = [path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc"]
     return compile_alone.faults(build_folder() / "compile_commands.json", sources, part)
 
 
 def cxx_layers() -> Iterator[str]:
-    """Looks for includes that point up, and for headers that are too wide."""
+    """Looks for includes of a higher layer, and for headers that are too wide."""
     return layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc")
 
 
 def cxx_maps() -> Iterator[str]:
-    """Looks for sources that no map names, names in a map that are no file, and notes that are named and not there."""
+    """Looks for sources that no map names, names in a map without a file, and references to notes that do not exist."""
     paths = (path for path in source_files() if path.parts[0] == "csrc")
     files = {str(path): path.read_text(encoding="utf-8") for path in paths}
     yield from maps.faults(files)
@@ -102,27 +102,27 @@ def cxx_maps() -> Iterator[str]:
 
 
 def pages() -> Iterator[str]:
-    """Reads every page, and compares the proof with what the pages show and run now, its figures with the floor.
+    """Reads every page, compares the proof with what the pages show and run now, and its figures with the floor.
 
-    Markers, regions, the gate, the lock and every reference, without weaving or executing anything. A page that has not
-    changed is not read again; its faults are remembered (weaver/weaver/pages/faults.py).
+    This checks markers, regions, the gate, the lock and every reference, and weaves or executes nothing. An unchanged
+    page is not read again; its faults are remembered (weaver/weaver/pages/faults.py).
     """
     sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT, "--doctree-dir", str(PAGES / "doctrees")]
     found = list(_faults([*sphinx, "--builder", "dummy", "docs/source", str(PAGES)]))
     yield from found
     if not found:
-        # Not before: these modules need Sphinx, which `make check` has installed by now.
+        # Imported late: these modules need Sphinx, which `make check` has installed by now.
         from weaver.configuration import load
         from weaver.proof import floor
         from weaver.proof.planned import planned
 
-        # They have just been read: the second builder takes them as they are.
+        # The pages have just been read: the second builder reuses them.
         yield from _faults([*sphinx, "--builder", "plan", "docs/source", str(PAGES)])
         yield from floor.faults(load(ROOT), planned(PAGES))
 
 
 def tests_collected() -> Iterator[str]:
-    """Looks for test files that pytest passes by, as it does with folders of certain names."""
+    """Looks for test files that pytest does not collect, such as those in folders that it skips by name."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet"]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
@@ -134,27 +134,27 @@ def tests_collected() -> Iterator[str]:
 
 
 def results_current() -> Iterator[str]:
-    """Compares what the operator database, the models and the build times were made from with what is there now."""
+    """Looks for results of opinfo, the models and the build times whose sources have changed since."""
     return (fault for result in results.ALL for fault in result.stale())
 
 
 def stubs_current() -> Iterator[str]:
-    """Compares what the stubs were read with, and the PyTorch that read them, with what is there now."""
+    """Looks for a change of PyTorch, or of the scripts in tools/stubs, since the table of stubs was made."""
     return stubs.stale()
 
 
 def surface_current() -> Iterator[str]:
-    """Compares what the backend was written against with the installed PyTorch: interfaces and schemas."""
+    """Compares the PyTorch that the backend was written against with the installed one: interfaces and schemas."""
     return surface.stale()
 
 
 def chapters_current() -> Iterator[str]:
-    """Compares what each chapter needs with what it needed when it was tried alone."""
+    """Compares what each chapter needs with what it needed when it was last tried alone."""
     return conforms.stale()
 
 
 def states_current() -> Iterator[str]:
-    """Compares what each state needs with what it needed when it was tried, and each state with the one before it."""
+    """Compares what each state needs with what it needed when last tried, and each state with the previous one."""
     return state_trials.stale()
 
 
@@ -164,7 +164,7 @@ def no_registry_host() -> Iterator[str]:
     for path in source_files():
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:  # a picture
+        except UnicodeDecodeError:  # an image
             continue
         for number, line in enumerate(lines, 1):
             if match := pattern.search(line):
@@ -172,7 +172,7 @@ def no_registry_host() -> Iterator[str]:
 
 
 def checks(part: Share = ALL) -> dict[str, Check]:
-    """All of them by name, of the longest a share. It comes first, so that the others run beside it."""
+    """All checks by name, with a share of the longest, which comes first so that the others run at the same time."""
     rest: tuple[Check, ...] = (
         python_types,
         pages,
@@ -204,7 +204,7 @@ def _timed(check: Check) -> tuple[list[str], float]:
 def run_all(named: Mapping[str, Check], seconds: Path = SECONDS) -> list[str]:
     """Runs every check, several at once, and prints what each finds. Returns the names of those that found something.
 
-    How long each took is printed, and written to a file for benchmarks/loop.py.
+    The time of each check is printed, and written to a file for benchmarks/loop.py.
     """
     failed, took = [], []
     with ThreadPoolExecutor(os.cpu_count()) as pool:

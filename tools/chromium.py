@@ -1,4 +1,4 @@
-"""The Chromium that the machine has, for the commands that look at pages or print them."""
+"""Finds the machine's Chromium, for the commands that check pages or print them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def find_browser(command: str) -> str:
-    """The browser's program. Throws: ``Fault``, if there is none."""
+    """The path of the browser. Throws: ``Fault``, if there is none."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         raise Fault(f"{command}: Chromium is needed, found none on PATH; install it: apt-get install chromium")

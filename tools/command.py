@@ -1,4 +1,4 @@
-"""A command of tools/dev.py: what does it, and what the environment holds before."""
+"""A command of tools/dev.py: the function that runs it, and what must be installed first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extension import ensure_extension
 
 
 class Command(NamedTuple):
-    """A command, and what is installed when it starts, beside torch."""
+    """A command, and what is installed in addition to torch when it starts."""
 
     run: Callable[[list[str]], None]
     extras: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Command(NamedTuple):
     """Whether it reads pages, which are about the reference release of PyTorch."""
 
     def prepare(self, name: str) -> None:
-        """Torch first, then the extras, then the extension. Raises: ``Fault``, where it has no use for a driver."""
+        """Installs torch, the extras and the extension. Raises: ``Fault``, if a driver is chosen but not used."""
         if self.extension or self.own_build:
             announce()
         elif is_chosen():

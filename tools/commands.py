@@ -14,7 +14,7 @@ from pathlib import Path
 
 from environment import ROOT, Fault, say
 
-# Not installed, as the kit is not: what vendors copy or a new release asks for needs it where nothing is.
+# Not installed, like the kit: `make vendor` and `make next` need it in an environment where nothing is installed.
 sys.path.append(str(ROOT / "weaver"))
 
 import check as checks
@@ -26,18 +26,18 @@ from share import ALL, share
 SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
 LOOP = checks.SECONDS.parent
-# What an editor or an import writes beside the sources; rebuilding for it would never end.
+# Files that an editor or an import writes next to the sources; rebuilding for them would never end.
 LIVE_IGNORE = r"__pycache__|~$|/\.[^/]*$|/4913$"
 _STARTED = time.monotonic()
 
 
 def _seconds() -> float:
-    """How long this process has run: what was installed and built for the command counts."""
+    """How long this process has run, including what was installed and built for the command."""
     return time.monotonic() - _STARTED
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None = None) -> int:
-    """Runs a program in the foreground, ``environment`` added to that of this process, and returns its status."""
+    """Runs a program in the foreground, with ``environment`` added to this process's, and returns its status."""
     full = {**os.environ, **(environment or {})}
     return subprocess.run(command, stdin=subprocess.DEVNULL, env=full, check=False).returncode
 
@@ -60,7 +60,7 @@ def html(_arguments: list[str]) -> None:
 def epub(_arguments: list[str]) -> None:
     """Weaves the pages into one EPUB."""
     output = OUTPUT / "epub"
-    # All that lies in the folder would be in the file.
+    # Everything in the folder would be added to the file.
     shutil.rmtree(output, ignore_errors=True)
     if _sphinx("epub", output, "--doctree-dir", str(OUTPUT / "doctrees")) != 0:
         raise Fault("make epub: the pages have faults, listed above")
@@ -69,7 +69,7 @@ def epub(_arguments: list[str]) -> None:
 
 
 def pdf(arguments: list[str]) -> None:
-    """Weaves the pages, and lets Chromium print them all into one PDF."""
+    """Weaves the pages, and has Chromium print them all into one PDF."""
     import pdf as book
 
     options = book.parse(arguments)
@@ -92,9 +92,9 @@ def _weave(command: str, arguments: list[str]) -> None:
 
 
 def doctest(arguments: list[str]) -> None:
-    """Executes every snippet of the pages, or of those that are named, and judges the proof that this leaves.
+    """Executes every snippet of the pages, or of the named ones, and judges the resulting proof.
 
-    All of them always from a clean start; those that are named in a folder of their own, where the last state is kept.
+    A run of all pages starts clean; named pages have a separate folder, which keeps the last state.
     """
     output = OUTPUT / ("doctest_pages" if arguments else "doctest")
     if not arguments:
@@ -108,7 +108,7 @@ def proof(arguments: list[str]) -> None:
 
 
 def mutate(arguments: list[str]) -> None:
-    """Plants small faults in the displayed lines, and sees how many the examples of the pages notice."""
+    """Plants small faults in the displayed lines, and counts how many the examples of the pages notice."""
     _weave("mutate", arguments)
 
 
@@ -123,7 +123,7 @@ def livehtml(arguments: list[str]) -> None:
 
 
 def torch(_arguments: list[str]) -> None:
-    """Installs PyTorch alone, so that its packages can come from an index that has nothing else."""
+    """Installs only PyTorch, so that its packages can come from an index that has nothing else."""
     print(f"make torch: PyTorch {installed_torch()} is in {sys.prefix}")
 
 
@@ -133,39 +133,39 @@ def build(_arguments: list[str]) -> None:
 
 
 def test(arguments: list[str]) -> None:
-    """Runs the tests, several files at once; pytest's summary is the last line."""
-    # A file stays in one process: what its tests do to the device, and what its fixtures build, is for all of them.
+    """Runs the tests, several files in parallel; pytest's summary is the last line."""
+    # A file stays in one process: its tests share the state of the device and what its fixtures build.
     parallel = ["--numprocesses", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
-    # xdist would begin with the files that have most tests, and end with those that take longest.
+    # xdist would begin with the files that have the most tests, and end with those that take the longest.
     parallel += ["--no-loadscope-reorder", "-p", "tests.order"]
-    # Of all tests, how long each took, for benchmarks/loop.py.
+    # If all tests run, the time of each is recorded for benchmarks/loop.py.
     record = [] if arguments else ["--junit-xml", str(LOOP / "tests.xml")]
     sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments]))
 
 
 def opinfo(_arguments: list[str]) -> None:
-    """Runs PyTorch's operator database on the device, and writes how much of it passes."""
+    """Runs PyTorch's operator database on the device, and records how much of it passes."""
     import opinfo as database
 
     database.main()
 
 
 def stubs(_arguments: list[str]) -> None:
-    """Asks PyTorch which operators read which stubs, and writes the table."""
+    """Observes which of PyTorch's operators read which stubs, and writes the table."""
     import stubs as reads
 
     reads.main()
 
 
 def surface(_arguments: list[str]) -> None:
-    """Writes what the backend stands on: PyTorch's interfaces in C++, and the schemas of the operators."""
+    """Records what the backend depends on: PyTorch's interfaces in C++, and the schemas of the operators."""
     import surface as written
 
     written.main()
 
 
 def check(arguments: list[str]) -> None:
-    """Runs every static check, to the end even when one fails."""
+    """Runs every static check, even if one fails."""
     parser = argparse.ArgumentParser(prog="make check")
     parser.add_argument(
         "--share", type=share, default=ALL, metavar="N/M", help="of M shares of what is compiled alone, the Nth"
@@ -185,7 +185,7 @@ def lock(_arguments: list[str]) -> None:
 
 
 def stress(_arguments: list[str]) -> None:
-    """Runs the stress programs: driver and pool under the sanitizers, all of the backend through PyTorch."""
+    """Runs the stress programs: driver and pool under the sanitizers, the whole backend through PyTorch."""
     if _run(["bash", str(Path("tools", "stress.sh"))]) != 0:
         raise Fault("make stress: a sanitizer or the program reported a fault; see above")
     script = str(Path("tests", "stress", "tensors.py"))
@@ -210,7 +210,7 @@ def fuzz(arguments: list[str]) -> None:
 
 
 def browser(arguments: list[str]) -> None:
-    """Opens the pages in Chromium, and says what a reader would meet there."""
+    """Opens the pages in Chromium, and reports the faults that a reader would see."""
     import browser as pages
 
     pages.main(arguments)
@@ -231,7 +231,7 @@ def bench(arguments: list[str]) -> None:
 
 
 def models(arguments: list[str]) -> None:
-    """Trains the models on the CPU and on the device, and writes how they compare."""
+    """Trains the models on the CPU and on the device, and writes a table that compares them."""
     _benchmark(Path("benchmarks", "models.py"), arguments)
 
 
@@ -243,21 +243,21 @@ def vendor(arguments: list[str]) -> None:
 
 
 def chapters(arguments: list[str]) -> None:
-    """Tries what `make vendor` writes: all chapters together, and those alone that have changed."""
+    """Tries what `make vendor` writes: all chapters together, and each changed chapter alone."""
     from vendor import conforms
 
     conforms.main(arguments)
 
 
 def states(arguments: list[str]) -> None:
-    """Tries the states of `make vendor STATE=n`: what they build, what the kit says, and what works by then."""
+    """Tries the states of `make vendor STATE=n`: the build, the result of the kit, and what works by then."""
     from vendor import state_trials
 
     state_trials.main(arguments)
 
 
 def next_release(arguments: list[str]) -> None:
-    """Takes the backend to another release of PyTorch, in an environment of its own, and writes what that shows."""
+    """Tries the backend with another release of PyTorch, in a separate environment, and records the result."""
     import next_torch
 
     next_torch.main(arguments)
@@ -277,7 +277,7 @@ COMMANDS: dict[str, Command] = {
     "lock": Command(lock, ("build", "docs", "cxx"), pages=True),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
-    # The tests try each command with the extras that it names; so there must be all of them.
+    # The tests try each command with the extras that it names, so all of them must be installed.
     "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "format", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
@@ -288,7 +288,7 @@ COMMANDS: dict[str, Command] = {
     "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),
     "bench": Command(bench, _TESTS, extension=True),
-    "vendor": Command(vendor, ("format",)),  # torch judges the name
+    "vendor": Command(vendor, ("format",)),  # torch checks the name
     "chapters": Command(chapters, ("format",)),
     "states": Command(states, ("format",)),
     "next": Command(next_release, ("cxx",)),

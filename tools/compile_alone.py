@@ -1,7 +1,7 @@
-"""Compiles every C++ source and header by itself.
+"""Compiles every C++ source and header alone.
 
-The unity build hides a missing include behind the source that happens to stand before it in the batch. Flags are
-those of the real build, from its compile_commands.json.
+The unity build hides a missing include if a source earlier in the batch has it. The flags are those of the real build,
+from its compile_commands.json.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 
 from share import ALL, Share
 
-# Which target's flags the sources below a folder of this name compile with; every other folder is part of the backend.
+# The target with whose flags the sources below a folder compile; every other folder is part of the backend.
 TARGETS = {"driver": "openreg", "python": "_C", "stable": "openreg_stable"}
 BACKEND = "torch_openreg"
-# The first include of a file, and what it names where that is a file of ours.
+# The first include of a file, and its path if it includes a file of ours.
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<[^>]+>)', re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ def _without_precompiled(words: list[str]) -> list[str]:
 
 
 def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:
-    """The command that checks one file. A header is included into nothing, since it may not be the main file."""
+    """The command that checks one file. A header is included into an empty file, since it may not be the main file."""
     target = next((TARGETS[folder] for folder in path.parts[1:-1] if folder in TARGETS), BACKEND)
     common = [*flags[target], "-fsyntax-only"]
     if path.suffix == ".h":
@@ -59,7 +59,7 @@ def command_for(path: Path, flags: dict[str, list[str]]) -> list[str]:
 
 
 def opened(paths: Iterable[Path]) -> set[Path]:
-    """The headers with which a source beside them begins: that source compiles only where such a header does."""
+    """The headers that a source in the same folder includes first: it compiles only if the header compiles alone."""
     known = set(paths)
     found = set()
     for source in (path for path in known if path.suffix == ".cpp"):
@@ -72,10 +72,10 @@ def opened(paths: Iterable[Path]) -> set[Path]:
 
 
 def faults(compile_commands: Path, paths: Iterable[Path], part: Share = ALL) -> Iterator[str]:
-    """Yields the compiler's messages for each file, or each of a share, that does not compile by itself.
+    """Yields the compiler's messages for each file, or each of a share, that does not compile alone.
 
-    A file that did is not compiled again until its command, the compiler, it or a file of ours that it reads has
-    changed: a mark beside compile_commands, which belongs to one PyTorch, says what these were.
+    A file that compiled is not compiled again until the compiler, its command, or one of our files that it reads has
+    changed: a mark next to compile_commands, which belongs to one PyTorch, records these.
     """
     flags = target_flags(compile_commands)
     marks = compile_commands.parent / "compiled_alone"
@@ -108,17 +108,17 @@ def faults(compile_commands: Path, paths: Iterable[Path], part: Share = ALL) -> 
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether a file lies in the repository, and not in an environment there: what does is of PyTorch."""
+    """Whether a file is in the repository, but not in an environment there, whose headers are PyTorch's."""
     return Path.cwd() in file.parents and Path(sys.prefix) not in file.parents
 
 
 def _digest(file: Path) -> str:
-    """The digest of a file; of one that is gone, none that a file has."""
+    """The digest of a file; for one that is gone, a value that no file has."""
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "0" * 64
 
 
 def main(compile_commands: str, path: str) -> int:
-    """Compiles one file, and returns the exit status. The weaver asks it of a source that no target has."""
+    """Compiles one file, and returns the exit status. The weaver runs this for sources that are in no target."""
     command = command_for(Path(path), target_flags(Path(compile_commands)))
     return subprocess.run([*command[:-1], str(Path(path).absolute())], check=False).returncode
 

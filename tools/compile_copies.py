@@ -1,6 +1,6 @@
-"""Compiles what the copy buttons of the pages give, each text by itself, and says which do not compile.
+"""Compiles the texts that the copy buttons of the pages provide, each alone, and lists those that do not compile.
 
-The whole of it takes an hour, so that no target does. Arguments name files or folders of csrc; `make html` first:
+All of them take an hour, so no make target does this. Arguments name files or folders of csrc; run `make html` first:
 
     nice .venv/bin/python tools/compile_copies.py csrc/driver csrc/kernels/loops/abs.cpp
 """
@@ -24,12 +24,12 @@ from weaver.sources.regions import scan
 from weaver.sources.standalone import standalone
 
 _SUFFIXES = {".cpp", ".h"}
-# Who copies a function calls it; a copy of it alone does not.
+# A reader who copies a function also calls it; the copy alone does not.
 _UNUSED = ("-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-const-variable")
 
 
 def copies(paths: Sequence[str], root: Path = ROOT) -> dict[tuple[Path, str], list[str]]:
-    """By file and text to copy, the regions of C++ below the paths that give this text."""
+    """The C++ regions below the paths, by file and the text that their copy button provides."""
     found: dict[tuple[Path, str], list[str]] = {}
     for region in scan(root, paths)[0].values():
         if Path(region.path).suffix in _SUFFIXES:
@@ -56,7 +56,7 @@ def faults(compile_commands: Path, paths: Sequence[str]) -> Iterator[str]:
 
 
 def main(paths: Sequence[str]) -> int:
-    """Returns the exit status."""
+    """Compiles the copies below the paths, and returns the exit status."""
     found = list(faults(build_folder() / "compile_commands.json", paths or ["csrc"]))
     for fault in found:
         print(fault)

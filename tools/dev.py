@@ -1,7 +1,7 @@
-"""The commands of the Makefile: each prepares the environment, builds the extension, does its work and says so.
+"""The commands of the Makefile: each prepares the environment, builds the extension, does its work and reports it.
 
-Usage: python tools/dev.py [--driver FOLDER] [--host-kernels ON|OFF] COMMAND [ARGUMENT ...]; the arguments go to the
-program behind the command.
+Usage: python tools/dev.py [--driver FOLDER] [--host-kernels ON|OFF] COMMAND [ARGUMENT ...]; the arguments are passed to
+the program behind the command.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from prerequisites import MACHINE_FAULTS, first_fault
 
 
 def _options() -> argparse.Namespace:
-    """What stands before the command, the command, and all that follows it as it is."""
+    """The options before the command, the command, and all that follows it, unparsed."""
     parser = argparse.ArgumentParser(prog="tools/dev.py", add_help=False, allow_abbrev=False)
-    # Empty: the default, as from a Makefile whose variable is empty.
+    # Empty means the default: the Makefile passes its variables even if they are empty.
     parser.add_argument("--driver", default="")
     parser.add_argument("--host-kernels", default="")
     parser.add_argument("command", nargs="?", default="without a command")
@@ -30,11 +30,11 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Runs one command; whatever stops it is one line on stderr and status 1."""
+    """Runs one command; if it is stopped by a fault, prints one line on stderr and exits with status 1."""
     fault = first_fault(MACHINE_FAULTS)
     if fault is not None:
         sys.exit(f"torch_openreg: {fault}")
-    # Not before: these modules need the Python that the checks have just found.
+    # Imported late: these modules need the Python version that was just checked.
     from commands import COMMANDS
     from driver import choose
     from environment import ROOT, Fault, chosen_interpreter
@@ -50,7 +50,7 @@ def main() -> None:
         if interpreter != Path(sys.executable):
             os.environ["VIRTUAL_ENV"] = str(interpreter.parent.parent)
             os.execv(interpreter, [str(interpreter), __file__, name, *options.arguments])
-        # As where the environment is active: its cmake, ninja and clang-format come first.
+        # As in an active environment: its cmake, ninja and clang-format come first.
         os.environ["PATH"] = os.pathsep.join([str(interpreter.parent), os.environ["PATH"]])
         COMMANDS[name].prepare(name)
         COMMANDS[name].run(options.arguments)

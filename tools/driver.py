@@ -1,7 +1,7 @@
-"""The driver that the extension is built with, and whether with host kernels: `make test DRIVER=... HOST_KERNELS=OFF`.
+"""The choice of driver and host kernels to build the extension with: `make test DRIVER=... HOST_KERNELS=OFF`.
 
-Not given, they are the defaults of CMakeLists.txt. tools/dev.py leaves the choice in the environment, so that every
-program behind a command has the same.
+By default they are those of CMakeLists.txt. tools/dev.py stores the choice in the environment, so that every program
+behind a command uses the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prerequisites import installed_torch, is_reference_torch
 
 FOLDER, KERNELS = "OPENREG_BUILD_DRIVER", "OPENREG_BUILD_HOST_KERNELS"
 _SWITCH = ("ON", "OFF")
-# The properties begin with two names, of the device and of the driver, of 64 characters each.
+# The properties begin with the names of the device and of the driver, 64 characters each.
 _ASK = """
 import ctypes, sys
 library, count = ctypes.CDLL(sys.argv[1]), ctypes.c_int()
@@ -43,7 +43,7 @@ class Driver:
 
     @property
     def definitions(self) -> dict[str, str]:
-        """What CMake is told. The defaults too: a build folder may remember others."""
+        """The definitions for CMake. Defaults are included: a build folder may remember other values."""
         return {"DRIVER": self.folder, "HOST_KERNELS": self.host_kernels}
 
     @property
@@ -53,7 +53,7 @@ class Driver:
 
     @property
     def recorded(self) -> Driver:
-        """As an installation names it, which shows no path of the machine that built it."""
+        """The driver as an installation records it, without paths of the machine that built it."""
         return replace(self, folder=Path(self.folder).name) if Path(self.folder).is_absolute() else self
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Driver:
 
 
 def default() -> Driver:
-    """What CMakeLists.txt says, for pip as for make."""
+    """The defaults of CMakeLists.txt, for both pip and make."""
     text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
     folder = re.search(r"^set\(DRIVER (\S+) CACHE ", text, re.MULTILINE)
     kernels = re.search(r'^option\(HOST_KERNELS "[^"]*" (ON|OFF)\)', text, re.MULTILINE)
@@ -71,7 +71,7 @@ def default() -> Driver:
 
 
 def choose(folder: str, host_kernels: str) -> None:
-    """Leaves a choice in the environment; an empty word leaves what is there. Raises: ``Fault``."""
+    """Stores a choice in the environment; an empty string changes nothing. Raises: ``Fault``."""
     if host_kernels and host_kernels not in _SWITCH:
         raise Fault(f"HOST_KERNELS={host_kernels} is neither ON nor OFF")
     if host_kernels:
@@ -81,7 +81,7 @@ def choose(folder: str, host_kernels: str) -> None:
 
 
 def _below_root(folder: str) -> str:
-    """The folder, relative to the repository where it lies there. Raises: ``Fault``, where it is no driver's."""
+    """The folder, relative to the repository if it is in it. Raises: ``Fault``, if it is not a driver's."""
     found = Path(folder).resolve()
     wanted = "name a folder whose CMakeLists.txt builds a library openreg, as csrc/driver/minimal has one"
     if not found.is_dir():
@@ -98,12 +98,12 @@ def chosen() -> Driver:
 
 
 def is_chosen() -> bool:
-    """Whether the command was told anything."""
+    """Whether the command was given a driver or host kernels."""
     return FOLDER in os.environ or KERNELS in os.environ
 
 
 def installed() -> Driver | None:
-    """What the installed package was built with, read without importing it; None where it does not say."""
+    """What the installed package was built with, read without importing it; None if that is not recorded."""
     try:
         text = (_installed_package() / "_build_info.py").read_text(encoding="utf-8")
         said = dict(re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE))
@@ -113,10 +113,10 @@ def installed() -> Driver | None:
 
 
 def _installed_package() -> Path:
-    """The folder with what CMake has installed. Throws: ``FileNotFoundError``."""
+    """The folder into which CMake has installed. Throws: ``FileNotFoundError``."""
     folders: list[object] = []
     with suppress(metadata.PackageNotFoundError):
-        # Known as soon as pip has ended, in this process too.
+        # Current as soon as pip has finished, in this process too.
         folders.append(metadata.distribution("torch_openreg").locate_file("torch_openreg"))
     if spec := importlib.util.find_spec("torch_openreg"):
         folders += spec.submodule_search_locations or []
@@ -127,7 +127,7 @@ def _installed_package() -> Path:
 
 
 def announce() -> None:
-    """Says which driver comes in the place of another, or that it is not the default one."""
+    """Prints which driver replaces another, or that it is not the default."""
     now, before = chosen(), installed()
     if before is not None and before != now.recorded:
         say(f"{now}; the last install had {before}")
@@ -150,7 +150,7 @@ def result(committed: Path) -> Path:
 
 
 def about_device() -> str:
-    """What a report begins with: devices, driver, host kernels. A process of its own asks, without PyTorch."""
+    """The first line of a report: devices, driver, host kernels. Another process asks the driver, without PyTorch."""
     try:
         library = _installed_package() / "lib" / "libopenreg.so"
     except FileNotFoundError as error:

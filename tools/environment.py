@@ -1,6 +1,6 @@
-"""The Python environment that a command works in: the active one, or else .venv, with what is missing installed.
+"""Prepares the Python environment of a command: the active one, or .venv; what is missing is installed.
 
-PyTorch comes first and by exact version: any later package that depends on torch would otherwise pull the newest.
+PyTorch is installed first, with an exact version: a later package that requires torch would otherwise pull the newest.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from prerequisites import (
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LONG_AGO = 1_000_000_000  # seconds; older than any source
-# Set by `make next`, which asks what another release changes of the pages.
+# Set by `make next`, which finds out what another release changes in the pages.
 PAGES_OF_ANOTHER_TORCH = "OPENREG_PAGES_OF_ANOTHER_TORCH"
 
 
 class Fault(Exception):
-    """What stops a command; its text is the one line that the user sees."""
+    """An error that stops a command; its text is the one line that the user sees."""
 
 
 def say(line: str) -> None:
@@ -47,7 +47,7 @@ def in_virtual_environment() -> bool:
 
 
 def chosen_interpreter() -> Path:
-    """The interpreter that shall do the work; creates .venv where no environment is active."""
+    """The interpreter for the command; creates .venv if no environment is active."""
     if in_virtual_environment():
         return Path(sys.executable)
     active = os.environ.get("VIRTUAL_ENV")
@@ -62,7 +62,7 @@ def chosen_interpreter() -> Path:
 
 
 def _create_venv() -> None:
-    """Makes .venv anew; it sees the packages of its parent only where the parent has the right torch already."""
+    """Recreates .venv; it can use the packages of its parent only if the parent has a supported torch."""
     if importlib.util.find_spec("ensurepip") is None:
         raise Fault(f"{sys.executable} cannot make a virtual environment: ensurepip is missing; install python3-venv")
     version = installed_torch()
@@ -85,9 +85,9 @@ def pip(*arguments: str) -> None:
 
 
 def ensure_torch(for_pages: bool = False) -> None:
-    """Uses the PyTorch that is there; installs the reference release where there is none.
+    """Uses the installed PyTorch; if there is none, installs the reference release.
 
-    With ``for_pages`` it must be of the series of the reference, and one that belongs to the parent gives way to it.
+    With ``for_pages`` it must be of the reference series; another one in the parent environment is then overridden.
     """
     version, reference = installed_torch(), torch_releases()[0]
     if version is None or (for_pages and not is_reference_torch(version) and not _has_own_torch()):
@@ -114,7 +114,7 @@ def _has_own_torch() -> bool:
 def torch_files() -> list[str]:
     """The files of the installed torch that a build reads, each with its digest, as pip has recorded them.
 
-    Empty where another hand than pip has put torch there.
+    Empty if torch was not installed by pip.
     """
     try:
         listed = (metadata.distribution("torch").read_text("RECORD") or "").splitlines()
@@ -124,10 +124,10 @@ def torch_files() -> list[str]:
 
 
 def _age_torch() -> None:
-    """Dates back what a build reads of torch. The time says nothing: a build folder belongs to the digests.
+    """Backdates the files of torch that a build reads: a build folder depends on their digests, not their times.
 
-    pip gives the time of the installation, so that ninja would compile everything anew for a torch that is the same.
-    Python files keep theirs: what pip has compiled of them names it.
+    pip sets the time of the installation, so ninja would recompile everything for the same torch. Python files keep
+    their times, which are recorded in the bytecode that pip has compiled.
     """
     site_packages = metadata.distribution("torch").locate_file("")
     for line in torch_files():
@@ -146,8 +146,8 @@ def requirements(*extras: str) -> list[str]:
 def is_met(requirement: str) -> bool:
     """Whether an installed distribution meets a requirement.
 
-    ``packaging`` itself comes with the extra ``build``. An environment without it has none of the extras, so that all
-    of them count as missing, and pip decides what there is to do.
+    ``packaging`` itself comes with the extra ``build``. Without it, all requirements count as missing, and pip decides
+    what to install.
     """
     try:
         from packaging.requirements import Requirement
@@ -161,7 +161,7 @@ def is_met(requirement: str) -> bool:
 
 
 def ensure_requirements(*extras: str) -> None:
-    """Installs what the named extras ask for and the environment lacks."""
+    """Installs the requirements of the named extras that the environment does not meet."""
     missing = [requirement for requirement in requirements(*extras) if not is_met(requirement)]
     if missing:
         say(f"installing {' '.join(missing)}")

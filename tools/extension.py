@@ -1,7 +1,7 @@
-"""Builds the extension and installs it into this environment as a development install.
+"""Builds the extension and installs it into this environment as an editable install.
 
-pip does it once for each change of driver. After that ninja alone decides what is out of date, so that one changed
-source costs one batch of the unity build, and Python files are read from the source tree without any step.
+pip does this once for each change of driver. After that, ninja alone decides what is out of date: a changed source
+recompiles one batch of the unity build, and Python files are read from the source tree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _digest(*parts: str) -> str:
 
 
 def build_folder() -> Path:
-    """One per environment, torch and driver: each finds its objects again when it has been another's turn."""
+    """One per environment, torch and driver, so that switching between them keeps the objects of each."""
     driver = chosen()
     key = _digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels)[:8]
     return ROOT / "build" / f"{sys.implementation.cache_tag}-{key}"
@@ -39,7 +39,7 @@ def build_folder() -> Path:
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Keeps a second command from installing into the same environment at the same time, with whichever driver."""
+    """Prevents two commands from installing into the same environment at the same time, with any driver."""
     folder = ROOT / "build"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{sys.implementation.cache_tag}-{_digest(sys.prefix)[:8]}.lock").open("w") as handle:
@@ -52,7 +52,7 @@ def _lock() -> Iterator[None]:
 
 
 def _run_with_progress(command: list[str]) -> None:
-    """Runs a build; shows its progress lines, and all of its output when it fails."""
+    """Runs a build; prints its progress lines, and the rest of its output if it fails."""
     output: list[str] = []
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -68,7 +68,7 @@ def _run_with_progress(command: list[str]) -> None:
 
 
 def _is_installed_from_here() -> bool:
-    """Whether the environment's torch_openreg is the development install of this source tree."""
+    """Whether the environment's torch_openreg is the editable install of this source tree."""
     try:
         record = metadata.distribution("torch_openreg").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -78,7 +78,7 @@ def _is_installed_from_here() -> bool:
 
 
 def _install_key() -> str:
-    """Changes when pip has to install anew: another interpreter, torch or driver, other settings or Python files."""
+    """Changes if pip has to reinstall: another interpreter, torch or driver, other settings or Python files."""
     spec = importlib.util.find_spec("torch")
     parts = [sys.executable, sys.version, str(spec and spec.origin), str(installed_torch()), str(chosen())]
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "torch_openreg_autoload.py")]
@@ -87,25 +87,25 @@ def _install_key() -> str:
 
 
 def _cmake(folder: Path) -> str:
-    """The cmake that configured the folder, "" when it is gone: another version could start the build over."""
+    """The cmake that configured the folder, "" if it is gone: another version could rebuild everything."""
     cache = folder / "CMakeCache.txt"
     match = re.search(r"^CMAKE_COMMAND:INTERNAL=(.+)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
     return match.group(1) if match and Path(match.group(1)).exists() else ""
 
 
 def _installed_folder() -> Path:
-    """Where cmake installs: the folder that holds the distribution's metadata."""
+    """The folder that cmake installs into: the one with the distribution's metadata."""
     return Path(str(metadata.distribution("torch_openreg").locate_file("")))
 
 
 def _library_times() -> list[str]:
-    """The shared objects that are installed, with their times: they tell an install by another hand."""
+    """The installed shared objects, with their times: these reveal an install by another tool."""
     libraries = (_installed_folder() / "torch_openreg").rglob("*.so")
     return sorted(f"{path} {path.stat().st_mtime_ns}" for path in libraries)
 
 
 def _can_build_incrementally(folder: Path, stamp: Path, key: str) -> bool:
-    """Whether the last install is the one that the stamp was written for, so that ninja can bring it up to date."""
+    """Whether the last install is the one that the stamp records, so that ninja can bring it up to date."""
     stamped = stamp.read_text().splitlines() if stamp.exists() else [""]
     if stamped[0] != key or not _is_installed_from_here() or not _cmake(folder):
         return False
@@ -138,5 +138,5 @@ def ensure_extension() -> None:
 
 
 def clean() -> None:
-    """Removes all builds. The next command that needs one builds and installs anew."""
+    """Removes all builds. The next command that needs one rebuilds and reinstalls."""
     shutil.rmtree(ROOT / "build", ignore_errors=True)

@@ -1,9 +1,9 @@
-"""``make fuzz``: random programs on the CPU and on the device, in every launch mode, until they differ.
+"""``make fuzz``: runs random programs on the CPU and on the device, in every launch mode, until they differ.
 
-What is found is printed as the shortest program that still shows it. ``--seed S --program N --mode M`` runs one program
-again, ``--seed S --programs N`` the first N of a seed: the same ones each time. A run of an hour writes
-docs/proof/fuzz.json: with its date, as no change of a source makes such a result stale; it says what was tried
-and when, and another hour tries something else.
+A difference is printed as the shortest program that still shows it. ``--seed S --program N --mode M`` repeats one
+program, ``--seed S --programs N`` runs the first N of a seed, always the same ones. A run of an hour writes
+docs/proof/fuzz.json, with its date: no change of a source makes this result stale, since it says what was tried and
+when, and another hour tries something else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOUR = 3600
 
 
 def main(arguments: list[str]) -> None:
-    """Runs programs. Throws: ``Fault`` when the device differs from the CPU."""
+    """Runs programs. Throws: ``Fault``, if the device differs from the CPU."""
     options = _parser().parse_args(arguments)
     if options.programs is not None and options.programs < 1:
         raise Fault(f"make fuzz: --programs is how many to try, at least 1; got {options.programs}")
@@ -67,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _session(options: argparse.Namespace) -> Session:
-    # PyTorch's framework asks at its import whether there is a device. That would start the driver here, and a process
-    # with a driver has no children that can use it. So the backend comes last.
+    # On import, PyTorch's framework asks whether there is a device. That would start the driver in this process, whose
+    # children could then not use it. So the backend is imported last.
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     from torch.testing._internal.common_methods_invocations import op_db
 

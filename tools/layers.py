@@ -1,6 +1,6 @@
-"""The layers of csrc look down only, and no source reads a header that is far wider than what it uses.
+"""Checks that the layers of csrc include only lower layers, and no header that is far wider than needed.
 
-What a vendor replaces lies in csrc/kernels: nothing else runs host code as if it were the device's.
+Code that a vendor replaces is in csrc/kernels: nothing else runs host code as if it were the device's.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 LAYERS = {"driver": 0, "runtime": 1, "stable": 1, "aten": 2, "kernels": 3, "native": 3, "profiler": 3, "python": 4}
 HOST_KERNELS = "driver/openreg_host_kernels.h"
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
-# Each costs seconds per source; ATen/ops/<operator>.h and ATen/core/Tensor.h say the same in less.
+# Each takes seconds per source; ATen/ops/<operator>.h and ATen/core/Tensor.h declare what is needed in less.
 WIDE = {"ATen/ATen.h", "ATen/Functions.h", "torch/all.h", "torch/extension.h", "torch/torch.h"}
 TORCH_FOLDERS = {"ATen", "c10", "torch"}
 
 
 def include_fault(layer: str, included: str) -> str | None:
-    """What is wrong with one include of a file in a layer, or None."""
+    """The fault of one include of a file in a layer, or None."""
     folder = Path(included).parts[0]
     if included in WIDE:
         return f"{included} is too wide: include what is used"

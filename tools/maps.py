@@ -1,6 +1,6 @@
-"""The maps of csrc: a README.md in a folder, whose table names each file there and in folders that have no map.
+"""The maps of csrc: a README.md in a folder, whose table names each file there and in subfolders without a map.
 
-And its notes: comments with a title, by which other files name them.
+Also its notes: comments with a title, by which other files refer to them.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ MAP = "README.md"
 _ROW = re.compile(r"^\| [`\[].*\|$", re.MULTILINE)
 # A file or folder, or the map of one, as the target of a link.
 _NAME = re.compile(r"`([\w./]+)`|\]\(([\w./]+)\)")
-# An item of a list that names files, each with its folder: a walk through the code.
+# A list item that names files with their folders: a walk through the code.
 _ITEM = re.compile(r"^- .*\n(?:  .*\n)*", re.MULTILINE)
 _WALKED = re.compile(r"`(\w+/[\w./]+\.\w+)`")
-# A note gives the reason for what several files do. It begins with its title on a line of its own.
+# A note gives the reason for what several files do. It begins with its title on a separate line.
 _NOTE = re.compile(r"^// Note \[([^\]]+)\]$", re.MULTILINE)
 _NOTE_NAMED = re.compile(r"\bNote \[([^\]]+)\](?! in ATen/)")
 
 
 def named(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The rows of the tables of files, and what is named in the first cell of each."""
+    """The rows of the tables of files, and the names in the first cell of each."""
     for row in _ROW.findall(text):
         yield row, [name or link for name, link in _NAME.findall(row.split("|")[1])]
 
 
 def without(text: str, folder: str, has: Callable[[str], bool]) -> str:
-    """A map of a folder without what is not there, be it files or whole folders.
+    """A map of a folder without the files and folders that do not exist.
 
-    A row that names no more is left out, and so is an item of a list that names a file that is not there.
+    A row with no names left is removed, and so is a list item that names a missing file.
     """
     for row, names in named(text):
         kept = [name for name in names if has(f"{folder}/{name}")]
@@ -43,7 +43,7 @@ def without(text: str, folder: str, has: Callable[[str], bool]) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The items of lists, and the text between them."""
+    """The list items, and the text between them."""
     end = 0
     for item in _ITEM.finditer(text):
         yield from (text[end : item.start()], item.group())
@@ -56,7 +56,7 @@ def _walked(part: str) -> list[str]:
 
 
 def faults(files: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each file of csrc that is in no map, and for each that is in one and nowhere else.
+    """Yields a line for each file of csrc that is in no map, and for each name in a map without a file.
 
     ``files`` has the text of each map by its path, and any text for other files.
     """
@@ -85,9 +85,9 @@ def faults(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def unwritten_notes(files: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each ``Note [Title]`` that a comment names and no file of ``files`` begins.
+    """Yields a line for each ``Note [Title]`` that a comment refers to and no file of ``files`` contains.
 
-    One of PyTorch's is followed by its file: "Note [Title] in ATen/core/Generator.h".
+    A reference to a note of PyTorch also names its file: "Note [Title] in ATen/core/Generator.h".
     """
     written = {title for text in files.values() for title in _NOTE.findall(text)}
     for path, text in sorted(files.items()):
@@ -98,7 +98,7 @@ def unwritten_notes(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _knows(names: set[str], file: str) -> bool:
-    """Whether a file is among them; or a folder that it is in, of which no file is named by itself."""
+    """Whether the names include a file, or a folder that contains it and none of whose files is named itself."""
     folders = (name for name in names if name.endswith("/") and file.startswith(name))
     whole = (name for name in folders if not any(other.startswith(name) and other != name for other in names))
     return file in names or any(whole)

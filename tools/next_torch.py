@@ -1,9 +1,9 @@
-"""``make next TORCH=2.14.1``: how far the backend gets with another release of PyTorch, as a dated result.
+"""``make next TORCH=2.14.1``: tries the backend with another release of PyTorch, and writes a dated result.
 
-The release has an environment of its own, and each step runs there as a user would run it: what changed in the surface,
-the build, the tests, the operator database, the pages. A step that fails does not stop the others, since what a release
-breaks is the answer. The page ``reference/releases`` shows the result, ``docs/proof/releases/<release>.json``. A step
-that is run again replaces its own part of it.
+The release has a separate environment, and each step runs there as a user would run it: the changes of the surface, the
+build, the tests, the operator database, the pages. A failed step does not stop the others, since the result is what the
+release breaks. The page ``reference/releases`` shows the result, ``docs/proof/releases/<release>.json``. A step that is
+repeated replaces only its own part of it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def make(self, *words: str, **variables: str) -> tuple[bool, str]:
-        """Runs a command of tools/dev.py there; its output goes to the log, too. Whether it passed, and the output."""
+        """Runs a command of tools/dev.py there, and logs its output. Returns whether it passed, and the output."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENREG_")}
         environment = {**inherited, **variables, "VIRTUAL_ENV": str(self.folder)}
         command = [str(self.python), str(ROOT / "tools" / "dev.py"), *words]
@@ -75,7 +75,7 @@ class Environment:
 
 
 def prepare(release: str, folder: Path | None) -> Environment:
-    """The environment: the one that is given, or one that is made. Throws: ``Fault`` without the release."""
+    """The given environment, or a new one. Throws: ``Fault``, if it does not have the release."""
     place = ROOT / "build" / "next" / release
     place.mkdir(parents=True, exist_ok=True)
     made = Environment((folder or place / "venv").resolve(), place / "log")
@@ -87,7 +87,7 @@ def prepare(release: str, folder: Path | None) -> Environment:
             raise Fault(f"{' '.join(command)} failed; its output is above")
     packages = next(iter(made.folder.glob("lib/python*/site-packages")), made.folder)
     if folder is None and torch_version(packages / "torch") is None:
-        # Exactly this version first: whatever else needs torch then finds it.
+        # Installed first, with an exact version, so that later packages that need torch use it.
         command = [str(made.python), "-m", "pip", "--disable-pip-version-check", "install", f"torch=={release}"]
         with made.log.open("a", encoding="utf-8") as log:
             ran = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
@@ -101,7 +101,7 @@ def prepare(release: str, folder: Path | None) -> Environment:
 
 
 def changed_surface(environment: Environment) -> dict[str, Any]:
-    """What changed, since the reference, of the parts that a backend depends on. Needs `import torch`, and no build."""
+    """What has changed, since the reference, in the surface of PyTorch. Needs `import torch`, but no build."""
     script = "import sys; sys.path.insert(0, 'tools'); import surface; "
     script += "print(surface.current(surface.names_in(surface.FILE.read_text(encoding='utf-8'))), end='')"
     ran = subprocess.run(
@@ -118,7 +118,7 @@ def changed_surface(environment: Environment) -> dict[str, Any]:
 
 
 def changes(before: str, after: str) -> dict[str, list[str]]:
-    """By section of the surface, the lines that are gone, with ``-``, and those that are new, with ``+``."""
+    """The removed lines, with ``-``, and the new ones, with ``+``, by section of the surface."""
     old, new = _sections(before), _sections(after)
     result = {}
     for name in [*new, *(name for name in old if name not in new)]:
@@ -131,19 +131,19 @@ def changes(before: str, after: str) -> dict[str, list[str]]:
 def _sections(text: str) -> dict[str, list[str]]:
     parts = (part.split("\n") for part in re.split(r"\n\n(?=\[)", text.strip("\n")))
     sections = {heading.strip("[]"): lines for heading, *lines in parts}
-    # Which files look a name up moves with every release, and says little.
+    # The files that look up a name change with every release, and say little.
     sections[surface.NAMES] = [line.partition(":")[0] for line in sections.get(surface.NAMES, [])]
     return sections
 
 
 def build(environment: Environment) -> dict[str, Any]:
-    """The build: what the compiler, the linker and the generator refuse."""
+    """The build: the errors of the compiler, the linker and the generator."""
     passed, output = environment.make("build")
     return {"passed": passed, "errors": list(dict.fromkeys(_COMPILER.findall(output)))}
 
 
 def tests(environment: Environment) -> dict[str, Any]:
-    """The tests of the backend; those of this repository's own tools and results stay with the reference."""
+    """The tests of the backend; those of this repository's own tools and results run only with the reference."""
     report = environment.log.with_name("tests.xml")
     report.unlink(missing_ok=True)
     ignored = [f"--ignore={folder}" for folder in _OF_THE_REFERENCE]
@@ -154,7 +154,7 @@ def tests(environment: Environment) -> dict[str, Any]:
 
 
 def outcome(report: ET.Element) -> dict[str, Any]:
-    """How many tests ended in which way, and of each that failed the first line of its reason."""
+    """The number of tests by outcome, and the first line of the reason for each failure."""
     counts = {"tests": 0, "failures": 0, "skipped": 0}
     failed = {}
     for case in report.iter("testcase"):
@@ -174,7 +174,7 @@ def opinfo(environment: Environment) -> dict[str, Any]:
 
 
 def pages(environment: Environment) -> dict[str, Any]:
-    """The pages, executed: the guide is about the reference, so this lists what another release changes of its text."""
+    """The pages, executed: the guide describes the reference, so this lists what the release changes in its text."""
     _passed, output = environment.make("doctest", **{PAGES_OF_ANOTHER_TORCH: "1"})
     found = {match["page"]: match for match in _PAGE.finditer(output)}
     if not found:
@@ -200,7 +200,7 @@ STEPS: dict[str, Callable[[Environment], dict[str, Any]]] = {
 
 
 def main(arguments: list[str]) -> None:
-    """Takes the steps, one after the other, and writes the result after each."""
+    """Runs the steps, one after the other, and writes the result after each."""
     parser = argparse.ArgumentParser(prog="make next", description=__doc__, allow_abbrev=False)
     parser.add_argument("release", help="a release of PyTorch, such as 2.14.1: TORCH=2.14.1")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the release already")

@@ -1,7 +1,7 @@
-"""``make opinfo``: every unit of PyTorch's operator database, and a table of how many pass.
+"""``make opinfo``: runs every unit of PyTorch's operator database, and writes a table of how many pass.
 
-Some fifteen thousand units take five minutes on two processors. A mode that has run is not run again while operators
-and tests are the same. The result is committed; `make check` says when it is no longer of what is there.
+Some fifteen thousand units take five minutes on two processors. A mode that has run is not repeated while operators and
+tests are unchanged. The result is committed; `make check` reports when it is out of date.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FAILURES = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
 
 @dataclass
 class Outcome:
-    """What became of the units of one mode and dtype; units apart are in none of the others."""
+    """The outcomes of the units of one mode and dtype; units apart count neither as passed nor as failed."""
 
     passed: int = 0
     failed: int = 0
@@ -42,12 +42,12 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Of the units that are not apart, those that pass."""
+        """The fraction of units that pass, without units apart."""
         return self.passed / max(self.passed + self.failed, 1)
 
 
 class Result:
-    """The outcome of all units, beside the list of what may fail."""
+    """The outcome of all units, compared with the list of exceptions."""
 
     def __init__(self, records: Iterable[Path]) -> None:
         self.columns: dict[tuple[str, str], Outcome] = defaultdict(Outcome)
@@ -90,7 +90,7 @@ class Result:
 
 
 def main() -> None:
-    """Runs all units and writes the tables. Throws: ``Fault`` when a run crashes or the list of exceptions is wrong."""
+    """Runs all units and writes the tables. Throws: ``Fault``, if a run crashes or the list of exceptions is wrong."""
     started = time.monotonic()
     about = installed()
     folder = RECORDS / (about.name if about else "unknown") / OPINFO.digest()
@@ -107,7 +107,7 @@ def main() -> None:
         raise Fault(f"make opinfo: {', '.join(missing)}: pytest ended before all units had run; see above")
     found = Result(folder / mode for mode in MODES)
     file = result(OPINFO.path)
-    # The list is of the default driver. Of another one the tables say what fails, and the list what else does.
+    # The exceptions hold for the default driver. For another one, differences from them are listed below the tables.
     if found.wrong and file == OPINFO.path:
         raise Fault("\n".join([*found.wrong, f"make opinfo: {exceptions.FILE} is not what was seen; see above"]))
     columns = list(found.columns.values())
@@ -122,14 +122,14 @@ def main() -> None:
 
 
 def _run(mode: str, folder: Path) -> str:
-    """Runs the units of a mode. Leaves their record if it ran to its end, and returns how it went."""
+    """Runs the units of a mode. Keeps their record if the run was complete, and returns a summary."""
     partial = folder / f"{mode}.partial"
     partial.unlink(missing_ok=True)
     environment = {
         "OPENREG_OPINFO": "all",
         "OPENREG_OPINFO_RECORD": str(partial),
         "PYTORCH_TEST_WITH_SLOW": "1",
-        "OMP_NUM_THREADS": "1",  # a process runs on each processor
+        "OMP_NUM_THREADS": "1",  # one process per processor
     }
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short", "tests/opinfo"]
     ran = subprocess.run(
@@ -148,7 +148,7 @@ def _run(mode: str, folder: Path) -> str:
 
 
 def told(output: str) -> str:
-    """Of what ``pytest -v`` wrote, its account of the failures; where it did not come to that, the unit it ended in."""
+    """The report of failures in the output of ``pytest -v``, or the last unit if pytest did not get that far."""
     failures = _FAILURES.search(output)
     return output[failures.start() :] if failures else f"pytest ended in {output.splitlines()[-1]}\n" if output else ""
 
@@ -157,5 +157,5 @@ def _cell(outcome: Outcome) -> str:
     units = outcome.passed + outcome.failed
     if not outcome.failed:
         return f"all {units}" if units else "none"
-    # Rounded down, so that only what is whole reads as such.
+    # Rounded down, so that only a full share reads as 100 %.
     return f"{int(outcome.share * 1000) / 10:.1f} % of {units}"

@@ -1,8 +1,8 @@
-"""``make pdf``: the whole guide in one file, with bookmarks, and links that lead to pages of the same file.
+"""``make pdf``: writes the whole guide into one file, with bookmarks, and links within the file.
 
-The pages of ``make html`` become one document, in the order of the contents, and Chromium prints it by the rules for
-paper in guide.css. So names of places are made unique, by the page that they stand on, and links follow them. What a
-link leads to on the web alone, a whole source or a download, is plain text here.
+The pages of ``make html`` become one document, in the order of the contents, and Chromium prints it with the print
+rules of guide.css. So anchors get the name of their page as a prefix to make them unique, and links are changed to
+match. Links to what is only on the web, a whole source or a download, become plain text.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pikepdf import OutlineItem
 
 PDF = Path("docs", "build", "pdf", "executable-guide.pdf")
-# Of Sphinx: the words that pages mark.
+# Sphinx's index of the terms that pages mark.
 INDEX = "genindex.html"
 ARTICLE = "furo-main-content"
-# Seconds. It takes Chromium one or two minutes on two slow cores.
+# In seconds. Chromium takes one or two minutes on two slow cores.
 LIMIT = 1200
-# What is not for paper, and would only be carried along.
+# Elements that are useless on paper.
 _LEFT_OUT = ".copied, .headerlink, .bundle, .sd-tab-set > input, script"
 # Attributes that name an element of the same page.
 _NAMING = ("id", "for", "aria-labelledby", "aria-controls", "aria-describedby")
@@ -40,7 +40,7 @@ _NAMING = ("id", "for", "aria-labelledby", "aria-controls", "aria-describedby")
 
 @dataclass
 class Chapter:
-    """A page, as the contents name it: where it is below the folder of the pages, its title, and its article."""
+    """A page in the contents: its path below the folder of the pages, its title, and its article."""
 
     path: str
     title: str
@@ -49,7 +49,7 @@ class Chapter:
 
     @property
     def place(self) -> str:
-        """The name of its beginning."""
+        """The anchor of its beginning."""
         return self.path.removesuffix(".html").replace("/", "-")
 
 
@@ -68,7 +68,7 @@ def _parse(file: Path) -> BeautifulSoup:
 
 
 def contents(html: Path) -> list[Part]:
-    """The parts of the guide, first the start page alone. Throws: ``Fault``, if the pages have not been made."""
+    """The parts of the guide; the first is the start page alone. Throws: ``Fault``, if the pages have not been made."""
     first = html / "index.html"
     if not first.is_file():
         raise Fault(f"make pdf: there are no pages in {html}; run `make html`")
@@ -91,7 +91,7 @@ def _title(page: BeautifulSoup) -> str:
 
 
 def join(html: Path) -> str:
-    """The pages below a folder as one document. Throws: ``Fault``, where a link leads nowhere."""
+    """The pages below a folder as one document. Throws: ``Fault``, if a link has no target."""
     parts = contents(html)
     chapters = {chapter.path: chapter for part in parts for chapter in part.chapters}
     for chapter in chapters.values():
@@ -117,7 +117,7 @@ def _read(html: Path, chapter: Chapter) -> None:
     assert article is not None
     for element in article.select(_LEFT_OUT):
         element.decompose()
-    # What a picture names is found in the picture.
+    # References within a picture stay within it.
     pictured = {id(element) for picture in article.find_all("svg") for element in (picture, *picture.find_all(True))}
     for element in article.find_all(True):
         if id(element) in pictured:
@@ -133,7 +133,7 @@ def _read(html: Path, chapter: Chapter) -> None:
 
 
 def _link(html: Path, chapter: Chapter, chapters: dict[str, Chapter]) -> Iterator[str]:
-    """Leads the links of a chapter to places of the document, and its pictures to their files; yields what is lost."""
+    """Points the links of a chapter into the document, and its images to their files; yields links without a target."""
     assert chapter.article is not None
     folder = posixpath.dirname(chapter.path)
     for image in chapter.article.select("img[src]"):
@@ -155,7 +155,7 @@ def _link(html: Path, chapter: Chapter, chapters: dict[str, Chapter]) -> Iterato
 
 
 def _list(parts: list[Part]) -> str:
-    """The contents, on pages of their own."""
+    """The table of contents, on separate pages."""
     lists = "".join(
         f"<h2>{escape(part.caption)}</h2><ul>"
         + "".join(f'<li><a href="#{one.place}">{escape(one.title)}</a></li>' for one in part.chapters)
@@ -167,8 +167,8 @@ def _list(parts: list[Part]) -> str:
 
 
 def print_book(document: Path, pdf: Path) -> None:
-    """Lets Chromium print a document. Throws: ``Fault``, if it did not."""
-    # As root, as in containers, Chromium has no sandbox. The pages are our own.
+    """Has Chromium print a document. Throws: ``Fault``, if that fails."""
+    # Chromium has no sandbox as root, for example in containers. The pages are our own.
     command = [find_browser("make pdf"), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += ["--generate-pdf-document-outline", f"--print-to-pdf={pdf}"]
     with tempfile.TemporaryDirectory() as profile:
@@ -184,7 +184,7 @@ def print_book(document: Path, pdf: Path) -> None:
 
 
 def make(html: Path, pdf: Path) -> str:
-    """Writes the file; returns what is in it. Throws: ``Fault``."""
+    """Writes the file; returns a summary of it. Throws: ``Fault``."""
     import pikepdf
 
     pdf.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def make(html: Path, pdf: Path) -> str:
         if not bookmarks:
             raise Fault(f"make pdf: {pdf} has no bookmarks; Chromium 122 or newer makes them")
         pages = len(book.pages)
-        # Chromium writes each of a million small objects by itself, which makes the file three times as large.
+        # Chromium writes each of a million small objects separately, which makes the file three times as large.
         book.save(pdf, object_stream_mode=pikepdf.ObjectStreamMode.generate)
     return f"{pdf}, {pages} pages with {bookmarks} bookmarks, {pdf.stat().st_size / 1e6:.0f} MB"
 
@@ -209,7 +209,7 @@ def _count(items: Iterable[OutlineItem]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="make pdf")
     parser.add_argument("--output", type=Path, default=PDF, metavar="FILE", help="the file (default: %(default)s)")
     return parser.parse_args(arguments)

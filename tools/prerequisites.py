@@ -1,7 +1,7 @@
-"""What a build needs, each as a check that answers None or one line: what is wrong, and what to do about it.
+"""The prerequisites of a build, each as a check that returns None or one line: the fault, and what to do about it.
 
-Shared by the build backend and by the commands of the Makefile. Standard library alone, and nothing evaluated at
-import that an old interpreter lacks, so that it gets the line about its version and not a traceback.
+Shared by the build backend and the commands of the Makefile. Uses only the standard library, and evaluates nothing at
+import that an old interpreter lacks, so that it reports its version instead of a traceback.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def platform_fault() -> str | None:
 
 
 def compiler_fault() -> str | None:
-    """No C++ compiler, or one that does not know C++20."""
+    """No C++ compiler, or one without C++20."""
     command = os.environ.get("CXX") or "c++"
     compiler = shutil.which(command) or (shutil.which("g++") if command == "c++" else None)
     if compiler is None:
@@ -70,7 +70,7 @@ def headers_fault() -> str | None:
 
 
 def torch_version(folder: Path) -> str | None:
-    """The version that a torch package folder names, read without importing it."""
+    """The version of a torch package folder, read without importing it."""
     try:
         source = (folder / "version.py").read_text(encoding="utf-8")
     except OSError:
@@ -89,36 +89,36 @@ def installed_torch() -> str | None:
 
 def torch_releases() -> tuple[str, ...]:
     """The releases of PyTorch that pyproject.toml names, one of each supported series; the first is the reference."""
-    import tomllib  # not at import: an old interpreter has no such module
+    import tomllib  # not at the top: an old interpreter has no such module
 
     project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     return tuple(project["tool"]["torch"]["releases"])
 
 
 def torch_series(version: str) -> str:
-    """The series of a release, whose C++ interface does not change: ``2.13`` of ``2.13.0+cpu``."""
+    """The series of a release, within which the C++ interface does not change: ``2.13`` for ``2.13.0+cpu``."""
     return ".".join(version.split(".")[:2])
 
 
 def supported_series() -> str:
-    """The series that this backend is written for, as a sentence names them: ``2.13, 2.14 or 2.15``."""
+    """The series that this backend is written for, as part of a sentence: ``2.13, 2.14 or 2.15``."""
     *others, last = map(torch_series, torch_releases())
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def torch_range() -> str:
-    """The same as a title names them: ``2.13 to 2.15``."""
+    """The same as part of a title: ``2.13 to 2.15``."""
     series = list(map(torch_series, torch_releases()))
     return f"{series[0]} to {series[-1]}" if len(series) > 1 else series[0]
 
 
 def is_supported_torch(version: str) -> bool:
-    """Whether a version belongs to one of these series."""
+    """Whether a version belongs to a supported series."""
     return torch_series(version) in map(torch_series, torch_releases())
 
 
 def is_reference_torch(version: str) -> bool:
-    """Whether a version belongs to the series of the reference, for which the pages and the committed results hold."""
+    """Whether a version belongs to the reference series, which the pages and the committed results describe."""
     return torch_series(version) == torch_series(torch_releases()[0])
 
 
@@ -162,7 +162,7 @@ BUILD_FAULTS: Iterable[Check] = (
 
 
 def first_fault(checks: Iterable[Check]) -> str | None:
-    """The first line of the checks that is not None."""
+    """The first fault that a check returns, or None."""
     for check in checks:
         fault = check()
         if fault is not None:

@@ -1,7 +1,7 @@
-"""Committed results: each names the sources that it was made from, so that `make check` can say when it is stale.
+"""Committed results: each records the sources that it was made from, so that `make check` reports when it is stale.
 
-docs/proof/inputs.json has, for each result, the hash of the code of each of these sources, without comments and layout,
-and the PyTorch that was there. The proof of the pages knows its sources itself (docs/proof/lines.json).
+For each result, docs/proof/inputs.json has the hash of each of these sources, for C++ and Python without comments and
+layout, and the version of PyTorch. The proof of the pages records its own sources (docs/proof/lines.json).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from driver import default, installed
 from prerequisites import installed_torch, is_reference_torch
 
-# Not installed, and not on the path of every script that notes a result.
+# Not installed, and not on the path of every script that records a result.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
 
 from weaver.sources.binding import code_digest
@@ -29,8 +29,8 @@ _TORCH = "PyTorch"
 class Result:
     """The file ``path``, which ``command`` makes from the sources that ``patterns`` find below the root.
 
-    It is made from those of ``tested`` too. A change of one does not make it stale: tests ask the same of them at every
-    change, a part of it at least, so that what such a change would make wrong in the result is a test that fails.
+    It also depends on the sources of ``tested``, but a change of these does not make it stale: tests check the same, or
+    a part of it, at every change, so a change that would invalidate the result fails a test.
     """
 
     path: Path
@@ -39,16 +39,16 @@ class Result:
     tested: tuple[str, ...] = ()
 
     def inputs(self, root: Path = Path()) -> dict[str, str]:
-        """The hash of each source of ``patterns`` as it is now, by its path; that of PyTorch is its version."""
+        """The current hash of each source of ``patterns``, by its path; for PyTorch, its version."""
         return {_TORCH: str(installed_torch()).partition("+")[0]} | _hashes(root, self.patterns)
 
     def digest(self, root: Path = Path()) -> str:
-        """One hash of all that it is made from."""
+        """One hash of all that the result depends on."""
         made_from = self.inputs(root) | _hashes(root, self.tested)
         return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
     def note(self, root: Path = Path()) -> None:
-        """Writes down that the result was made from the sources as they are, if it is of the defaults."""
+        """Records that the result was made from the current sources, if it was made with the defaults."""
         if installed() not in (None, default()) or not is_reference_torch(str(installed_torch())):
             return
         known = _read(root) | {self.path.as_posix(): self.inputs(root)}
@@ -57,7 +57,7 @@ class Result:
         (root / INPUTS).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
 
     def stale(self, root: Path = Path()) -> Iterator[str]:
-        """Says what is wrong with the result, if anything: which sources have changed, and what makes it anew."""
+        """Yields the fault of the result, if any: which source has changed, and the command that renews the result."""
         if not (root / self.path).is_file():
             yield f"{self.path} is missing: run `{self.command}`"
             return
@@ -83,7 +83,7 @@ def _read(root: Path) -> dict[str, dict[str, str]]:
     return known
 
 
-# tests/models trains each of them on both devices, and asks for equal losses and no fallback.
+# tests/models trains each model on both devices, and requires equal losses and no fallback.
 MODELS = Result(
     Path("benchmarks", "results", "models.md"),
     (
@@ -97,8 +97,8 @@ MODELS = Result(
     ),
 )
 
-# Of what is run, all but the list of what fails: that is compared with the outcome, and does not change it. The tests
-# run one unit of each entry, and .ci/run another one for each commit.
+# The list of exceptions is not an input: it is compared with the outcome, and does not change it. The tests run one
+# unit of each entry, and .ci/run another unit for each commit.
 OPINFO = Result(
     Path("docs", "proof", "opinfo.md"),
     ("tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py"),
@@ -109,8 +109,8 @@ OPINFO = Result(
     ),
 )
 
-# Not each source: a changed function or header leaves the times as they are, and nobody renews a table that every
-# change makes stale. What moves them is which sources are compiled together and how, and what is generated.
+# Not every source: a changed function or header hardly changes the times, and nobody renews a table that every change
+# makes stale. The times depend on which sources are compiled together and how, and on what is generated.
 BUILD_TIME = Result(
     Path("benchmarks", "results", "build_time.md"),
     (

@@ -1,4 +1,4 @@
-"""A share of what there is to do: CI does another one for each commit, where all of it takes too long."""
+"""A share of a task that takes too long as a whole: CI runs another share for each commit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ Item = TypeVar("Item")
 
 
 class Share(NamedTuple):
-    """Of ``of`` shares the one with this number; without a word, all there is."""
+    """The share with this number, of ``of`` shares; by default, everything."""
 
     number: int = 0
     of: int = 1
 
     def take(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Each ``of``-th item, so that neighbours, which often cost the same, go into different shares."""
+        """Each ``of``-th item, so that adjacent items, which often take similar time, are in different shares."""
         return items[self.number :: self.of]
 
 
@@ -23,7 +23,7 @@ ALL = Share()
 
 
 def share(text: str) -> Share:
-    """Reads a share, for argparse. Throws: ``ValueError`` when there is no such share."""
+    """Parses a share, for argparse. Throws: ``ValueError``, if there is no such share."""
     number, _, of = text.partition("/")
     if not 0 <= int(number) < int(of):
         raise ValueError(f"a share is N/M with 0 <= N < M, got {text}")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the driver, the pool of memory blocks and their stress programs with the thread sanitizer and with the address
-# and undefined-behaviour sanitizers, and runs all in every launch mode that queues. Needs a C++ compiler with its sanitizers, and CMake and
-# Ninja from PATH. Usage: tools/stress.sh [seconds per run]
+# and undefined-behavior sanitizers, and runs them in every launch mode that queues. Needs a C++ compiler with its
+# sanitizers, and CMake and Ninja on PATH. Usage: tools/stress.sh [seconds per run]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-10}
-# The thread sanitizer needs its part of the address space, which strong randomisation may hand to somebody else.
+# The thread sanitizer needs its part of the address space, which strong randomization may assign to other mappings.
 plain=(setarch "$(uname -m)" --addr-no-randomize)
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
 export ASAN_OPTIONS="detect_leaks=1 ${ASAN_OPTIONS:-}"
@@ -27,7 +27,7 @@ for sanitizer in thread address; do
     done
   done
 done
-# A process for each allocation that fails: short, and to be looked through for leaks, so without threads to race.
+# One short process per failing allocation, checked for leaks: without threads, so not under the thread sanitizer.
 for mode in auto async inline; do
   OPENREG_LAUNCH=$mode "${plain[@]}" build/stress/address/stress_memory
 done

@@ -1,9 +1,9 @@
-"""``make surface``: the parts of PyTorch that the backend depends on, written down; a new release appears as a diff.
+"""``make surface``: records the parts of PyTorch that the backend depends on; a new release appears as a diff.
 
-They are what no compiler compares: the virtual functions that PyTorch calls, in the order of their tables; the schemas
-of the operators that the backend registers; the keys for which PyTorch itself has a kernel of an operator, which decide
-what reaches a backend; the stubs, the dtypes, and the names that PyTorch looks up on a device module. All of it is read
-without the backend, which a new release does not load. As a script, ``python tools/surface.py`` compares, and needs no
+They are what no compiler compares: the virtual functions that PyTorch calls, in vtable order; the schemas of the
+operators that the backend registers; the keys for which PyTorch itself has a kernel of an operator, which decide what
+reaches a backend; the stubs, the dtypes, and the names that PyTorch looks up on a device module. All of it is read
+without the backend, which a new release cannot load. As a script, ``python tools/surface.py`` compares, and needs no
 build.
 """
 
@@ -19,7 +19,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-# Not installed: this runs where nothing is but torch.
+# Not installed: this also runs where only torch is installed.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "weaver"))
 
 from driver import default, installed, result
@@ -34,7 +34,7 @@ STUBS = "stubs"
 DTYPES = "dtypes"
 NAMES = "names that PyTorch looks up on a device module"
 KEYS = ("PrivateUse1", "AutogradPrivateUse1", "AutocastPrivateUse1")
-# The classes that a backend derives from, or may.
+# The classes that a backend derives from or may derive from.
 INTERFACES = {
     "AcceleratorHooksInterface": "ATen/detail/AcceleratorHooksInterface.h",
     "PrivateUse1HooksInterface": "ATen/detail/PrivateUse1HooksInterface.h",
@@ -47,9 +47,9 @@ INTERFACES = {
     "BackendMeta": "c10/core/TensorImpl.h",
     "GraphImplInterface": "ATen/core/GraphImplInterface.h",
 }
-# Where a kernel of PyTorch's own decides whether a backend is asked for one, and what infers shapes.
+# PyTorch's own kernels for these keys decide whether a backend needs one, and infer shapes.
 _KEYS_OF_KERNELS = ("CPU", "Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
-# Each runs in a process of its own: this one need not import torch, and must not load a backend twice.
+# Each runs in a separate process: this one need not import torch, and must not load a backend twice.
 _PYTORCH = f"""
 import json, sys, torch
 sys.path.insert(0, "examples")
@@ -72,7 +72,7 @@ print(json.dumps([name for key in {KEYS} for name in of_key(key) if name.startsw
 
 
 def interfaces(include: Path) -> Iterator[str]:
-    """A heading for each class, and its virtual functions. Throws: ``LookupError`` when one is not in its header."""
+    """A heading for each class, and its virtual functions. Throws: ``LookupError``, if a header lacks its class."""
     for name, header in INTERFACES.items():
         file = include / header
         if not file.is_file():
@@ -90,7 +90,7 @@ _PARAMETER = re.compile(
 
 
 def without_parameter_names(declaration: str) -> str:
-    """A declaration with the types of its parameters alone: a new name for one of them changes nothing."""
+    """A declaration with only the types of its parameters: renaming a parameter changes nothing."""
     start, end = declaration.find("(") + 1, declaration.rfind(")")
     if not 0 < start <= end:
         return declaration
@@ -102,7 +102,7 @@ def without_parameter_names(declaration: str) -> str:
 
 
 def _split(parameters: str) -> Iterator[str]:
-    """The parameters of a list: cut at the commas that are in no template argument."""
+    """The parameters of a list, split at the commas outside of template arguments."""
     depth = start = 0
     for index, sign in enumerate(parameters):
         depth += (sign in "<({") - (sign in ">)}")
@@ -114,20 +114,20 @@ def _split(parameters: str) -> Iterator[str]:
 
 
 def operators(schemas: Iterable[str], names: Iterable[str]) -> Iterator[str]:
-    """The schema of each operator; one that is gone is named without."""
+    """The schema of each operator; one that is gone is listed without a schema."""
     known = {schema.partition("(")[0]: schema for schema in schemas}
     yield f"[{OPERATORS}]"
     yield from (known.get(name, f"{name}: no such operator") for name in sorted(names))
 
 
 def names_in(text: str) -> set[str]:
-    """The operators that a file names."""
+    """The operators that the text of a surface lists."""
     lines = text.partition(f"[{OPERATORS}]\n")[2].partition("\n\n")[0].splitlines()
     return {line.partition("(")[0].partition(": ")[0] for line in lines}
 
 
 def current(names: Iterable[str]) -> str:
-    """What the file would hold with the installed PyTorch. Throws: ``LookupError``."""
+    """The text of the file for the installed PyTorch. Throws: ``LookupError``."""
     pytorch = _ask(_PYTORCH)
     package = Path(pytorch["file"]).parent
     kernels = (f"{name}: {', '.join(keys)}" for name, keys in pytorch["kernels"].items() if keys)
@@ -142,12 +142,12 @@ def current(names: Iterable[str]) -> str:
 
 
 def stale(file: Path = FILE) -> Iterator[str]:
-    """How the file differs from the installed PyTorch, and which operators of the backend it lacks."""
+    """Yields how the file differs from the installed PyTorch, and from the operators that the backend registers."""
     if not file.is_file():
         yield f"{file} is missing: run `make surface`"
         return
     written = file.read_text(encoding="utf-8")
-    # Of the default driver with all that it has: another one may have fewer operators.
+    # Only for the default driver with host kernels: another one may register fewer operators.
     registered = _registered() if installed() in (None, default()) else None
     names = names_in(written)
     if registered is not None and registered != names:
@@ -165,13 +165,13 @@ def stale(file: Path = FILE) -> Iterator[str]:
 
 
 def difference(before: str, after: str, name: str, other: str) -> str:
-    """How one surface differs from another, as a diff; nothing, if it does not."""
+    """The diff of two surfaces; empty, if they are equal."""
     lines = unified_diff(before.splitlines(), after.splitlines(), name, other, "", "", 1)
     return "\n".join(line.rstrip("\n") for line in lines)
 
 
 def main() -> None:
-    """Writes the file. A backend that does not load, as with a new release, is taken to register what it did before."""
+    """Writes the file. If the backend does not load, as with a new release, the operators of the old file are used."""
     names = _registered() or names_in(FILE.read_text(encoding="utf-8"))
     file = result(FILE)
     file.write_text(current(names), encoding="utf-8")
@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def _registered() -> set[str] | None:
-    """The operators of the backend, None where it cannot be loaded."""
+    """The operators that the backend registers, or None if it cannot be loaded."""
     try:
         return set(_ask(_REGISTERED))
     except LookupError:

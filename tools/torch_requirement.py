@@ -16,13 +16,13 @@ _state = _SDIST
 
 
 def build_state(state: str) -> None:
-    """Notes what is being made: a source archive, or a wheel of some kind."""
+    """Records what is being built: a source archive, or a wheel of some kind."""
     global _state
     _state = state
 
 
 def dynamic_wheel(_settings: Mapping[str, Any]) -> dict[str, bool]:
-    """Says that a wheel may require something else than the sources do."""
+    """Declares that a wheel may have other requirements than the sources."""
     return {"dependencies": True}
 
 
