@@ -1,8 +1,8 @@
-"""``make stubs``: which operators of PyTorch read which stubs, and what a backend registers so that they do.
+"""``make stubs``: finds which operators of PyTorch read which stubs, and what a backend registers so that they do.
 
-PyTorch's sources are not in its package, so it is asked: a library that is preloaded notes each read of a stub while
-the samples of PyTorch's database of operators run, on the CPU and then on the device. Some minutes on one processor.
-The result is committed; `make check` says when it is no longer of this PyTorch.
+PyTorch's package does not contain its C++ sources, so this is observed: a preloaded library records each read of a stub
+while the samples of PyTorch's operator database run, on the CPU and then on the device. This takes some minutes on one
+processor. The result is committed; `make check` reports when it is for another PyTorch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOLDER = Path("tools", "stubs")
 
 
 def main() -> None:
-    """Runs both passes and writes the table. Throws: ``Fault`` when one of them fails."""
+    """Runs both passes and writes the table. Throws: ``Fault``, if one of them fails."""
     started = time.monotonic()
     BUILD.mkdir(parents=True, exist_ok=True)
     probe = compiled_probe(BUILD)
@@ -62,7 +62,7 @@ def compiled_probe(folder: Path) -> Path:
     if spec is None or spec.origin is None:
         raise Fault("make stubs: PyTorch is needed")
     torch, library = Path(spec.origin).parent, folder / "probe.so"
-    # How many functions a stub has for the CPU depends on what PyTorch was built for (csrc/CMakeLists.txt).
+    # The number of a stub's CPU functions depends on the instruction sets PyTorch was built for (csrc/CMakeLists.txt).
     arm = platform.machine() in ("aarch64", "arm64")
     sets = ("SVE",) if arm else ("AVX2", "AVX512")
     options = ["-std=c++20", "-O1", "-fPIC", "-shared", *(f"-DHAVE_{name}_CPU_DEFINITION" for name in sets)]
@@ -81,7 +81,7 @@ def _pass(probe: Path, *arguments: str) -> int:
 
 
 def stale() -> Iterator[str]:
-    """Says what is wrong with the result, if anything."""
+    """Yields the fault of the result, if any."""
     if not RESULT.is_file():
         yield f"{RESULT} is missing: run `make stubs`"
     elif json.loads(RESULT.read_text(encoding="utf-8"))["digest"] != digest():
@@ -89,7 +89,7 @@ def stale() -> Iterator[str]:
 
 
 def digest() -> str:
-    """Changes with what is run, and with PyTorch."""
+    """A hash of the scripts in this folder and the release of PyTorch."""
     result = hashlib.sha256(_release().encode())
     for path in sorted(path for path in FOLDER.iterdir() if path.suffix in {".py", ".cpp"}):
         result.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -1,4 +1,4 @@
-"""Calls for what no entry of PyTorch's database reaches: quantized tensors, fused optimizers, layouts."""
+"""Calls that reach stubs beyond PyTorch's operator database: quantized tensors, fused optimizers, layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stubs that PyTorch's headers declare, and where each is in this process."""
+"""The stubs that PyTorch's headers declare, and the address of each in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-# What a header says about stubs, read from the top: a namespace that opens, another brace, a declaration.
+# The tokens of a header that matter for stubs: the beginning of a namespace, another brace, a declaration.
 _TOKEN = re.compile(
     r"\bnamespace(?:\s+(?P<namespace>[\w:]+))?\s*\{"
     r"|(?P<brace>[{}])"
@@ -23,16 +23,16 @@ class Stub:
     """A stub by its declaration."""
 
     header: str  # below ATen/native
-    name: str  # qualified where its namespace is not at::native
+    name: str  # qualified if its namespace is not at::native
 
     @property
     def symbol(self) -> str:
-        """Its name in the library, which a variable in namespaces has in the ABI of GCC and of Clang."""
+        """Its mangled name, which GCC and Clang give a variable in namespaces."""
         parts = ["at", "native", *self.name.split("::")]
         return f"_ZN{''.join(f'{len(part)}{part}' for part in parts)}E"
 
     def address(self, library: ctypes.CDLL) -> int | None:
-        """Where it is in a library, or nothing if the library does not export it."""
+        """Its address in a library, or None if the library does not export it."""
         try:
             return ctypes.addressof(ctypes.c_void_p.in_dll(library, self.symbol))
         except ValueError:
@@ -40,7 +40,7 @@ class Stub:
 
 
 def declared(include: Path) -> list[Stub]:
-    """All stubs that the headers below a folder of PyTorch declare."""
+    """All stubs that PyTorch's headers below an include folder declare."""
     native = include / "ATen" / "native"
     return [
         Stub(header.relative_to(native).as_posix(), name)

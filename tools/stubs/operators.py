@@ -1,4 +1,4 @@
-"""What PyTorch's own description of its operators says about one that reads a stub."""
+"""Looks up an operator that reads a stub in PyTorch's own description of its operators."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from generate_structured import NATIVE, shared_kernel
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import DispatchKey, NativeFunctionsGroup
 
-STRUCTURED = "structured"  # the second half of a class, which CPU and CUDA share
+STRUCTURED = "structured"  # the impl of a structured kernel that CPU and CUDA share
 NATIVE_FUNCTION = "native"  # a function that CPU and CUDA share
 COMPOSITE = "composite"  # a function for all devices
-CPU_ONLY = "cpu"  # a function or class for the CPU alone
-ELSEWHERE = "elsewhere"  # an operator that has no kernel for dense tensors of the CPU, or is not of aten
+CPU_ONLY = "cpu"  # a function or class for the CPU only
+ELSEWHERE = "elsewhere"  # an operator without a kernel for dense CPU tensors, or not in aten
 
 
 @dataclass(frozen=True)
 class Reader:
-    """An operator that reads a stub; of a structured one all overloads are one, by the name of `out`."""
+    """An operator that reads a stub; all overloads of a structured one count as one, named after `out`."""
 
     name: str
     kind: str
     kernel: str  # the function or class that computes on the CPU
     overloads: tuple[str, ...]
-    functional: str = ""  # of a structured one, the overload that allocates its results
+    functional: str = ""  # for a structured one, the overload that allocates its results
 
 
 def readers() -> dict[str, Reader]:
-    """By the name of each overload of aten."""
+    """All readers, by the name of each overload in aten."""
     parsed = parse_native_yaml(str(NATIVE / "native_functions.yaml"), str(NATIVE / "tags.yaml"))
     cpu = parsed.backend_indices[DispatchKey.CPU]
 
@@ -61,6 +61,6 @@ def readers() -> dict[str, Reader]:
 
 
 def reader_of(known: dict[str, Reader], operator: str) -> Reader:
-    """The reader of an operator by its name with namespace."""
+    """The reader for an operator, given its name with namespace."""
     name = operator.removeprefix("aten::")
     return known[name] if name in known and name != operator else Reader(operator, ELSEWHERE, "", (operator,))

@@ -1,12 +1,12 @@
-// Notes each operator that runs and each read of a stub: which stub, for which device, and by which operator.
-// Preloaded by sweep.py.
+// Records each operator that runs and each read of a stub: which stub, for which device, and by which operator. The
+// command (__init__.py) preloads it into sweep.py.
 //
-// Whoever calls a stub asks DispatchStubImpl::get_call_ptr for the function to call. PyTorch's libraries look that name
-// up when they are loaded, and a library that is preloaded comes first: here the question is noted, and then asked of
-// PyTorch. The operator is what PyTorch tells its observers that it runs.
+// A call of a stub gets its function from DispatchStubImpl::get_call_ptr. PyTorch's libraries resolve that symbol when
+// they are loaded, and a preloaded library comes first: the definition here records the call and forwards it to
+// PyTorch's. The operator is the one that PyTorch reports to its observers (RecordFunction).
 //
-// Only what the thread that starts the probe runs is noted: a device's kernels may run on a thread of their own, and
-// what they call there is not what the operator reads.
+// Only the thread that starts the probe is observed: a device's kernels may run on other threads, and the stubs that
+// they call there are not what the operator reads.
 #include <ATen/native/DispatchStub.h>
 #include <ATen/record_function.h>
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Never destroyed: operators run while the process ends, too.
+// Never destroyed: operators also run while the process exits.
 std::vector<std::string>& running() {
   thread_local auto& operators = *new std::vector<std::string>;  // the innermost last; only the observed thread has any
   return operators;
@@ -42,7 +42,7 @@ void pop_operator(const at::RecordFunction& /*call*/, at::ObserverContext* /*con
 
 }  // namespace
 
-// A member of the class of each stub, which has no other member: its address is the address of the stub.
+// DispatchStubImpl is the only member of a stub's class, so its address is the address of the stub.
 void* at::native::DispatchStubImpl::get_call_ptr(c10::DeviceType device, void* first, void* second, void* third) {
   using Original = void* (*)(DispatchStubImpl*, c10::DeviceType, void*, void*, void*);
   static const auto original = reinterpret_cast<Original>(
@@ -56,13 +56,13 @@ void* at::native::DispatchStubImpl::get_call_ptr(c10::DeviceType device, void* f
 
 extern "C" {
 
-// Begins to observe which operators this thread runs.
+// Starts to observe the operators that this thread runs.
 __attribute__((visibility("default"))) void stub_probe_start() {
   at::addThreadLocalCallback(
       at::RecordFunctionCallback(push_operator, pop_operator).scopes({at::RecordScope::FUNCTION}));
 }
 
-// What ran and what was read since the last call, a line for each. Valid until the next call.
+// Returns the operators and reads since the last call, one per line. Valid until the next call.
 __attribute__((visibility("default"))) const char* stub_probe_take() {
   static std::string taken;
   taken.clear();

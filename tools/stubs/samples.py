@@ -1,6 +1,6 @@
-"""What is run to see which stubs are read: PyTorch's database of operators, and calls for what no entry of it reaches.
+"""The samples that are run to find which stubs are read: PyTorch's operator database, and calls for what it misses.
 
-A unit is an entry with a dtype in a mode; it has samples, which are made on the CPU and moved.
+A unit is an entry with a dtype in a mode; its samples are created on the CPU and moved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORWARD, REFERENCE, OUT, IN_PLACE, BACKWARD, JVP, TWICE = (
     "backward twice",
 )
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool, torch.bfloat16, torch.float16, torch.float64)
-# No more, because an entry reads the same stubs again and again; backward costs most.
+# Limited, because the samples of an entry read the same stubs again and again; backward takes the longest.
 SAMPLES = {FORWARD: 40, REFERENCE: 6, OUT: 8, IN_PLACE: 8, BACKWARD: 24, JVP: 8, TWICE: 4}
 
 
@@ -48,7 +48,7 @@ class Unit:
         )
 
     def samples(self) -> Iterator[Callable[[str], object]]:
-        """Functions that run a sample on a device. Calls that PyTorch refuses are among them."""
+        """Functions that run a sample on a device. Some raise errors, because PyTorch rejects the call."""
         if self.dtype is None:
             yield list(CALLS.values())[self.entry]
             return
@@ -83,7 +83,7 @@ class Unit:
 
 
 def units() -> Iterator[Unit]:
-    """All of them, the calls first."""
+    """All units, the calls first."""
     for i in range(len(CALLS)):
         yield Unit(i, None, FORWARD)
     for i, entry in enumerate(op_db):
@@ -106,7 +106,7 @@ def units() -> Iterator[Unit]:
 
 
 def _moved(sample: SampleInput, device: str) -> SampleInput:
-    """The sample on a device, with leaves of its own where it has views of tensors that require gradients."""
+    """The sample on a device, with new leaves for its tensors that require gradients."""
     known: dict[int, torch.Tensor] = {}
 
     def move(value: Any) -> Any:
@@ -150,7 +150,7 @@ def _forward_mode(entry: OpInfo, sample: SampleInput) -> object:
 
 
 def taken(sample: Callable[[str], object], device: str) -> bool:
-    """Runs a sample; whether PyTorch took it."""
+    """Runs a sample; returns whether PyTorch accepted it."""
     try:
         sample(device)
     except Exception:

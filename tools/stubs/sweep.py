@@ -1,11 +1,11 @@
-"""A process that runs samples and says which stubs are read; started by the command (``__init__.py``).
+"""Runs samples and records which stubs are read, in a process that the command starts (``__init__.py``).
 
     python sweep.py cpu RESULT          all samples on the CPU
     python sweep.py device SEEN RESULT  on the device, for each operator some samples that have made it run on the CPU
     python sweep.py table SEEN DEVICE RESULT
 
-Expects the library made of probe.cpp to be preloaded. The second pass registers for the device, one operator at a time,
-what computes it on the CPU, where CUDA has the same: what it reads then, it reads for every device that registers it.
+Requires: the library built from probe.cpp is preloaded. The second pass registers the CPU kernel of one operator at a
+time for the device, if CUDA shares it: the stubs that it reads then, it reads for every device that registers it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from stubs.table import table
 TORCH = Path(torch.__file__).parent
 CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 TRIES = 16  # samples that make the same operator read the same stub, from different units
-OF_ENTRY = 2  # no more of them from one entry of the database
-AT_LEAST = 4  # samples of each operator that are run on the device, even where nothing is left to be found
+OF_ENTRY = 2  # at most this many of them from one entry of the database
+AT_LEAST = 4  # samples of each operator to run on the device, even if all expected reads have been found
 
 
 class Probe:
-    """What probe.cpp has noted."""
+    """Reads the records of probe.cpp."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so"))
@@ -49,13 +49,13 @@ class Probe:
         self._probe.stub_probe_start()
 
     def take(self) -> list[list[str]]:
-        """What was noted since the last call: operators, and reads as operator, device type and stub."""
+        """The records since the last call: operators, and reads as operator, device type and stub."""
         lines = [line.split() for line in self._probe.stub_probe_take().decode().splitlines()]
         return [line[:2] + [self._names.get(stub, "") for stub in line[2:]] for line in lines if line]
 
 
 def on_cpu(result: Path) -> None:
-    """Notes for each operator the samples that made it run, and those that made it read a stub."""
+    """Records, for each operator, the samples that made it run, and those that made it read a stub."""
     probe, known = Probe(), readers()
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     entries = [(unit.dtype is None, unit.entry) for unit in units()]
@@ -79,7 +79,7 @@ def _is_new(samples: list[tuple[int, int]], unit: int, entries: list[tuple[bool,
 
 
 def on_device(seen: Path, result: Path) -> None:
-    """Says for each operator which stubs it reads for the device, a line for each."""
+    """Writes the stubs that each operator reads for the device, one line per operator."""
     probe, known, numbered = Probe(), readers(), list(units())
     by_name = {reader.name: reader for reader in known.values()}
     samples: dict[str, dict[tuple[int, ...], None]] = {}
@@ -92,7 +92,7 @@ def on_device(seen: Path, result: Path) -> None:
         reader = by_name.get(name)
         reads: set[str] = set()
         if reader is not None and reader.kind in (STRUCTURED, NATIVE_FUNCTION, COMPOSITE):
-            # Should the process crash, its parent adds the end of the line.
+            # If the process crashes, its parent completes the line.
             _append(result, json.dumps(name))
             with registered(reader):
                 for i, (unit, index) in enumerate(samples[name]):
@@ -105,7 +105,7 @@ def on_device(seen: Path, result: Path) -> None:
 
 
 def write_table(seen: Path, device: Path, result: Path) -> None:
-    """Puts together what both passes have seen."""
+    """Combines the results of both passes."""
     result.write_text(json.dumps(table(seen, device)), encoding="utf-8")
 
 
@@ -132,7 +132,7 @@ def registered(reader: Reader) -> Iterator[None]:
     with ExitStack() as stack:
         library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for overload in reader.overloads:
-            # A composite operator needs no registration, but the backend may have one that would come before it.
+            # A composite operator needs no registration, unless the backend has one, which would take precedence.
             own = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{overload}", "PrivateUse1")
             if own or reader.kind != COMPOSITE:
                 out = _overload(reader.name) if overload == reader.functional else None
@@ -152,7 +152,7 @@ def _kernel(operator: torch._ops.OpOverload, out: torch._ops.OpOverload | None) 
         return operator.redispatch(CPU, *args, **kwargs)
 
     def into_results(*args: Any, **kwargs: Any) -> Any:
-        # The kernel for the CPU would allocate there. So the results are allocated here, as the CPU has them.
+        # The CPU kernel would allocate on the CPU. So the results are allocated on the device, like those of the CPU.
         there = operator(*tree_map(_to_cpu, args), **tree_map(_to_cpu, kwargs))
         single = isinstance(there, torch.Tensor)
         results = [torch.empty_like(each, device="openreg") for each in ([there] if single else there)]

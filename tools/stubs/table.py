@@ -1,4 +1,4 @@
-"""The table: what both passes have seen, and what the libraries of PyTorch say."""
+"""Makes the table from the results of both passes and the symbols of PyTorch's libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPE = "_DECLARE_DISPATCH_type"
 
 @dataclass
 class Row:
-    """What is known of one stub."""
+    """What is known about one stub."""
 
     header: str
     name: str
@@ -35,7 +35,7 @@ def table(seen: Path, device: Path) -> list[dict[str, object]]:
     library = TORCH / "lib" / "libtorch_cpu.so"
     loaded = ctypes.CDLL(str(library))
     symbols = subprocess.run(["nm", "-D", str(library)], capture_output=True, text=True, check=True).stdout
-    # A stub has a pointer for plain processors, which is null where PyTorch has nothing for the CPU.
+    # A stub's DEFAULT pointer, for any processor, is null if PyTorch has no CPU kernel for it.
     implemented = {
         _stub_of(symbol)
         for symbol in _SYMBOL.findall(symbols)
@@ -71,7 +71,7 @@ def table(seen: Path, device: Path) -> list[dict[str, object]]:
 
 
 def _stub_of(symbol: str) -> str:
-    """The name of the stub in the symbol of its pointer; names in symbols follow their length."""
+    """The name of the stub in the symbol of its pointer; in symbols, a name follows its length."""
     until = symbol.removesuffix("EE7DEFAULTE")
     lengths = re.finditer(r"\d+", until)
     return next(until[found.end() :] for found in lengths if int(found[0]) == len(until) - found.end()).removesuffix(
