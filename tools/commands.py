@@ -196,7 +196,7 @@ def stress(_arguments: list[str]) -> None:
 
 
 def sanitize(arguments: list[str]) -> None:
-    """Runs the tests of the backend on a build with the address and undefined-behaviour sanitizers."""
+    """Runs the tests of the backend on a build with the address and undefined-behavior sanitizers."""
     import sanitized
 
     sanitized.main(arguments)
