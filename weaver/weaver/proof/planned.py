@@ -22,7 +22,7 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its file, the hash of what it runs and shows, its listings of our sources, and its executed blocks."""
+    """One page: its file, the hash of what it runs, its listings and whole sources, and its executed blocks."""
 
     name: str
     file: str

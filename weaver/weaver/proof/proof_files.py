@@ -45,7 +45,7 @@ class ListingLines:
         return len(self.executed) + len(self.elsewhere) + len(self.missed) + len(self.excused)
 
     def moved(self, by: int) -> ListingLines:
-        """Return the same for a listing that stands so many lines further down."""
+        """Return the same for a listing that has moved down by this many lines."""
         return replace(
             self,
             executed=[number + by for number in self.executed],
@@ -94,7 +94,7 @@ class ListingMutants:
     equivalent: list[Mutant]
 
     def moved(self, by: int) -> ListingMutants:
-        """Return the same for a listing that stands so many lines further down."""
+        """Return the same for a listing that has moved down by this many lines."""
         survived, equivalent = (
             [replace(one, line=one.line + by) for one in ones] for ones in (self.survived, self.equivalent)
         )
