@@ -1,4 +1,4 @@
-// What the backend pays for the profiler while nobody profiles: one DriverCall, as it stands in front of each launch.
+// Measures the cost of the profiler when nothing is profiled: one DriverCall, as in front of each launch.
 #include <chrono>
 #include <cstdio>
 
@@ -11,7 +11,7 @@ int main() {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kCalls; ++i) {
       const openreg::DriverCall call("orLaunchHostKernel");
-      asm volatile("" ::: "memory");  // the launch, of which the compiler knows nothing
+      asm volatile("" ::: "memory");  // stands for the launch, which is opaque to the compiler
     }
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
     best = time.count() / kCalls < best ? time.count() / kCalls : best;

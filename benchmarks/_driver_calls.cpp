@@ -1,5 +1,5 @@
-// Counts the calls that give the device work. Preloaded by growth.py: the backend finds these functions before the
-// driver's, and each calls the driver's in its turn.
+// Counts the calls that submit work to the device. Preloaded by growth.py: the backend finds these functions before the
+// driver's, and each forwards to the driver's.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@ std::atomic<long> g_copies{0};
 
 template <class Function>
 Function of_driver(Function /*same*/, const char* name) {
-  static void* const driver = dlopen("libopenreg.so", RTLD_NOW);  // the one that the backend has loaded
+  static void* const driver = dlopen("libopenreg.so", RTLD_NOW);  // the copy that the backend has loaded
   return reinterpret_cast<Function>(dlsym(driver, name));
 }
 

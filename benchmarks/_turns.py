@@ -27,7 +27,7 @@ def repetitions(call: Call) -> int:
         start = time.perf_counter()
         for _ in range(count):
             call()
-        torch.accelerator.synchronize()  # What is queued takes its time, too.
+        torch.accelerator.synchronize()  # Includes the time of queued work.
         if time.perf_counter() - start > TURN_SECONDS or count > 1 << 16:
             return count
         count *= 2

@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 import results
 from environment import ROOT
 
-# One source of each batch and one that is compiled alone, the bindings, and what the generated sources come from.
+# One source of each batch, one that is compiled alone, the bindings, and the input of the generated sources.
 CHANGED = (
     "csrc/driver/memory.cpp",
     "csrc/runtime/stream.cpp",

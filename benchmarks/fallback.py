@@ -1,4 +1,4 @@
-"""What one fallback costs, taken apart: to the host, the CPU's kernel, and back to the device.
+"""Measures the cost of one fallback and its parts: to the host, the CPU's kernel, and back to the device.
 
 Run it with `make bench`, or alone: `python benchmarks/fallback.py`. It writes benchmarks/results/fallback.md.
 """
@@ -13,7 +13,7 @@ SIZES = {"16": 16, "16k": 16 * KIB, "1M": KIB * KIB, "16M": 16 * KIB * KIB}
 
 
 def row(name: str, size: int) -> str:
-    """One line of the table, for a tensor of so many numbers."""
+    """One line of the table, for a tensor of ``size`` elements."""
     host = torch.randn(size)
     device = host.to("openreg")
     torch.openreg.reset_fallback_stats()

@@ -1,4 +1,4 @@
-"""What a training step asks of the device, and how the cost of a call grows with tensors, streams and threads.
+"""Counts the work of a training step, and measures how a call's cost grows with tensors, streams and threads.
 
 Run it with `make bench`, or alone: `python benchmarks/growth.py`. It writes benchmarks/results/growth.md.
 """
@@ -25,12 +25,12 @@ from operators import training_step  # type: ignore[import-not-found]  # beside 
 from torch.utils._python_dispatch import TorchDispatchMode
 
 HERE = Path(__file__).parent
-CALLS = 2000  # of each thread
+CALLS = 2000  # per thread
 ROUNDS = 15
 
 
 class Dispatches(TorchDispatchMode):
-    """Counts the operators that reach the backend, those it leaves to PyTorch's composite kernels taken apart."""
+    """Counts the operators that reach the backend; those with composite kernels count by their parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,11 +43,11 @@ class Dispatches(TorchDispatchMode):
 
 
 def count_step() -> None:
-    """Prints what one step of training asks for; needs the counters of _driver_calls.cpp."""
+    """Prints the counts of one training step; needs the counters of _driver_calls.cpp."""
     counters = ctypes.CDLL(os.environ["LD_PRELOAD"])
     with torch.autograd.set_multithreading_enabled(False):
         step = training_step("openreg")
-        step()  # the optimizer makes its state
+        step()  # creates the optimizer's state
         torch.openreg.reset_fallback_stats()
         before = counters.launches(), counters.copies()
         step()
@@ -60,7 +60,7 @@ def count_step() -> None:
 
 
 def counted_step() -> dict[str, int]:
-    """The counts of count_step, from a process that has the counters."""
+    """The counts of count_step, from a process with the counters preloaded."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "driver_calls.so"
         options = ["-std=c++20", "-O1", "-fPIC", "-shared", f"-I{HERE.parent / 'csrc' / 'driver'}"]
@@ -80,7 +80,7 @@ def add(device: str) -> Call:
 
 
 def with_tensors(count: int) -> list[float]:
-    """Microseconds of the call on both sides while other tensors are alive, and as many free places between them."""
+    """Microseconds of the call on both devices while other tensors are alive, with as many free blocks between them."""
     held = []
     for device in ("cpu", "openreg"):
         tensors = [torch.empty(100 + i % 1000, device=device) for i in range(2 * count)]
@@ -90,7 +90,7 @@ def with_tensors(count: int) -> list[float]:
 
 
 def with_streams(count: int) -> list[float]:
-    """Microseconds of a call that goes to one stream after another, beside the CPU's call with the same switches."""
+    """Microseconds of a call on one stream after another, next to the CPU's call with the same switches."""
     streams = [torch.Stream("openreg") for _ in range(count)]
     on_device, on_cpu = add("openreg"), add("cpu")
 
@@ -106,7 +106,7 @@ def with_streams(count: int) -> list[float]:
 
 
 def with_threads(count: int) -> list[float]:
-    """Microseconds of a call, all threads together, on both sides."""
+    """Microseconds of a call on both devices, averaged over all threads."""
 
     def seconds(call: Call) -> float:
         def work() -> None:

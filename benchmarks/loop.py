@@ -1,7 +1,7 @@
-"""Where the time of the checks goes: the steps of CI, the slowest pages, tests and static checks.
+"""Reports where the time of the checks goes: the steps of CI, the slowest pages, tests and static checks.
 
-Nothing is run: each target leaves the seconds of its last run, `make test` of its last run of all tests, and this reads
-them.
+Runs nothing: each target records the seconds of its last run (`make test` those of its last run of all tests), and this
+script reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN = 10
 
 
 class Table(NamedTuple):
-    """What took how long: its title, the file that says it, the command that leaves that file, its rows."""
+    """A table of durations: its title, the file it comes from, the command that writes that file, its rows."""
 
     title: str
     file: Path
@@ -32,7 +32,7 @@ class Table(NamedTuple):
 
 
 def tables(root: Path = ROOT) -> Iterator[Table]:
-    """All tables; one whose file is not there has no rows."""
+    """All tables; one whose file does not exist has no rows."""
     loop = root / "build" / "loop"
     steps, checks, tests = loop / "steps.tsv", loop / "checks.tsv", loop / "tests.xml"
     proof = root / "docs" / "build" / "doctest" / "proof.json"
@@ -60,7 +60,7 @@ def pages(proof: Path) -> list[tuple[float, str]]:
 
 
 def cases(junit: Path) -> list[tuple[float, str]]:
-    """The seconds of each test, its fixtures with it."""
+    """The seconds of each test, including its fixtures."""
     if not junit.is_file():
         return []
     return [
@@ -70,7 +70,7 @@ def cases(junit: Path) -> list[tuple[float, str]]:
 
 
 def files(junit: Path) -> list[tuple[float, str]]:
-    """The seconds of each file of tests."""
+    """The seconds of each test file."""
     total: defaultdict[str, float] = defaultdict(float)
     for seconds, name in cases(junit):
         total[name.partition("::")[0].removeprefix("`")] += seconds
@@ -78,12 +78,12 @@ def files(junit: Path) -> list[tuple[float, str]]:
 
 
 def slowest(rows: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Those that take longest, the longest first."""
+    """The slowest rows, slowest first."""
     return sorted(rows, reverse=True)[:SHOWN]
 
 
 def text(table: Table) -> str:
-    """A table as it stands in the result."""
+    """A table as Markdown."""
     if not table.rows:
         return f"## {table.title}\n\nNot known: `{table.command}` leaves `{table.file.name}`, which is not there.\n"
     rows = "".join(f"| {seconds:.1f} | {name.replace('|', '/')} |\n" for seconds, name in table.rows)

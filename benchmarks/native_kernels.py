@@ -1,11 +1,11 @@
-"""Native kernels against the CPU fallback on the same device, and against PyTorch on the CPU, in one run.
+"""Compares native kernels with the CPU fallback on the same device, and with PyTorch on the CPU, in one run.
 
     python benchmarks/native_kernels.py              sizes for a quick look
     python benchmarks/native_kernels.py --large      sizes that keep a GPU busy
 
-Each case is timed in turns, so that a machine that becomes slow does so for all. A time is that of a call whose result
-has been waited for: the smallest of several rounds. The fallback runs the CPU's kernel with the copies that it takes to
-the host and back.
+The cases take turns, so that a slowdown of the machine affects all of them. A time is that of a call including the wait
+for its result: the smallest of several rounds. The fallback runs the CPU's kernel, with the copies to the host and
+back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-os.environ["OPENREG_NATIVE_KERNELS"] = "on"  # before the import, which decides
+os.environ["OPENREG_NATIVE_KERNELS"] = "on"  # read during the import
 
 import torch
 
@@ -27,7 +27,7 @@ LARGE = {"elements": 1 << 26, "matrix": 4096}
 
 
 def seconds(call: Call, repeat: int, wait: Callable[[], None]) -> float:
-    """The time of one call of several that are queued together."""
+    """The time per call when several are queued together."""
     start = time.perf_counter()
     for _ in range(repeat):
         call()
@@ -54,7 +54,7 @@ def cases(elements: int, matrix: int) -> dict[str, tuple[Callable[..., torch.Ten
 
 
 def through_the_cpu(function: Callable[..., torch.Tensor], arguments: list[torch.Tensor]) -> Call:
-    """What the fallback does, by the copies that it makes."""
+    """The work of the fallback: copy to the host, compute, copy back."""
     return lambda: function(*(argument.cpu() for argument in arguments)).to("openreg")
 
 

@@ -1,4 +1,4 @@
-"""What one call costs on the device, as a ratio to the same call on the CPU in the same run.
+"""Measures the cost of one call on the device, as a ratio to the same call on the CPU in the same run.
 
 Run it with `make bench`, or alone: `python benchmarks/operators.py`. It writes benchmarks/results/operators.md.
 """
@@ -25,7 +25,7 @@ class Row:
 
 
 def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
-    """Times the call that make_call makes for a device."""
+    """Times the call that make_call returns, on both devices."""
     cpu, device = make_call("cpu"), make_call("openreg")
     device()
     torch.openreg.reset_fallback_stats()
@@ -36,31 +36,31 @@ def measure(name: str, make_call: Callable[[str], Callable[[], object]]) -> Row:
 
 
 def network(device: str) -> torch.nn.Module:
-    """Two linear layers."""
+    """A network of two linear layers."""
     torch.manual_seed(0)
     layers = torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
     return torch.nn.Sequential(*layers).to(device)
 
 
 def forward_pass(device: str) -> Callable[[], object]:
-    """The forward of the network for 32 samples, without autograd."""
+    """The forward pass of the network for 32 samples, without autograd."""
     model, x = network(device), torch.randn(32, 64).to(device)
     return torch.no_grad()(lambda: model(x))
 
 
 def recurrent_step(device: str) -> Callable[[], object]:
-    """A time step of an LSTM for 32 samples, without autograd."""
+    """One time step of an LSTM for 32 samples, without autograd."""
     cell, x = torch.nn.LSTMCell(64, 64).to(device), torch.randn(32, 64).to(device)
     return torch.no_grad()(lambda: cell(x))
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:
-    """Attention of a tensor to itself."""
+    """Self-attention."""
     return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 
 
 def training_step(device: str) -> Callable[[], object]:
-    """A step of the network with 32 samples: forward, cross entropy, backward, SGD with momentum."""
+    """A training step with 32 samples: forward, cross entropy, backward, SGD with momentum."""
     model = network(device)
     x, y = torch.randn(32, 64).to(device), torch.randint(10, (32,)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -74,7 +74,7 @@ def training_step(device: str) -> Callable[[], object]:
 
 
 def on_calling_thread(device: str) -> Callable[[], object]:
-    """The same step, without the thread on which PyTorch runs the backward of a device."""
+    """The same step, without the thread on which PyTorch runs a device's backward."""
     step = training_step(device)
 
     def call() -> None:
@@ -85,7 +85,7 @@ def on_calling_thread(device: str) -> Callable[[], object]:
 
 
 def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
-    """The calls, by name. Each makes its tensors once, for one device."""
+    """The calls, by name. Each creates its tensors once, for one device."""
 
     def on(shape: tuple[int, ...], call: Callable[[torch.Tensor], object]) -> Callable[[str], Callable[[], object]]:
         def make(device: str) -> Callable[[], object]:

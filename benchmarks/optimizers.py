@@ -1,4 +1,4 @@
-"""What a step of an optimizer costs, made in three ways, beside CPU PyTorch.
+"""Measures the cost of an optimizer step, implemented in three ways, next to CPU PyTorch.
 
 Run it with `make bench`, or alone: `python benchmarks/optimizers.py`. It writes benchmarks/results/optimizers.md.
 """
@@ -15,7 +15,7 @@ WAYS: dict[str, dict[str, Any]] = {"loop": {"foreach": False}, "lists": {"foreac
 
 
 def optimizer(device: str, count: int, size: int, **options: Any) -> torch.optim.Optimizer:
-    """AdamW for so many parameters of one size, that have gradients."""
+    """AdamW for ``count`` parameters of one size, with gradients."""
     parameters = [torch.nn.Parameter(torch.ones(size, device=device)) for _ in range(count)]
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)

@@ -1,4 +1,4 @@
-"""How many of many processes end as they should: each in one of the ways of examples/errors_exit.py.
+"""Counts how many processes end as expected, each in one of the ways of examples/errors_exit.py.
 
     python benchmarks/process_exit.py                      200 processes for each of the first two ways
     python benchmarks/process_exit.py --runs 5 by-sigterm  5 in the way that is named; writes no result
@@ -6,10 +6,10 @@
                                                            two launch modes; writes benchmarks/results/process_ends.md,
                                                            and replaces only the rows of the ways that are named
 
-The processes are children of this one, which has imported torch and not used the device: each starts the driver and
-autograd's threads of its own, and goes through the whole end of an interpreter. A crash is a status other than the one
-that the way is to end with; so is a process that has not ended after a minute (status -14, SIGALRM). It writes
-benchmarks/results/process_exit.md, and ends with status 1 if a process did not end as it should.
+The processes are children of this one, which has imported torch but not used the device: each starts its own driver and
+autograd threads, and runs the full interpreter shutdown. A status other than the expected one of the way is a crash, as
+is a process that has not ended after a minute (status -14, SIGALRM). It writes benchmarks/results/process_exit.md, and
+exits with status 1 if a process did not end as expected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.runtime import ends  # noqa: E402  # found by the line above
 
 
 def statuses(way: str, runs: int, jobs: int) -> Counter[int]:
-    """How often each exit status was seen; a negative one is the signal that killed the process."""
+    """The number of occurrences of each exit status; a negative one is the signal that killed the process."""
     seen: Counter[int] = Counter()
     for first in range(0, runs, jobs):
         with open(os.devnull, "w") as nothing:
@@ -60,9 +60,9 @@ def row(way: str, seen: Counter[int]) -> str:
 
 
 def tabulate_ends(ways: list[str], runs: int, jobs: int, modes: list[str]) -> bool:
-    """Measures the ways of tests/runtime/ends.py, and keeps the rows of those that are not named.
+    """Measures the ways of tests/runtime/ends.py, and keeps the rows of those not in ``ways``.
 
-    Returns whether a process did not end as it should.
+    Returns whether a process did not end as expected.
     """
     subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
     rows = kept_rows()
@@ -83,12 +83,12 @@ def tabulate_ends(ways: list[str], runs: int, jobs: int, modes: list[str]) -> bo
         status = ends.WAYS[way].status
         rows[way, mode] = f"| {way} | {status} | {mode} | {len(found)} | {good} | {text} | {date.today()} |"
         print(rows[way, mode], flush=True)
-        write_ends(rows)  # each time: all of them take an hour and a half
+        write_ends(rows)  # after each row: all of them take an hour and a half
     return failed
 
 
 def kept_rows() -> dict[tuple[str, str], str]:
-    """The rows of the table as it is, by way and mode."""
+    """The rows of the existing table, by way and mode."""
     rows = {}
     for line in ENDS.read_text().splitlines() if ENDS.exists() else []:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -98,7 +98,7 @@ def kept_rows() -> dict[tuple[str, str], str]:
 
 
 def write_ends(rows: dict[tuple[str, str], str]) -> None:
-    """The table in the order of the ways."""
+    """Writes the table in the order of the ways."""
     lines = [
         f"Made by `python benchmarks/process_exit.py --ends` on {installed()}; {platform.machine()}, "
         f"{torch.__version__}, Python {platform.python_version()}. As it should: with the status and the output "

@@ -1,4 +1,4 @@
-"""What a profile costs: nothing while there is none, and so much for each kernel while there is one.
+"""Measures the cost of profiling: per launch when nothing is profiled, and per kernel in a profile.
 
 Run it with `make bench`, or alone: `python benchmarks/profiler.py`. It writes benchmarks/results/profiler.md.
 """
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def profiled(call: Call, activities: Sequence[ProfilerActivity]) -> tuple[float, float]:
-    """Microseconds of one call under a profile, and of what the end of the profile takes for it."""
+    """Microseconds of one call under a profile, and its share of ending the profile."""
     recorded = profile(activities=activities)
     recorded.start()
     start = time.perf_counter()
@@ -41,7 +41,7 @@ def profiled(call: Call, activities: Sequence[ProfilerActivity]) -> tuple[float,
 
 
 def calls_cost() -> float:
-    """Nanoseconds of a DriverCall while nobody profiles."""
+    """Nanoseconds of a DriverCall when nothing is profiled."""
     folders = (Path(str(_C.__file__)).parent / "lib", Path(torch.__file__).parent / "lib")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "driver_call_cost")
@@ -81,7 +81,7 @@ def main() -> None:
     on_cpu = low([turn for turn, _ in taken["the host", "CPU"]])
     for kind, activities in kinds.items():
         turn, end = (low(times) for times in zip(*taken[kind, "device"], strict=True))
-        # PyTorch on the CPU has nothing to compare a profile of the device alone with.
+        # A profile of the device alone has no counterpart in PyTorch on the CPU.
         compared = f"{on_cpu:.2f} | {turn:.2f} | {turn / on_cpu:.2f}" if CPU in activities else f" | {turn:.2f} | "
         lines.append(f"| profile of {kind} | {compared} | {turn - plain['device']:.2f} | {end:.2f} |")
     nothing = calls_cost()

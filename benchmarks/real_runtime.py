@@ -1,4 +1,4 @@
-"""The backend on a device of OpenCL: both kits, two models beside the CPU, and what a call costs.
+"""Measures the backend on an OpenCL device: both kits, two models next to the CPU, and the cost of a call.
 
     make build DRIVER=csrc/driver/opencl HOST_KERNELS=OFF
     .venv/bin/pip install '.[kit]'                         what the kit of the backend imports
@@ -6,8 +6,8 @@
     .venv/bin/python benchmarks/real_runtime.py --quick    without the kit of the backend, which takes minutes
 
 --output names another file, for another device. The file has rows for builds with and without host
-kernels; those of the other build stay if the device is the same.
-With another driver than csrc/driver/opencl nothing is measured.
+kernels; those of the other build are kept if the device is the same.
+With a driver other than csrc/driver/opencl, nothing is measured.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MODELS = {
 
 
 def driver_kit() -> str:
-    """Builds the kit of the driver, and runs it on the installed library."""
+    """Builds the driver's kit, and runs it on the installed library."""
     import torch_openreg._C
 
     library = Path(torch_openreg._C.__file__).parent / "lib" / "libopenreg.so"
@@ -59,7 +59,7 @@ def driver_kit() -> str:
 
 
 def backend_kit() -> str:
-    """Runs the kit of the backend."""
+    """Runs the backend's kit."""
     with tempfile.TemporaryDirectory() as folder:
         ran = subprocess.run(
             [sys.executable, "-m", "accelerator_conformance", "--device", "openreg", "--quiet", "--report", folder],
@@ -76,13 +76,13 @@ def backend_kit() -> str:
 
 
 def summary(outcomes: list[str], neither: str) -> str:
-    """How many passed, how many could not be asked, and how many failed."""
+    """The numbers of checks that passed, did not apply, and failed."""
     passed, aside = outcomes.count("passed"), outcomes.count(neither)
     return f"{passed} of {len(outcomes)} passed, {aside} {neither}, {len(outcomes) - passed - aside} failed"
 
 
 def models() -> Iterator[tuple[str, str]]:
-    """Trains each model on the CPU and on the device from the same start."""
+    """Trains each model on the CPU and on the device from the same initial state."""
     for name, subject in MODELS.items():
         on_cpu, on_device = pair(subject)
         torch.openreg.reset_fallback_stats()
@@ -97,24 +97,24 @@ def models() -> Iterator[tuple[str, str]]:
 
 
 def one_step(training: Training) -> None:
-    """A step that has ended."""
+    """A training step, including the wait for its end."""
     training.step().item()
 
 
 def in_turns(*calls: Callable[[], object], rounds: int = 15) -> list[float]:
-    """The median time of each call. They take turns, so that what else the machine does is met by all."""
+    """The median time of each call. They take turns, so that other load affects all of them."""
     times: list[list[float]] = [[] for _ in calls]
     for number in range(rounds + 1):
         for call, of_call in zip(calls, times, strict=True):
             begin = time.perf_counter()
             call()
-            if number > 0:  # the first is for what is done once
+            if number > 0:  # the first round is a warm-up
                 of_call.append(time.perf_counter() - begin)
     return [median(of_call) for of_call in times]
 
 
 def costs() -> Iterator[tuple[str, str]]:
-    """What a call costs that computes nothing."""
+    """The costs of calls that compute nothing."""
     stream = torch.Stream("openreg")
     event = torch.Event("openreg")
     host = torch.zeros(1 << 22, dtype=torch.uint8).pin_memory()

@@ -1,4 +1,4 @@
-"""What the runtime costs: memory, streams, events, synchronisation and copies, beside CPU PyTorch in the same run.
+"""Measures the runtime: memory, streams, events, synchronization and copies, next to CPU PyTorch in the same run.
 
 Run it with `make bench`, or alone: `python benchmarks/runtime.py`. It writes benchmarks/results/runtime.md.
 """
@@ -19,7 +19,7 @@ ROUNDS = 15
 
 
 def churn(device: str) -> Call:
-    """A thousand tensors of mixed sizes, of which a hundred are alive at a time: memory in pieces."""
+    """A thousand tensors of mixed sizes, a hundred of them alive at a time: fragments memory."""
     sizes = random.Random(0).choices([100, 1000, 5000, 50_000, 400_000, 3_000_000], [30, 30, 20, 10, 8, 2], k=1000)
 
     def call() -> None:
@@ -31,7 +31,7 @@ def churn(device: str) -> Call:
 
 
 def small_calls() -> dict[str, tuple[Call, Call]]:
-    """By name: the call on the device, and what of CPU PyTorch it is compared with."""
+    """By name: the call on the device, and the call of CPU PyTorch to compare it with."""
     stream, other, event = torch.accelerator.current_stream(), torch.Stream("openreg"), torch.Event("openreg")
     timed = torch.Event("openreg", enable_timing=True)
     x, y = torch.randn(16, device="openreg"), torch.randn(16)
@@ -73,7 +73,7 @@ def small_calls() -> dict[str, tuple[Call, Call]]:
 
 
 def busy_enqueue() -> dict[str, list[float]]:
-    """By name: microseconds to queue a kernel on a stream that is busy, and for the same call on the CPU."""
+    """By name: microseconds to queue a kernel on a busy stream, and for the same call on the CPU."""
     x, y = torch.randn(16, device="openreg"), torch.randn(16)
     out, out_of_cpu = torch.empty_like(x), torch.empty_like(y)
     pairs: dict[str, tuple[Call, Call]] = {
@@ -96,7 +96,7 @@ def busy_enqueue() -> dict[str, list[float]]:
 
 
 def copies() -> list[tuple[str, float, float, float]]:
-    """For each kind of copy of 64 MiB, in milliseconds: until the host goes on, until it is done, and on the CPU."""
+    """For each kind of copy of 64 MiB, in milliseconds: until the host continues, until it is done, and on the CPU."""
     device, pageable, pinned = torch.zeros(COPY, device="openreg"), torch.ones(COPY), torch.ones(COPY).pin_memory()
     second = torch.zeros(COPY, device="openreg:1")
     kinds: dict[str, Callable[[], object]] = {
@@ -117,7 +117,7 @@ def copies() -> list[tuple[str, float, float, float]]:
         cpu: list[float] = []
         turns = [(call, goes_on, done), (lambda: target.copy_(source), cpu, [])]
         for _ in range(2 * ROUNDS):
-            turns.reverse()  # neither of the two always finds what the other one left in the caches
+            turns.reverse()  # so that neither always finds the caches as the other one left them
             for device_call, host, end in turns:
                 start = time.perf_counter()
                 result = device_call()
@@ -133,9 +133,9 @@ def copies() -> list[tuple[str, float, float, float]]:
 def overlap(
     on_device: Callable[[torch.Tensor], object], on_host: Callable[[torch.Tensor], object], elements: int
 ) -> float:
-    """How much sooner host and device are done together than one after the other: 2 is all that two processors give.
+    """The speedup of running host and device concurrently over one after the other: at most 2 with two processors.
 
-    Both make their call on a tensor of so many elements again and again, for about the same time.
+    Both repeat their call on a tensor of ``elements`` elements, for about the same time.
     """
     tensor, host_tensor = torch.ones(elements, device="openreg"), torch.ones(elements)
     calls, host_calls = 20, 1
@@ -168,7 +168,7 @@ def overlap(
 
 
 def fork_time() -> tuple[float, float]:
-    """Milliseconds of a fork with 1 GiB of device memory in use, and without."""
+    """Milliseconds of a fork with 1 GiB of device memory in use, and with none."""
 
     def fork() -> float:
         start = time.perf_counter()

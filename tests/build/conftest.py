@@ -1,4 +1,4 @@
-"""Fixtures of the build tests: the package, installed once into an environment of somebody else."""
+"""Fixtures of the build tests: the package, installed once into a foreign environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extension import build_folder as development_folder
 
 
 def run_script(made: ForeignVenv, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script that installs, in an environment of somebody else."""
+    """Runs an installation script in a foreign environment."""
     allow_a_build()
     ran = made.run("bash", f"tests/build/{script}", cwd=ROOT, **variables)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -25,8 +25,8 @@ def run_script(made: ForeignVenv, script: str, **variables: str) -> subprocess.C
 def install(made: ForeignVenv, script: str, build_folder: Path) -> subprocess.CompletedProcess[str]:
     """Builds with other options, and installs.
 
-    Without optimization, which takes four fifths of the time and changes nothing of what is asked here: what the
-    package brings with it, where it finds its libraries, what it says. `make test` itself runs on an optimized build.
+    Without optimization, which takes four fifths of the time and does not affect what these tests check: the contents
+    of the package, how it finds its libraries, its messages. `make test` itself runs on an optimized build.
     """
     quick = {"SKBUILD_BUILD_DIR": str(build_folder), "SKBUILD_CMAKE_DEFINE": "CMAKE_CXX_FLAGS_RELEASE=-O0"}
     return run_script(made, script, **quick)
@@ -34,7 +34,7 @@ def install(made: ForeignVenv, script: str, build_folder: Path) -> subprocess.Co
 
 @pytest.fixture(scope="session")
 def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One build folder for the installations with other options: the second compiles only what its option changes."""
+    """The build folder of both installations with other options: the second recompiles only what its option affects."""
     return tmp_path_factory.mktemp("build")
 
 
@@ -42,8 +42,8 @@ def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> ForeignVenv:
     """A foreign environment into which tests/build/install.sh has installed the package.
 
-    The wheel is linked from the objects of `make build`, so its builder is the interpreter of this environment; where
-    another one builds, with pip of its own, the two installations with other options show.
+    The wheel is linked from the objects of `make build`, so the interpreter of this environment builds it. The two
+    installations with other options cover a build by another interpreter with its own pip.
     """
     made = foreign_venv(tmp_path_factory.mktemp("foreign") / "venv", builder=sys.executable)
     into = {"PIP_PREFIX": str(made.prefix), "PIP_IGNORE_INSTALLED": "1", "PIP_NO_DEPS": "1"}

@@ -1,4 +1,4 @@
-"""What is asked of the backend on the minimal driver: a training, and tests that know nothing of the driver."""
+"""Checks of the backend on the minimal driver: a training run, and tests that do not depend on the driver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ASKED = (
     "tests/aten/test_mistakes.py",
     "tests/aten/test_scalar.py",
 )
-# What the backend's kit asks at the level "usable", and the minimal driver does not do.
+# The checks of the backend's kit at the level "usable" that the minimal driver fails.
 NOT_USABLE = {
     "memory/pinned_memory_is_copied_behind_the_hosts_back",
     "streams/kernels_do_not_wait",
@@ -60,7 +60,7 @@ def failed_checks(made: ForeignVenv, folder: Path) -> set[str]:
 
 
 def failed_tests(made: ForeignVenv, folder: Path) -> set[str]:
-    """Runs the tests from a folder that has links to them and no sources; returns those that fail."""
+    """Runs the tests from a folder with links to them, but without sources; returns those that fail."""
     for linked in ("examples", "tests", "tools"):
         (folder / linked).symlink_to(ROOT / linked)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\npythonpath = . tools\n")

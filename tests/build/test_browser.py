@@ -1,4 +1,4 @@
-"""`make browser` finds what is wrong with a page."""
+"""`make browser` finds the faults of a page."""
 
 from __future__ import annotations
 

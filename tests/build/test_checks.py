@@ -1,4 +1,4 @@
-"""The project's own static checks find what they are for."""
+"""The project's own static checks find the faults that they look for."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_source_and_header_that_rely_on_their_neighbours_are_found(
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A repository of one folder, csrc/runtime, in the working directory; the file names what has been compiled."""
+    """A repository of one folder, csrc/runtime, in the working directory; returns the log of compiled files."""
     monkeypatch.chdir(tmp_path)
     compiled = tmp_path / "compiled"
     script = tmp_path / "c++"
@@ -126,7 +126,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def compiled_now(compiled: Path, part: Share = ALL) -> list[str]:
-    """Which files a check compiles, as it finds nothing wrong."""
+    """The files that a check without faults compiles."""
     compiled.write_text("")
     paths = sorted(Path("csrc").rglob("*.*"))
     assert list(compile_alone.faults(Path("compile_commands.json"), paths, part)) == []
@@ -138,7 +138,7 @@ def test_only_what_reads_a_changed_file_is_compiled_again(compiler: Path) -> Non
     (folder / "a.h").write_text("#pragma once\nint a();\n")
     (folder / "a.cpp").write_text('// The first.\n#include "runtime/a.h"\nint a() { return 1; }\n')
     (folder / "b.cpp").write_text("int b() { return 2; }\n")
-    # The header is not compiled by itself: a.cpp begins with it.
+    # The header is not compiled by itself, because a.cpp includes it first.
     assert compiled_now(compiler) == ["a.cpp", "b.cpp"]
     assert compiled_now(compiler) == []
     (folder / "a.h").write_text("#pragma once\nint a();  // better\n")

@@ -1,4 +1,4 @@
-"""CI's script: which steps it takes, in which environment, and what it prints of their time."""
+"""CI's script: its steps, their environments, and the durations that it prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from environment import ROOT
 
-# Says what it was called for, and what it sees of an environment; makes one, as the real one does.
+# Prints its target and the environment that it sees, and creates an environment, like the real one.
 MAKE = """#!/bin/sh
 echo "$1: $([ -d .venv ] && echo $(ls .venv) || echo nothing) VIRTUAL_ENV=$VIRTUAL_ENV PYTHONPATH=$PYTHONPATH"
 mkdir -p .venv
@@ -21,12 +21,12 @@ touch .venv/$1
 """
 
 
-# What the script calls beside these.
+# The other programs that the script calls.
 PROGRAMS = ("bash", "cat", "dirname", "ls", "mkdir", "rm", "sh", "touch")
 
 
 def run_ci(folder: Path, *more: str, commits: int = 7, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs the script where make and git are others, and of all else there is little more than it needs."""
+    """Runs the script with stand-ins for make and git, and with hardly any programs beyond those that it needs."""
     scripts = {f"bin/{name}": "#!/bin/sh\n" for name in more}
     scripts |= {"bin/make": MAKE, "bin/git": f"#!/bin/sh\necho {commits}\n"}
     for name, script in scripts.items():

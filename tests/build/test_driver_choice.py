@@ -1,4 +1,4 @@
-"""make ... DRIVER=folder HOST_KERNELS=OFF: what is refused, which build it is, what is said, where results go."""
+"""make ... DRIVER=folder HOST_KERNELS=OFF: refused values, the build, the messages, and the place of results."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MINIMAL = driver.Driver("csrc/driver/minimal", "OFF")
 
 @pytest.fixture(autouse=True)
 def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a command that is told nothing, whatever driver these tests run on."""
+    """Clears the choice of a driver, whatever driver these tests run on."""
     for variable in (driver.FOLDER, driver.KERNELS):
-        monkeypatch.setenv(variable, "")  # so that what a test sets is taken back
+        monkeypatch.setenv(variable, "")  # so that monkeypatch undoes what a test sets
         monkeypatch.delenv(variable)
 
 
@@ -96,7 +96,7 @@ def test_no_variable_of_the_environment_chooses() -> None:
 
 
 def choose(chosen: driver.Driver) -> None:
-    """As a command does, from the root of the repository."""
+    """Chooses a driver as a command does, from the root of the repository."""
     driver.choose(str(ROOT / chosen.folder), chosen.host_kernels)
 
 
@@ -110,7 +110,7 @@ def test_another_choice_is_another_build() -> None:
 
 
 class Installer:
-    """Takes the place of pip and of ninja, and keeps what they were told."""
+    """Stands in for pip and ninja, and records their commands."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.ran = root, list[list[str]]()
@@ -162,14 +162,14 @@ def test_the_last_install_is_reused_and_that_of_another_driver_never(installer: 
     assert [ran(chosen) for chosen in (DEFAULT, DEFAULT, MINIMAL, MINIMAL, DEFAULT, DEFAULT)] == [
         "pip", "--build --install", "pip", "--build --install", "pip", "--build --install",
     ]  # fmt: skip
-    # Each finds its own objects again, and no two of them install at once.
+    # Each choice reuses its own objects, and a single lock serializes the installations.
     assert len([path for path in (installer.root / "build").iterdir() if path.is_dir()]) == 2
     assert len(list((installer.root / "build").glob("*.lock"))) == 1
 
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is installed by a command."""
+    """Makes commands install nothing."""
     for name in ("ensure_torch", "ensure_requirements", "ensure_extension"):
         monkeypatch.setattr(command, name, lambda *_: None)
 
@@ -206,7 +206,7 @@ def test_another_driver_is_said_at_once(
 def test_a_driver_elsewhere_is_known_by_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], elsewhere: Path
 ) -> None:
-    # No path of the machine that built is in the package.
+    # The package contains no path of the build machine.
     monkeypatch.setattr(driver, "installed", lambda: driver.Driver("mine", "OFF"))
     driver.choose(str(elsewhere), "OFF")
     command.Command(print, extension=True).prepare("test")

@@ -1,4 +1,4 @@
-"""Which environment a command works in, and what it finds missing there."""
+"""The environment in which a command works, and what it finds missing there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCE = torch_releases()[0]
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A set of distributions that takes the place of the installed ones."""
+    """A set of distributions that replaces the installed ones."""
     versions: dict[str, str] = {}
 
     def version(name: str) -> str:
@@ -93,7 +93,7 @@ def test_new_environment_sees_the_parent_only_for_its_torch(
     monkeypatch.setattr(environment, "installed_torch", lambda: version)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     run = subprocess.run
-    # Without pip: to unpack it takes seconds, and nobody looks at it.
+    # Without pip, which takes seconds to unpack and is not used.
     monkeypatch.setattr(subprocess, "run", lambda command, **options: run([*command, "--without-pip"], **options))
     environment.chosen_interpreter()
     assert f"include-system-site-packages = {shares}" in (tmp_path / ".venv" / "pyvenv.cfg").read_text()
@@ -111,7 +111,7 @@ def test_pages_need_the_reference(monkeypatch: pytest.MonkeyPatch, version: str,
     monkeypatch.setattr(environment, "installed_torch", lambda: version)
     monkeypatch.setattr(environment, "torch_fault", lambda: None)
     monkeypatch.setattr(environment, "_has_own_torch", lambda: is_own)
-    environment.ensure_torch()  # what reads no pages takes each of them
+    environment.ensure_torch()  # commands that read no pages accept each of them
     if version == REFERENCE:
         environment.ensure_torch(for_pages=True)
         return

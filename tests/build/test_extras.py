@@ -1,6 +1,6 @@
-"""Each command finds all that it imports in an environment that has only the extras that it names.
+"""Each command finds everything that it imports in an environment with only the extras that it names.
 
-A command on a bare machine installs just these. Where others have run before, their packages hide what is missing.
+On a bare machine, a command installs only these. Where other commands have run, their packages hide missing ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prerequisites import torch_releases
 from tests.build.venvs import ForeignVenv, closure, narrow_venv
 
 _WEAVER = ("weaver/weaver/**/*.py", "docs/_ext/*.py", "docs/source/conf.py")
-# What tools ask where nothing is installed.
+# The modules of the weaver that tools use where nothing is installed.
 _ASKED = ("binding", "closure", "headers", "installed", "regions")
 _SOURCES = tuple(
     f"weaver/weaver/{name}.py" for name in ("configuration", "sources/binding", "sources/closure", "sources/headers")
@@ -29,7 +29,7 @@ _KIT = ("conformance/accelerator_conformance/*.py",)
 _EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
 _BUILD = ("tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/**/*.py")
 
-# The Python files that a command runs, or has run. tests/build has no more to do with `make test` than any other.
+# The Python files that a command runs, directly or indirectly.
 SOURCES: dict[str, tuple[str, ...]] = {
     "html": (*_BUILD, *_WEAVER, *_KIT),
     "epub": (*_BUILD, *_WEAVER),
@@ -63,11 +63,11 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "next": ("tools/next_torch.py", "tools/surface.py", "weaver/weaver/sources/headers.py"),
 }
 _FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
-# The kit as it is when it writes its sheet, but for the list of its checks, which takes ten seconds to make.
+# The imports of the kit when it writes its sheet, without the list of its checks, which takes ten seconds.
 _SHEET = ["python", "-c", "import accelerator_conformance.session, accelerator_conformance.poster"]
 _READ = ["python", "-m", "sphinx", "-q", "-b", "dummy", "-c", "docs/source", "{page}", "{out}"]
 _HELP = ["python", "-c", "from commands import COMMANDS; COMMANDS['{name}'].run(['--help'])"]
-# What of a command can be run in seconds. {page} is a folder with one page, {out} an empty one.
+# The parts of each command that run in seconds. {page} is a folder with one page, {out} an empty one.
 RUNS: dict[str, list[list[str]]] = {
     "html": [_READ, _SHEET, _FRAMEWORK],
     "epub": [[word if word != "dummy" else "epub" for word in _READ]],
@@ -93,18 +93,18 @@ _PAGE = "# A page\n\n```{conformance-poster}\n```\n"
 
 @pytest.fixture(scope="module")
 def environments() -> dict[tuple[str, ...], ForeignVenv]:
-    """The environments that have been made, by what is in them."""
+    """The environments that have been created, by their contents."""
     return {}
 
 
 def installs(command: Command) -> list[str]:
-    """What a command installs on a bare machine."""
+    """The requirements that a command installs on a bare machine."""
     ours = ["torch_openreg"] if command.extension else []
     return [f"torch=={torch_releases()[0]}", *requirements(*command.extras), *ours]
 
 
 def third_party(patterns: tuple[str, ...]) -> dict[str, str]:
-    """By name, the modules that files import and that are neither Python's nor beside them; with one that does."""
+    """The third-party modules that files import, by name, each with one file that imports it."""
     found: dict[str, str] = {}
     for file in sorted(file for pattern in patterns for file in ROOT.glob(pattern)):
         for name in sorted(_imported(file)):
@@ -130,7 +130,7 @@ def _is_ours(name: str, file: Path) -> bool:
 
 
 def missing(made: ForeignVenv, modules: dict[str, str]) -> list[str]:
-    """Those that an environment does not have."""
+    """The modules that an environment does not have."""
     code = f"from importlib.util import find_spec; print(*(name for name in {list(modules)} if not find_spec(name)))"
     ran = made.python(code)
     assert ran.returncode == 0, ran.stderr
@@ -138,14 +138,14 @@ def missing(made: ForeignVenv, modules: dict[str, str]) -> list[str]:
 
 
 def runs(name: str, made: ForeignVenv, folder: Path) -> list[str]:
-    """Runs what can be run of a command; says what went wrong."""
+    """Runs the parts of a command that can be run; returns the faults."""
     page = folder / "page"
     page.mkdir()
     (page / "index.md").write_text(_PAGE, encoding="utf-8")
     faults = []
     for words in RUNS.get(name, []):
         filled = [word.format(name=name, page=page, out=folder / "out") for word in words]
-        # Without the programs of our own environment, which a foreign one sees behind its own.
+        # Without the programs of our own environment, which follow those of a foreign one on its PATH.
         modules = os.pathsep.join(map(str, (ROOT / "tools", ROOT, ROOT / "conformance", ROOT / "weaver")))
         paths = {"PYTHONPATH": modules, "PATH": f"{made.prefix / 'bin'}:{os.defpath}"}
         ran = made.run(*filled, cwd=ROOT, **paths)

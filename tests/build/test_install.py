@@ -1,4 +1,4 @@
-"""The package in an environment of somebody else, installed as the build page says."""
+"""The package in a foreign environment, installed as the build page describes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONES = "print(torch.ones(2, device='openreg').tolist())"
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
-    """A folder whose modules take the place of installed ones."""
+    """A folder whose modules shadow installed ones."""
     return tmp_path
 
 

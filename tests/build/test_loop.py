@@ -1,4 +1,4 @@
-"""The table of where the time goes: read from what the targets leave."""
+"""The tables of where the time goes, read from the files that the targets write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make next` makes of the output of its steps, and what it refuses."""
+"""How `make next` evaluates the output of its steps, and what it refuses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_report_of_tests_is_counted() -> None:
 
 
 class Pretended(next_torch.Environment):
-    """An environment whose commands print what a test wants."""
+    """An environment whose commands print what a test specifies."""
 
     output = ""
     passes = False

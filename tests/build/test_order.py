@@ -20,12 +20,12 @@ def collect(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def collected_tests(*options: str) -> list[str]:
-    """The tests that would run, in their order."""
+    """The tests that would run, in order."""
     return [line for line in collect(*options).stdout.splitlines() if "::" in line]
 
 
 def collected(*options: str) -> list[str]:
-    """The files that would run, in their order."""
+    """The files that would run, in order."""
     return list(dict.fromkeys(test.partition("::")[0] for test in collected_tests(*options)))
 
 

@@ -1,4 +1,4 @@
-"""A build folder outlives a PyTorch: another one in its place is noticed, and all is compiled anew."""
+"""A build folder outlives a PyTorch: a replacement is detected, and everything is recompiled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ add_custom_target(generate ALL DEPENDS generated)
 
 
 class Build:
-    """A small project that is built with Torch.cmake, and a folder of packages that plays PyTorch."""
+    """A small project that is built with Torch.cmake, and a folder of packages that stands in for PyTorch."""
 
     def __init__(self, folder: Path) -> None:
         self.packages, self.source, self.folder = folder / "packages", folder / "source", folder / "build"
@@ -65,8 +65,8 @@ class Build:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
 
     def build(self) -> str:
-        """What ninja says that it did."""
-        time.sleep(0.01)  # for file systems that do not tell later times apart
+        """Builds the project; returns the output of ninja."""
+        time.sleep(0.01)  # for file systems with coarse time stamps
         return self.cmake("--build", str(self.folder))
 
 
@@ -93,5 +93,5 @@ def test_another_list_of_operators_generates_anew(project: Build) -> None:
 
 
 def test_another_series_of_torch_ends_the_build(project: Build) -> None:
-    project.write_version("2.12.1")  # the last test: nothing is built any more
+    project.write_version("2.12.1")  # the last test, because no build succeeds after it
     assert "one.cpp.o" not in project.build()

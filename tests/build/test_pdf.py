@@ -1,4 +1,4 @@
-"""`make pdf` joins the pages: places keep their links, and a link that leads nowhere is named."""
+"""`make pdf` joins the pages: links still lead to their targets, and a dangling link is reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE = """<!doctype html><html><body><article role="main" id="furo-main-content">
 
 @pytest.fixture
 def html(tmp_path: Path) -> Path:
-    """Pages as the theme makes them: the start page, and a chapter."""
+    """Pages as the theme writes them: the start page and a chapter."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "index.html").write_text(INDEX, encoding="utf-8")
     (tmp_path / "sub/one.html").write_text(ONE.format(""), encoding="utf-8")
@@ -86,5 +86,5 @@ def test_chromium_prints_pages_with_bookmarks(html: Path, tmp_path: Path) -> Non
     assert said.startswith(f"{file}, 3 pages with 4 bookmarks, ")
     with pikepdf.open(file) as book:
         links = [link for page in book.pages for link in page.get("/Annots", [])]
-        # Six within the guide, one of them in the contents, and one that leads out of it.
+        # Five links within the guide, one of them in the contents, and one that leads out of it.
         assert sorted("/Dest" in link for link in links) == [False, *[True] * 5]

@@ -1,4 +1,4 @@
-"""What stops a build or a command, stops it with one line that says what to do."""
+"""A missing prerequisite stops a build or a command with one line that says what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERIES, REFERENCE = prerequisites.supported_series(), prerequisites.torch_releas
 
 
 def executable(path: Path, script: str) -> Path:
-    """Writes a shell script that can be run."""
+    """Writes an executable shell script."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
@@ -38,7 +38,7 @@ def make(target: str, *settings: str, **variables: str) -> subprocess.CompletedP
 
 
 def own_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a failed make printed, but for the line that make itself adds."""
+    """The output of a failed make, without the line that make itself adds."""
     assert ran.returncode == 2, ran.stdout + ran.stderr
     return [line for line in (ran.stdout + ran.stderr).splitlines() if not line.startswith("make")]
 

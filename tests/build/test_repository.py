@@ -1,4 +1,4 @@
-"""What people and programs outside expect of a repository, compared with what is here."""
+"""Checks the files by which people and external programs find their way in the repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import commands
 import pytest
-import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own, for one test
+import yaml  # type: ignore[import-untyped]  # its stubs are a separate package, not worth one test
 from environment import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -22,7 +22,7 @@ def read(path: Path) -> Any:
 
 
 def lines(workflow: Path) -> list[str]:
-    """The commands of a workflow; those of a matrix each by themselves."""
+    """The commands of a workflow, with a matrix expanded."""
     found = []
     for job in read(workflow)["jobs"].values():
         matrix = job.get("strategy", {}).get("matrix", {})

@@ -1,4 +1,4 @@
-"""make vendor STATE=n: which files each state has, and what is said of it."""
+"""make vendor STATE=n: the files of each state, and the messages about it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_state_has_the_files_of_the_one_before(written: dict[int, dict[str,
 def test_the_last_state_is_the_whole_backend(written: dict[int, dict[str, str]]) -> None:
     whole = tree.files(ACME)
     last = written[NUMBERS[-1]]
-    assert {path for path in whole if last[path] != whole[path]} == {"README.md"}  # which says that it is the last
+    assert {path for path in whole if last[path] != whole[path]} == {"README.md"}  # it says that it is the last
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -1,4 +1,4 @@
-"""What the backend stands on is written down, and a change of it in PyTorch is shown."""
+"""The PyTorch surface that the backend depends on is recorded, and a change of it is reported."""
 
 from __future__ import annotations
 

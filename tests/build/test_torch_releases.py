@@ -1,4 +1,4 @@
-"""Which releases of PyTorch the package is for: the list in pyproject.toml, and what is made of it."""
+"""The supported releases of PyTorch: the list in pyproject.toml, and what is derived from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.build.venvs import ROOT, bare_venv, write_empty_wheel
 
 @pytest.fixture
 def releases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Another list, which a test may change."""
+    """Another list of releases, which a test may change."""
     listed = ["2.13.0", "2.15.1", "2.14.0"]
     for module in (prerequisites, torch_requirement):
         monkeypatch.setattr(module, "torch_releases", lambda: tuple(listed))
@@ -92,7 +92,7 @@ def test_sources_can_be_built_for_all(tmp_path: Path) -> None:
 
 
 def test_pip_refuses_a_wheel_of_another_series(tmp_path: Path) -> None:
-    """With pip's own words. The wheels have metadata alone, which is all that pip reads of them."""
+    """The message is pip's own. The wheels contain only metadata, which is all that pip reads."""
     ours = metadata.distribution("torch_openreg")
     series = torch_series(installed_torch() or "")
     links = tmp_path / "links"
@@ -111,6 +111,6 @@ def test_pip_refuses_a_wheel_of_another_series(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert f"{ours.version} depends on torch=={series}.*" in ran.stdout + ran.stderr
     assert install("torch==2.99.0").returncode == 0
-    ran = install("torch_openreg")  # where the other torch is there already
+    ran = install("torch_openreg")  # where the other torch is already installed
     assert ran.returncode == 1
     assert f"No matching distribution found for torch=={series}.*" in ran.stderr

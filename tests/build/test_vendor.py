@@ -1,4 +1,4 @@
-"""make vendor: names that are accepted, and the repository that is written."""
+"""make vendor: the accepted names, and the repository that it writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import maps
 import pytest
-import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
+import yaml  # type: ignore[import-untyped]  # its stubs are a separate package
 from environment import ROOT, Fault
 from prerequisites import torch_releases
 from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, trial, update
@@ -22,7 +22,7 @@ from weaver.configuration import load
 from weaver.sources.closure import Sources
 
 ACME = names.Names("acme", "am")
-# A device whose SDK has taken its name.
+# A device whose name is already used by its SDK.
 TAKEN = names.Names("acme", "am", "acme_rt")
 
 
@@ -38,7 +38,7 @@ def library_files() -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What git knows of the author, whatever the machine has configured."""
+    """Sets the author that git knows, whatever the machine has configured."""
     config = tmp_path_factory.mktemp("home") / "gitconfig"
     config.write_text("[user]\n\tname = Ann\n\temail = ann@acme.example\n", encoding="utf-8")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
@@ -115,7 +115,7 @@ def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -
 
 
 def test_pytorch_is_asked_in_the_environment_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As PATH and LD_LIBRARY_PATH, without which a compiler or a library of its own would not be found."""
+    """The subprocess inherits variables such as PATH and LD_LIBRARY_PATH, which locate compilers and libraries."""
     (tmp_path / "torch.py").write_text("raise SystemExit('another torch answers')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(Fault, match="another torch answers"):
@@ -189,7 +189,7 @@ def test_operators_are_named_after_the_device(library_files: dict[str, str]) -> 
 
 
 def test_a_library_of_its_own_leaves_the_name_of_the_device_to_the_sdk(library_files: dict[str, str]) -> None:
-    """No library, header, namespace, target, macro or environment variable is called as the device alone."""
+    """No library, header, namespace, target, macro or environment variable has the bare name of the device."""
     taken = re.compile(r"\bnamespace acme\b|\blibacme\b|\bACME_(?!RT_)|\bacme\.h\b|::acme::")
     assert {path: found for path, text in library_files.items() if (found := taken.findall(text))} == {}
     for path, text in library_files.items():
@@ -213,7 +213,7 @@ def test_nothing_of_ours_is_left(files: dict[str, str], library_files: dict[str,
 
 
 def test_what_is_named_is_there(files: dict[str, str]) -> None:
-    """Links and paths, in texts and in comments, name files and folders that came along, or that a build makes."""
+    """Links and paths in texts and comments name files and folders that were copied, or that a build creates."""
     folders = {parent.as_posix() for path in files for parent in Path(path).parents}
     made = {"torch_acme/_build_info.py", "torch_acme/lib", "torch_acme/native"}
     made |= {"tests/driver/test_", "tests/kernels/test_"}
@@ -244,7 +244,7 @@ def test_workflows(files: dict[str, str]) -> None:
         for job in parsed["jobs"].values():
             assert job["timeout-minutes"]
             for step in job["steps"]:
-                # The relay's action has no version but its main branch; the jobs that use it do nothing else.
+                # The relay's action has no version other than its main branch; the jobs that use it do nothing else.
                 action = step.get("uses", "actions/none@v1")
                 assert re.fullmatch(r"actions/[\w/-]+@v\d+", action) or len(job["steps"]) == 1, (path, action)
                 for target in re.findall(r"\bmake (\w+)", step.get("run", "")):
@@ -297,7 +297,7 @@ def test_another_release_of_pytorch_is_written_into_the_list(library_files: dict
 
 
 def test_the_linters_agree_with_what_is_written(tmp_path: Path) -> None:
-    """In a repository whose names are longer than ours and one whose names are shorter."""
+    """In one repository with longer names than ours, and one with shorter names."""
     for chosen in (names.Names("my_neural_unit", "mnu", "neural_unit_runtime"), ACME):
         shaped = shape.formatted(tree.files(chosen))
         folder = tmp_path / chosen.device
@@ -318,7 +318,7 @@ def test_a_formatter_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_every_source_is_there(files: dict[str, str]) -> None:
-    """All that CMake names, all that is included, and what pytest and pip begin with."""
+    """All files that CMake names or sources include, and the entry points of pytest and pip."""
     csrc = files["csrc/CMakeLists.txt"] + files["csrc/driver/CMakeLists.txt"]
     for source in re.findall(r"(?:aten|runtime|stable|python)/\w+\.cpp", csrc):
         assert f"csrc/{source}" in files, source
@@ -379,7 +379,7 @@ def test_the_project_asks_for_what_ours_asks_for(files: dict[str, str]) -> None:
         assert theirs["tool"][key] == ours["tool"][key]
     asked, extras = (project["project"]["optional-dependencies"] for project in (theirs, ours))
     assert asked["build"] == extras["build"]
-    # matplotlib is for an example of a page.
+    # Only an example on a page needs matplotlib.
     assert set(asked["test"]) == {one for one in extras["kit"] + extras["test"] if not one.startswith("matplotlib")}
     assert asked["lint"] == extras["format"]
     used = {package for hook in yaml.safe_load(files[".pre-commit-config.yaml"])["repos"][0]["hooks"]
@@ -450,7 +450,7 @@ def test_maps_name_what_is_there(files: dict[str, str]) -> None:
 
 
 def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
-    """One that is not named belongs to the base: it must pass where no operator has a kernel."""
+    """A test that no chapter names belongs to the base: it must pass where no operator has a kernel."""
     tests = {name for chapter in chapters.TESTS.values() for name in chapter}
     of_operators = re.compile(r"tests/(?:aten|kernels)/(test_.*)")
     assert tests <= {match[1] for path in files if (match := of_operators.fullmatch(path))}
@@ -522,7 +522,7 @@ def test_a_chapter_alone_is_not_stale_when_the_base_needs_more(tmp_path: Path) -
 
 
 def test_a_choice_is_built_in_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tries it has an environment active, whose programs come first on PATH."""
+    """The caller may have an active environment, whose programs come first on PATH."""
     ours = str(Path(sys.executable).parent)
     seen: dict[str, str] = {}
 
@@ -580,7 +580,7 @@ WRITTEN = {"kept": "1\n2\n3\n4\n5\n6\n7\n", "old": "old\n", "deep/new": "1\n"}
 
 @pytest.fixture
 def vendors(tmp_path: Path) -> tuple[Path, record.Record]:
-    """A repository that was written, and its record."""
+    """A written repository, and its record."""
     destination = tmp_path / "acme"
     place.write(WRITTEN, destination)
     digests = {path: record.digest(text) for path, text in WRITTEN.items()}
@@ -672,7 +672,7 @@ def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> None:
-    """The middle of the three states, from this repository's own history, on which git then merges."""
+    """The merge base of the three-way merge comes from this repository's own history."""
     destination = tmp_path / "torch_acme"
     commit = tree.commit()
     files = update._earlier(record.Record("acme", "am", "acme", ["device"], commit, {}))
@@ -730,7 +730,7 @@ def test_the_library_is_kept_when_a_repository_is_brought_up_to_date(
     assert before.names == TAKEN
     cli.main(options)
     assert "0 files added, 0 brought up to date, 0 merged" in capsys.readouterr().out
-    # As it was before libraries had names of their own.
+    # A record from before libraries had separate names.
     written = json.loads((destination / record.FILE).read_text())
     del written["library"]
     (destination / record.FILE).write_text(json.dumps(written))
@@ -778,7 +778,7 @@ def test_hooks_and_ignored_files_of_the_machine_change_nothing(tmp_path: Path, m
         config.write(
             f"[core]\n\thooksPath = {hooks}\n\texcludesFile = {tmp_path / 'ignored'}\n[commit]\n\tgpgSign = true\n"
         )
-    # As in a hook of another repository, of which these are.
+    # As in a hook of another repository, which sets these variables.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     place.write({"README.md": "1"}, tmp_path / "new")

@@ -1,4 +1,4 @@
-"""Virtual environments that are not ours, with the packages of this one: no network, and no torch twice on disk."""
+"""Foreign virtual environments with links to the packages of this one: no network, and no second copy of torch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ OURS = ("torch_openreg", "_torch_openreg", "__pycache__", "_virtualenv", "distut
 
 @dataclass(frozen=True)
 class ForeignVenv:
-    """A virtual environment that knows nothing of this repository."""
+    """A virtual environment that does not know this repository."""
 
     prefix: Path
 
     @property
     def site_packages(self) -> Path:
-        """Where its packages are."""
+        """The folder of its packages."""
         return next(self.prefix.glob("lib/python*/site-packages"))
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """The variables of a process in which it is active."""
+        """The environment variables of a process in which it is active."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -45,7 +45,7 @@ class ForeignVenv:
         return {**inherited, "PATH": path, "VIRTUAL_ENV": str(self.prefix), **variables}
 
     def run(self, *command: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command in it, by default in a folder of its own."""
+        """Runs a command in it, by default in its own folder."""
         return subprocess.run(
             command,
             cwd=cwd or self.prefix,
@@ -59,7 +59,7 @@ class ForeignVenv:
     def python(
         self, code: str, *flags: str, cwd: Path | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a line of Python in it."""
+        """Runs Python code in it."""
         return self.run(str(self.prefix / "bin" / "python"), *flags, "-c", code, cwd=cwd, **variables)
 
 
@@ -70,7 +70,7 @@ def bare_venv(prefix: Path) -> ForeignVenv:
 
 
 def write_empty_wheel(folder: Path, name: str, version: str, requirements: Iterable[str]) -> None:
-    """Writes a wheel that has metadata alone, which is all that pip reads to choose one."""
+    """Writes a wheel with only metadata, which is all that pip reads to choose one."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     head = [
@@ -88,15 +88,15 @@ def write_empty_wheel(folder: Path, name: str, version: str, requirements: Itera
 
 
 def allow_a_build() -> None:
-    """Gives the running test twenty minutes: it builds, which may take longer than what pytest allows a test.
+    """Gives the running test twenty minutes, because a build may exceed the time limit of a test.
 
-    That is `faulthandler_timeout` of pyproject.toml, a timer of the process, which this starts anew.
+    The limit is `faulthandler_timeout` of pyproject.toml, a timer of the process, which this restarts.
     """
     faulthandler.dump_traceback_later(20 * 60, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
 def foreign_venv(prefix: Path, builder: str | None = None) -> ForeignVenv:
-    """An environment with every package of this one but ours, and pip as a command, which runs under `builder`."""
+    """An environment with every package of this one except ours, and a pip command that runs under `builder`."""
     made = bare_venv(prefix)
     for folder in (Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")):
         for entry in folder.iterdir():
@@ -111,7 +111,7 @@ def foreign_venv(prefix: Path, builder: str | None = None) -> ForeignVenv:
 
 
 def closure(requirements: Iterable[str]) -> set[str]:
-    """The distributions that requirements ask for, those that these ask for, and so on."""
+    """The transitive closure of the distributions that requirements name."""
     waiting = [Requirement(requirement) for requirement in requirements]
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -127,7 +127,7 @@ def closure(requirements: Iterable[str]) -> set[str]:
 
 @cache
 def _installed() -> dict[str, set[Path]]:
-    """By distribution, what is installed of it here: whole folders, but the files of those that several share."""
+    """The installed paths of each distribution: whole folders, or single files in folders that several share."""
     files: dict[str, list[Path]] = {}
     owners: dict[str, set[str]] = defaultdict(set)
     for distribution in metadata.distributions():
@@ -143,7 +143,7 @@ def _installed() -> dict[str, set[Path]]:
 
 
 def narrow_venv(prefix: Path, requirements: Iterable[str]) -> ForeignVenv:
-    """An environment with those packages of this one that requirements ask for, directly or not, and no others."""
+    """An environment with only those packages of this one that the requirements need, directly or indirectly."""
     made = bare_venv(prefix)
     for name in closure(requirements):
         base = Path(str(metadata.distribution(name).locate_file("")))
@@ -158,7 +158,7 @@ def narrow_venv(prefix: Path, requirements: Iterable[str]) -> ForeignVenv:
 
 
 def _adopt(program: Path, place: Path) -> None:
-    """Puts a program into another environment; a script is run by the Python there."""
+    """Puts a program into another environment; the Python of that environment runs scripts."""
     content = program.read_bytes()
     if content.startswith(b"#!") and b"python" in content.partition(b"\n")[0]:
         place.write_bytes(f"#!{place.parent / 'python'}\n".encode() + content.partition(b"\n")[2])

@@ -1,4 +1,4 @@
-"""A small repository with pages, built with the weaver as the guide is built."""
+"""A small repository with pages, built with the weaver like the guide."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SHOW = """\
 
 
 def toml(settings: Mapping[str, Any]) -> str:
-    """Settings as a file; tables come last, as they must."""
+    """Settings as the text of a file; tables must come last."""
     lines = [f"{name} = {_value(value)}" for name, value in settings.items() if not isinstance(value, Mapping)]
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -79,19 +79,19 @@ def toml(settings: Mapping[str, Any]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(key)} = {_value(one)}" for key, one in value.items()) + "}"
-    return json.dumps(value)  # which is TOML too
+    return json.dumps(value)  # also valid TOML
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a build gave: its status (0 is success), its warnings, and the folder it wrote."""
+    """The outcome of a build: its status (0 is success), its warnings, and its output folder."""
 
     status: int
     warnings: str
     output: Path
 
     def has(self, where: str, *parts: str) -> bool:
-        """Say whether one warning stands at ``where`` (``page.md:7``) and contains all ``parts``."""
+        """Return whether one warning is at ``where`` (``page.md:7``) and contains all ``parts``."""
         return any(
             f"/{where}: WARNING: " in warning and all(part in warning for part in parts)
             for warning in re.split(r"\n(?=/)", self.warnings)
@@ -123,13 +123,13 @@ class Repository:
         file.write_text(text, encoding="utf-8")
 
     def configure(self, **changed: object) -> Configuration:
-        """Write weaver.toml, with some values changed, and read it."""
+        """Write weaver.toml with some values changed, and read it."""
         self.write("weaver.toml", toml({**SETTINGS, **changed}))
         return self.configuration
 
     @property
     def configuration(self) -> Configuration:
-        """What weaver.toml says."""
+        """The configuration in weaver.toml."""
         return load(self.root)
 
     def page(self, text: str, name: str = "index.md") -> None:
@@ -150,7 +150,7 @@ class Repository:
 
         output = self.root / "docs/build" / builder
         stream = io.StringIO()
-        # The parser uses what Sphinx 11 will remove; that is no concern of these tests.
+        # The parser uses APIs that Sphinx 11 will remove, which does not concern these tests.
         with warnings.catch_warnings(), patch_docutils(), docutils_namespace():
             warnings.simplefilter("ignore", PendingDeprecationWarning)
             app = Sphinx(

@@ -1,4 +1,4 @@
-"""Measurements of the small repository: what ``make proof`` and ``make mutate`` would write of it."""
+"""Measurements of the small repository, as ``make proof`` and ``make mutate`` would write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLE = "```{doctest}\n>>> 1 + 1\n2\n```\n"
 
 
 def plan(repository: Repository) -> dict[str, Any]:
-    """The pages as the plan builder gives them."""
+    """The pages as the plan builder writes them."""
     result = repository.build("plan")
     assert result.status == 0, result.warnings
     pages: dict[str, Any] = json.loads((result.output / PLAN).read_text(encoding="utf-8"))["pages"]
@@ -28,9 +28,9 @@ def plan(repository: Repository) -> dict[str, Any]:
 
 
 def measure(repository: Repository, page: str = "index", fell_back: Sequence[str] = (), **lines: object) -> None:
-    """Write lines.json: all pages as they are now, and ``lines`` of every listing of ``page``.
+    """Write lines.json: all current pages, with ``lines`` for every listing of ``page``.
 
-    Each page has executed something of every source that it shows.
+    Each page has executed a part of every source that it shows.
     """
     pages = {}
     for name, entry in plan(repository).items():
@@ -62,7 +62,7 @@ def examples(pages: dict[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:
-    """Write mutants.json: of each listing, as it is now, so many mutants."""
+    """Write mutants.json: for each current listing, the given numbers of mutants."""
     mutant = {"id": "m", "line": 6, "operator": "call", "before": "  start();", "after": "  stop();"}
     pages = plan(repository)
     shown: dict[Listing, list[str]] = {}

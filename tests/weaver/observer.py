@@ -1,4 +1,4 @@
-"""An observer of a measurement: what fell back, and what is there now, by the names in a file."""
+"""An observer of a measurement: nothing fell back, and a file names what is present now."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_each_page_runs_in_each_build_whoever_reads_it(repository: Repository, p
     for number, name in enumerate(names):
         repository.page(f"# Page\n\n{doctest(f'>>> {number} + 1{chr(10)}{number + 1}')}", f"{name}.md")
     repository.add("```{toctree}\n" + "\n".join(names) + "\n```\n")
-    for _ in range(2):  # the second time, Sphinx has read all of them earlier
+    for _ in range(2):  # the second time, Sphinx has already read all of them
         result = repository.build("doctest", parallel=parallel)
         assert result.status == 0, result.warnings
         pages = json.loads((result.output / "proof.json").read_text())["pages"]

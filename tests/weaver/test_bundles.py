@@ -1,4 +1,4 @@
-"""The download of a page's sources, with all that they need."""
+"""The download of a page's sources and everything that they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDS = "# Streams\n\n```{whole-sources}\ncsrc/stream.cpp\nexamples/use.py\n```\
 
 
 def two_pages(repository: Repository) -> Repository:
-    """``accelerator/stream`` has a source that needs others, and an example; the index has none."""
+    """``accelerator/stream`` has a source that needs others, and an example; the index has no sources."""
     repository.page("# Guide\n\n```{literalinclude} /csrc/stream.h\n```\n\n```{toctree}\naccelerator/stream\n```\n")
     repository.page(FOLDS, "accelerator/stream.md")
     (repository.root / "csrc/hooks.cpp").unlink()
@@ -36,7 +36,7 @@ def two_pages(repository: Repository) -> Repository:
 
 
 def built(repository: Repository) -> Path:
-    # Regions that no page shows are none of the matter here.
+    # Regions that no page shows do not matter here.
     repository.configure(executed=[])
     result = repository.build(suppress_warnings=["weaver.unshown"])
     assert result.status == 0, result.warnings
@@ -119,6 +119,6 @@ def test_one_file_that_needs_nothing(repository: Repository) -> None:
     repository.write("csrc/other.h", "int other();\n")
     page = (built(repository) / "index.html").read_text(encoding="utf-8")
     assert ">Download this file</a>" in page
-    # The index is no chapter, of which there could be a choice.
+    # The note is only for chapters, and the index is not one.
     readme = members(repository.root / "docs/build/html/bundles/index.zip")["index/README.txt"]
     assert "A copy of it" not in readme

@@ -1,4 +1,4 @@
-"""A program is compiled again when anything that the compiler read is another, and copied else."""
+"""A program is recompiled when any file that the compiler read has changed, and copied otherwise."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_the_compiler_only_says_is_passed_on(compiler: Path, tmp_path: Path
     text = "int f() { int unused; return 0; }\n"
     command = [str(compiler), "-w", "-Wall", "-fsyntax-only", "-xc++", "-"]
     ran = subprocess.run(command, input=text, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ran.stderr == ""  # the example itself asked for none
+    assert ran.stderr == ""  # the example itself passes -w
     quiet = cached_compiler.wrapper(tmp_path / "quiet", ["c++", "-w"])
     ran = subprocess.run(
         [str(quiet), *command[2:]], input=text, cwd=tmp_path, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""What a set of sources cannot do without."""
+"""The closure of a set of sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The button of a listing copies what stands beside it."""
+"""The copy button of a listing copies the hidden text next to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def texts(repository: Repository) -> list[tuple[str, str]]:
-    """Title and text of each copy on the index page."""
+    """The title and text of each copy on the index page."""
     result = repository.build()
     assert result.status == 0, result.warnings
     page = (result.output / "index.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""tree-sitter reads our sources."""
+"""tree-sitter parses our sources."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weaver.sources.cpp_tree import LANGUAGE, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 ERRORS = Query(LANGUAGE, "(ERROR) @error")
-# The errors are in a function, so that the file has its parts. Macros without a semicolon, or after an attribute;
-# packs.
+# Their errors are inside a function, so the file still has its parts: macros without a semicolon or after an
+# attribute, and parameter packs.
 UNREAD = {
     "csrc/aten/autocast.cpp",
     "csrc/driver/device_language.h",

@@ -1,4 +1,4 @@
-"""The index of errors has what the pages cause, where, and what they say of it."""
+"""The index of errors lists the errors that the pages raise, with their places and explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another project's documentation: the folder ``example``, with the weaver installed from its folder as pip does it."""
+"""The documentation of another project, the folder ``example``, with the weaver installed from its folder by pip."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MISSED = "shapes/__init__.py:8: shown by index, executed by no example there: "
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> ForeignVenv:
-    """An environment with the weaver, and without this repository."""
+    """An environment with the weaver, but without this repository."""
     folder = tmp_path_factory.mktemp("installed")
-    shutil.copytree(ROOT / "weaver", folder / "weaver")  # the build writes beside its sources
+    shutil.copytree(ROOT / "weaver", folder / "weaver")  # the build writes next to its sources
     made = foreign_venv(folder / "venv")
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet")
     ran = made.run("pip", "install", *options, str(folder / "weaver"))

@@ -1,4 +1,4 @@
-"""An unmended fault stays red in incremental builds, and goes when it is mended."""
+"""An unfixed fault fails every incremental build, until it is fixed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_build_that_was_interrupted_hides_nothing(repository: Repository, monkey
     def interrupt(self: BuildEnvironment) -> None:
         raise KeyboardInterrupt
 
-    # The environment is on disk by then, so the next build has no reason of its own to read the page again.
+    # The environment is already on disk, so without the recorded fault the next build would not read the page again.
     with monkeypatch.context() as patch:
         patch.setattr(BuildEnvironment, "check_consistency", interrupt)
         with pytest.raises(KeyboardInterrupt):

@@ -30,7 +30,7 @@ def faults(repository: Repository) -> list[str]:
 
 
 def waiting(count: int) -> str:
-    """What is said of listings without mutants, where none may wait."""
+    """The fault of listings without mutants, where none may wait."""
     return f"docs/proof/floor.json: {count} listings wait for their mutants, untried of all pages lets 0 wait"
 
 
@@ -41,7 +41,7 @@ def replace(repository: Repository, path: str, old: str, new: str) -> None:
 
 
 def lower_narrated(repository: Repository) -> None:
-    """Lets more lines of the backend stand in no listing."""
+    """Removes the floor of the narrated share."""
     figures = floor.read_floor(repository.configuration)
     figures["all pages"]["narrated"] = 0.0
     repository.write(FLOOR, json.dumps(figures))

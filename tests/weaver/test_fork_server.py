@@ -1,4 +1,4 @@
-"""A process that was forked by the fork server is as good as a new one, or the script gets a new one."""
+"""A process from the fork server behaves like a new one; otherwise the script gets a new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WEAVER = str(ROOT / "weaver")
 SECONDS = 60.0
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-# What a script holds goes while Python and PyTorch are there, and what it has registered before that.
+# The objects of a script are destroyed while Python and PyTorch still work, after its registered finalizers.
 AT_THE_END_OF_PYTHON = """
 import torch, weakref
 class Held:
@@ -30,14 +30,14 @@ class Held:
 held = Held()
 weakref.finalize(torch, print, "finalized")
 """
-# As a library that is loaded after torch may do, when Python has been taken down already.
+# A library that is loaded after torch may do this, after Python has been finalized.
 AT_THE_END_OF_C = """
 import torch, ctypes
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit(ctypes.cast(libc.putchar, ctypes.c_void_p), ord("C"), None)
 """
 
-# A static object is destroyed after Python; what a library runs as it is unloaded comes after PyTorch's own, too.
+# A static object is destroyed after Python is finalized; the unload functions of a library run after PyTorch's, too.
 ENDS = {
     "static object": "#include <cstdlib>\nstruct Last { ~Last() { std::abort(); } } last;",
     "unloaded library": "#include <cstdlib>\n__attribute__((destructor)) static void last() { std::abort(); }",
@@ -45,7 +45,7 @@ ENDS = {
 
 
 def settings() -> Run:
-    """Those of the guide, with another module that is there before the fork."""
+    """The settings of the guide, with one more preloaded module."""
     run = load(ROOT).run
     return replace(run, preload=("torch", "fractions"))
 
@@ -53,7 +53,7 @@ def settings() -> Run:
 @pytest.fixture(scope="module")
 def pages() -> Iterator[isolation.Pages]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONUNBUFFERED", raising=False)  # what C has buffered is written at the end of a process
+        patch.delenv("PYTHONUNBUFFERED", raising=False)  # output that C has buffered is written at exit
         pages = isolation.Pages(settings(), ROOT)
     with pages:
         yield pages
@@ -70,7 +70,7 @@ def run(pages: isolation.Pages, *sources: str, seconds: float = SECONDS) -> isol
 
 
 def printed_by(pages: isolation.Pages, script: Path, code: str, call: str = "run_example(SCRIPT)") -> str:
-    """What a script prints that a page runs."""
+    """The output of a script that a page runs."""
     script.write_text(code, encoding="utf-8")
     outcome = run(pages, call.replace("SCRIPT", repr(str(script))))
     assert len(outcome.failures) == 1, outcome
@@ -78,7 +78,7 @@ def printed_by(pages: isolation.Pages, script: Path, code: str, call: str = "run
 
 
 def is_running(process: int) -> bool:
-    """Whether a process is there that has not ended; one that nobody has waited for yet has no command any more."""
+    """Whether a process exists and has not ended; a zombie has an empty command line."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes() != b""
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def test_a_script_that_crashes_after_python_fails(pages: isolation.Pages, tmp_pa
     assert outcome.ran == 3
     assert [failure.line for failure in outcome.failures] == [1, 3]
     assert f"RuntimeError: {script} was killed by SIGABRT" in outcome.failures[0].text
-    # The page has loaded it as well, in its last example.
+    # The page itself has loaded it, too, in its last example.
     assert "killed by SIGABRT while it ended, after its last example" in outcome.failures[1].text
 
 

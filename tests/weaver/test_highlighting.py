@@ -1,4 +1,4 @@
-"""Listings have tags for what a style colours, and for nothing else."""
+"""Listings have tags only for tokens that a style colors."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_a_style_that_colours_names_keeps_their_tags() -> None:
 
 
 def test_prompts_and_outputs_keep_their_tags() -> None:
-    """The button that copies leaves them out by their class."""
+    """The copy button skips them by their class."""
     lean = highlight(">>> 1 + 1\n2\n", PythonConsoleLexer(), lean_formatter([LIGHT, DARK])(nowrap=True))
     assert set(re.findall(r'class="(\w+)"', lean)) >= {"gp", "go"}

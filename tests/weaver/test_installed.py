@@ -18,7 +18,7 @@ SHOW = "```{literalinclude} torch:ATen/A.h\n:start-at: int first\n:end-at: }\n:e
 
 @pytest.fixture
 def torch(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """The repository beside a torch that is not the installed one."""
+    """The repository with a torch that is not the installed one."""
     monkeypatch.setattr(installed, "folder", lambda package: repository.root / package)
     release(monkeypatch, "2.13.0")
     repository.write("torch/include/ATen/A.h", HEADER)

@@ -7,7 +7,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.weaver.conftest import Repository
 
-# Twelve words of prose, with the heading's; those of a table and of code do not count.
+# Twelve words of prose, including the heading; words of tables and code do not count.
 PAGE = """\
 ---
 orphan: true

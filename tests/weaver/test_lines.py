@@ -1,4 +1,4 @@
-"""What each displayed line is: with planted faults that must show."""
+"""The classes of displayed lines, with planted faults that must be detected."""
 
 from __future__ import annotations
 

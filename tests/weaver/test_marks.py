@@ -16,7 +16,7 @@ LINES = "docs/proof/lines.json"
 
 
 def marks(result: Result, page: str = "index") -> list[tuple[str, str]]:
-    """The state and the words of each mark on a page."""
+    """The state and text of each mark on a page."""
     assert result.status == 0, result.warnings
     html = (result.output / f"{page}.html").read_text(encoding="utf-8")
     found = re.findall(r'<div class="mark mark-(\w+) [^>]*>(.*?)</div>', html, re.DOTALL)

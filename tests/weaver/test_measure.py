@@ -1,4 +1,4 @@
-"""What `make proof` keeps of an earlier result when it measures some of the pages."""
+"""What `make proof` keeps of an earlier result when it measures only some pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_result_of_another_release_is_not_kept(tmp_path: Path) -> None:
 
 
 class Run:
-    """A run over pages without listings, of which some fail."""
+    """A run over pages without listings, some of which fail."""
 
     def __init__(self, folder: Path, failing: set[str]) -> None:
         self.configuration = Configuration(folder, package=("csrc",), commands={"proof": "make proof"})
@@ -40,7 +40,7 @@ class Run:
         self.ran: list[str] = []
 
     def prepare(self) -> None:
-        """Nothing has to be built."""
+        """Builds nothing."""
 
     def run(self, page: Page) -> Ran:
         self.ran.append(page.name)
@@ -95,7 +95,7 @@ def test_a_sample_measures_aged_pages_first_and_finds_lines_that_are_executed_no
     monkeypatch.setattr(floor, "raise_floor", lambda configuration, pages: None)
 
     class Sampled(Run):
-        """A run in which ``shows`` executes the header and these lines of what it shows."""
+        """A run in which ``shows`` executes the header and the lines ``executed`` of its listing."""
 
         executed = frozenset({1, 2, 3})
 

@@ -1,4 +1,4 @@
-"""The mutants that the generators make, and that they are woven in without a change of what the source does."""
+"""The generators create the expected mutants, and weaving them in does not change the behavior of the source."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ version = "1.0"
 toy = "toy"
 """
 REGIONS = {
-    # Every mutant of it is killed: one that never ends, and one that crashes, too.
+    # Every mutant of it is killed, including one that never ends and one that crashes.
     "toy-count": """\
 extern "C" int count_down(int n) {
   int steps = 0;
@@ -41,11 +41,11 @@ extern "C" int count_down(int n) {
   return steps;
 }
 """,
-    # The example runs it and does not look.
+    # The example runs it, but does not check the result.
     "toy-unseen": 'extern "C" int unseen(int n) { return n + 7; }\n',
     # No example runs it.
     "toy-unreached": 'extern "C" int unreached(int n) { return n + 7; }\n',
-    # The boundary makes no difference.
+    # The boundary mutant is equivalent.
     "toy-limit": """\
 extern "C" int limited(int value, int limit) {
   if (value > limit) {
@@ -54,7 +54,7 @@ extern "C" int limited(int value, int limit) {
   return value;
 }
 """,
-    # Swapped, the arguments of `at` do not compile.
+    # With swapped arguments, `at` does not compile.
     "toy-index": """\
 static int at(const int* numbers, int index) { return numbers[index]; }
 extern "C" int third(const int* numbers) {
@@ -140,7 +140,7 @@ BUILD = {
 
 
 class Toy(Repository):
-    """A repository whose library has a region for each kind of end that a mutant can come to."""
+    """A repository whose library has a region for each possible outcome of a mutant."""
 
     log: list[str]
 
@@ -165,7 +165,7 @@ class Toy(Repository):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toy]:
-    """A repository whose mutants were all tried once."""
+    """A repository whose mutants have all been tried once."""
     repository = Toy(tmp_path_factory.mktemp("toy"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trial, "MARGIN", 1.0)
@@ -236,7 +236,7 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
 
 
 def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
-    """Nothing else than what is tried has to be compiled again, and no other mutant gets its number."""
+    """Only sources under trial are recompiled, and mutants keep their numbers."""
     compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
     before = compiled.read_bytes()
     assert b"weaver_mutant(" in before
@@ -253,12 +253,12 @@ def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
 def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     page, result = toy.root / "docs/source/index.md", toy.root / "docs/proof/mutants.json"
     text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")
-    # One example looks now where none did, and one is gone; the others stand where they stood.
+    # One example now checks a result, and one is gone; the others are unchanged.
     changed = text.replace(">>> _ = toy.unseen(1)\n", ">>> toy.unseen(1)\n8\n")
     page.write_text(changed.replace(">>> [toy.deep(), toy.deep()]\n[6, 6]\n", ""), encoding="utf-8")
     mutate.main(toy.configuration, [])
     said = capsys.readouterr().out
-    # Three with survivors, and the one whose example is gone; what the others say holds.
+    # Three with survivors, and the one whose example is gone; the results of the others hold.
     assert "-- 1 mutants were killed by examples that are still there" in said
     assert "4 listings tried" in said
     after = toy.regions()

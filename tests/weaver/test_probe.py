@@ -1,4 +1,4 @@
-"""What a process of a measured page tells, of its Python and of its C++ (where clang is installed)."""
+"""What a process of a measured page records about its Python and its C++ (where clang is installed)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(folder: Path, code: str, *, line: int | None = 7, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs code under the probe, as a process that the example at ``line`` starts."""
+    """Runs code under the probe, as a process started by the example at ``line``."""
     environment = {**os.environ, probe.FOLDER: str(folder), probe.PROFILE: str(folder / "own" / probe.PATTERN)}
     if line is not None:
         environment[probe.EXAMPLE] = str(line)
@@ -80,7 +80,7 @@ before = names()
 import torch_openreg.stable
 print(before, set(names()) - set(before))
 """
-    # Without counters there is nothing to clear.
+    # A build without counters has nothing to clear.
     done = run(tmp_path, "import ctypes; ctypes.CDLL.orCounters_clear = lambda library: None\n" + code)
     assert done.stdout.strip() == "['_C', 'libopenreg', 'libtorch_openreg'] {'libopenreg_stable'}", done.stderr
     assert not [line for line in lines(tmp_path) if "torch_openreg/stable.py" in line]
@@ -135,7 +135,7 @@ def tools() -> clang.Clang:
 
 @pytest.fixture(scope="module")
 def library(tools: clang.Clang, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small library that counts, built as cmake/Coverage.cmake has it."""
+    """A small library with counters, built as by cmake/Coverage.cmake."""
     folder = tmp_path_factory.mktemp("library")
     (folder / "sign.cpp").write_text(SOURCE, encoding="utf-8")
     common = [tools.compiler, "-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden"]

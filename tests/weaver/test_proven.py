@@ -15,7 +15,7 @@ LINES = "docs/proof/lines.json"
 
 
 def add_tables(repository: Repository) -> None:
-    """Let the page have an example and all tables."""
+    """Add an example and all tables to the page."""
     repository.add(EXAMPLE + "".join(f"\n## About {kind}\n\n```{{proven}} {kind}\n```\n" for kind in TABLES))
 
 

@@ -1,4 +1,4 @@
-"""What `make mutate` keeps of an earlier result when it tries some of the listings."""
+"""What `make mutate` keeps of an earlier result when it tries only some listings."""
 
 from __future__ import annotations
 

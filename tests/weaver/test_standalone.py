@@ -1,4 +1,4 @@
-"""What a copy button gives stands on its own."""
+"""The text of a copy button is self-contained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORIGIN = "// csrc/pool.cpp\n"
 
 
 def copied(text: str, shown: str, path: str = "csrc/pool.cpp") -> str:
-    """What is copied for the lines of a file that contain ``shown``, from the first of them to the last."""
+    """The text to copy for the lines of a file that ``shown`` spans."""
     first = text[: text.index(shown)].count("\n") + 1
     return standalone(path, text, first, first + shown.rstrip("\n").count("\n"), path).text
 
@@ -114,7 +114,7 @@ def test_a_member_comes_with_its_class_without_what_is_for_the_guide() -> None:
     assert "  void clear() { all.clear(); }\n};\n" in text
     assert "NOT PROVEN" not in text
     assert "LITERALINCLUDE" not in text
-    assert "kRoom" not in text  # a function called on an object is none of the file
+    assert "kRoom" not in text  # a member call does not refer to a function of the file
 
 
 def test_a_registration_ends_before_the_brace_of_its_namespace() -> None:
@@ -300,7 +300,7 @@ def test_python_that_needs_nothing_stays_as_it_is() -> None:
 
 
 def listings() -> list[Listing]:
-    """All regions that can be shown, and the Python objects that the pages show."""
+    """All regions that pages can show, and the Python objects that pages show."""
     found = [Listing(region.path, region.first, region.last, region.name) for region in scan(ROOT, SOURCES)[0].values()]
     shown = re.compile(r"\{literalinclude\} /(\S+\.py)\n(?::.*\n)*?:pyobject: (\S+)")
     for page in sorted((ROOT / "docs/source").rglob("*.md")):
@@ -326,7 +326,7 @@ def test_every_listing_is_in_its_copy() -> None:
 
 
 def test_all_python_is_complete() -> None:
-    """It compiles, and each name that it reads is imported, a builtin or defined in it."""
+    """Each copy compiles, and each name that it uses is imported, a builtin or defined in it."""
     found = [listing for listing in listings() if listing.path.endswith(".py")]
     assert len(found) > 150
     for listing in found:
@@ -336,8 +336,7 @@ def test_all_python_is_complete() -> None:
         assert python_parts.used(text) - defined - set(dir(builtins)) - {"__file__", "__name__"} == set(), listing
 
 
-# One of each kind that the compiler looks at within seconds, and three that include PyTorch. For all others there is
-# tools/compile_copies.py.
+# One of each kind that compiles within seconds, and three that include PyTorch. tools/compile_copies.py compiles all.
 @pytest.mark.parametrize(
     "region",
     [

@@ -1,4 +1,4 @@
-"""Scripts that pages run, as HTML shows them: commands of the shell with their output."""
+"""Scripts that pages run are shown in HTML as shell commands with their output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_call_becomes_a_command(source: str, command: str | None) -> None:
 
 
 def test_a_command_does_what_the_call_does() -> None:
-    """The shell hands over the words and the environment that the page's function would."""
+    """The shell passes the same arguments and environment as the page's function."""
     command = shell_command('run_example("print.py", "a b", "$HOME", env={"N": "it\'s"})')
     assert command is not None
     stand_in = 'python() { printf "[%s]" "$N" "$@"; }; '
@@ -90,6 +90,6 @@ def test_what_the_gate_refuses_has_no_parts(code: str) -> None:
 
 
 def test_a_script_that_is_killed_stays_a_call() -> None:
-    """What is expected there is the exception of the page's function, which no shell prints."""
+    """The expected output is the exception of the page's function, which no shell prints."""
     code = '>>> run_example("x.py")\nTraceback (most recent call last):\nRuntimeError: x.py was killed by SIGSEGV\n'
     assert [part.language for part in parts(code)] == ["pycon"]

@@ -1,4 +1,4 @@
-"""The files of a page: listed at its end, each with a page of its own and a button that copies it."""
+"""The files of a page are listed at its end, each with its own page and copy button."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The weaver: documentation of C++ and Python in which every code block is compiled, executed or compared.
 
-``weaver.sources`` knows what a source is made of, ``weaver.pages`` has the Sphinx extensions, ``weaver.run`` runs what
-pages execute, and ``weaver.proof`` measures how far that proves what they show. ``weaver.configuration`` is what it is
-told of a project. As a Sphinx extension, ``weaver`` stands for all of them.
+``weaver.sources`` parses sources, ``weaver.pages`` contains the Sphinx extensions, ``weaver.run`` runs the examples of
+pages, and ``weaver.proof`` measures to what extent they prove what the pages show. ``weaver.configuration`` reads the
+configuration of a project. As a Sphinx extension, ``weaver`` loads all the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The commands of the weaver, for the project in which the working directory lies: ``python -m weaver COMMAND``.
 
-Each imports what it needs when it runs: to ask for the help of one takes no Sphinx and no compiler.
+Each command imports its dependencies only when it runs, so its help needs neither Sphinx nor a compiler.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(configuration: Configuration, command: str, arguments: list[str]) -> Non
 
 
 def main() -> None:
-    """Run the command of the command line; whatever stops it is one line on stderr and status 1."""
+    """Run the command given on the command line; a ``Fault`` becomes one line on stderr and exit status 1."""
     parser = argparse.ArgumentParser(prog="weaver", description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own: `COMMAND --help` lists them")

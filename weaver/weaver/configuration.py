@@ -1,7 +1,7 @@
-"""What the weaver is told of a project: the file ``weaver.toml`` at its root, and nothing else.
+"""The configuration of the weaver for a project: the file ``weaver.toml`` at its root, and nothing else.
 
-The README explains each key. All paths are relative to the root. This module needs the standard library alone: a tool
-may read the configuration where neither Sphinx nor the project is installed.
+The README explains each key. All paths are relative to the root. This module needs only the standard library, so a
+tool can read the configuration where neither Sphinx nor the project is installed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COMMANDS = ("doctest", "lock", "proof", "mutate")
 
 @dataclass(frozen=True)
 class Installed:
-    """``[installed]``: a package of the environment whose files pages show, and whose release results are bound to.
+    """``[installed]``: a package of the environment whose files pages show, and to whose release results are bound.
 
-    Readers call it by its ``title``; ``prefixes`` gives the folder of the package in which ``PREFIX:path`` looks.
-    ``repository`` is the address of a file at its home, with ``{release}`` and ``{path}`` in it. The path is made with
-    ``folders``: of what begins ``PREFIX:path``, the folder of the repository; the longest one counts, and one without a
-    folder says that the files are made by a build. ``added`` is a first line that packaging puts before some files.
-    ``releases`` is where the project lists those that it supports: ``pyproject.toml#tool.package.releases``.
+    ``title`` is its name for readers; ``prefixes`` maps the ``PREFIX`` of ``PREFIX:path`` to a folder of the package.
+    ``repository`` is the URL of a file in its upstream repository, with ``{release}`` and ``{path}``. ``folders`` maps
+    the beginning of a ``PREFIX:path`` to a folder of that repository: the longest match counts, and an empty folder
+    means that a build generates the files. ``added`` is a first line that packaging inserts into some files.
+    ``releases`` is where the project lists the releases it supports: ``pyproject.toml#tool.package.releases``.
     """
 
     package: str = ""
@@ -43,7 +43,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Console:
-    """``[console]``: the ``scripts`` that CI runs, and ``called``, those that count where a caller names them."""
+    """``[console]``: the ``scripts`` that CI runs; scripts in ``called`` count only where ``callers`` name them."""
 
     scripts: tuple[str, ...] = ()
     called: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class Console:
 class Run:
     """``[run]``: how examples are run.
 
-    ``preload`` names modules that are imported before the pages are forked. A ``starter`` is a module with a function
-    ``preload(names)`` that does it otherwise. Of the environment, ``read_late`` begins the names of the variables that
-    nothing has read by then. ``warnings`` are filters for Python's option ``-W``.
+    ``preload`` names modules that are imported before the pages are forked. A ``starter`` is a module whose function
+    ``preload(names)`` replaces the default import. ``read_late`` lists prefixes of environment variables that nothing
+    has read by then. ``warnings`` are filters for Python's option ``-W``.
     """
 
     preload: tuple[str, ...] = ()
@@ -68,13 +68,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Build:
-    """``[build]``: the ``commands`` that bring a copy of the tree to life; none, where Python alone is measured.
+    """``[build]``: the ``commands`` that build a copy of the tree; empty where only Python is measured.
 
-    In their words, ``{tree}``, ``{build}`` and ``{python}`` stand for the copy, the folder of its build and the
-    interpreter of its environment; the word ``{definitions}`` for all those of a build that counts (``counted``) or has
-    mutants (``mutated``, with ``{options}`` for the compiler), and ``{flags}`` for those of the program that builds.
-    ``libraries`` finds what is built; the functions of ``proof/counters.cpp`` in it begin with ``counters``. ``alone``
-    is the command that compiles one ``{source}``, of those that ninja does not build.
+    In their arguments, ``{tree}``, ``{build}`` and ``{python}`` are the copy, its build folder and the interpreter of
+    its environment; the argument ``{definitions}`` expands to those of a build with counters (``counted``) or with
+    mutants (``mutated``, with ``{options}`` for the compiler), and ``{flags}`` to the flags of the build program.
+    ``libraries`` are patterns of the built libraries, in which the functions of ``proof/counters.cpp`` have the prefix
+    ``counters``. ``alone`` is the command that compiles one ``{source}`` that ninja does not build.
     """
 
     alone: tuple[str, ...] = ()
@@ -87,11 +87,11 @@ class Build:
 
 @dataclass(frozen=True)
 class Measure:
-    """``[measure]``: what is particular when lines are measured.
+    """``[measure]``: the settings for measuring lines.
 
     ``imported`` are the files that run while the package is imported, and ``modules`` those whose import belongs to no
-    example. ``loaded`` is a pattern of the functions of C++ that run when a library is loaded. An ``observer`` is a
-    module that sees more than lines (``weaver.proof.observer``).
+    example. ``loaded`` is a pattern of the C++ functions that run when a library is loaded. An ``observer`` is a module
+    that records more than lines (``weaver.proof.observer``).
     """
 
     loaded: str = r"pybind11_init_(?!.*\$)"
@@ -102,12 +102,13 @@ class Measure:
 
 @dataclass(frozen=True)
 class Mutants:
-    """``[mutants]``: macros of C++ that mutants treat by their meaning, as regular expressions, and the environment.
+    """``[mutants]``: C++ macros that mutants treat by their meaning, as regular expressions, and the environment.
 
     ``checks`` throw unless their first argument holds; ``registering`` functions are called to register something; a
-    returned value in ``defaults`` is what ``{}`` would give. Of a macro in ``registrations`` the argument of that
-    number may be null, to leave it out. One in ``optional`` is left out by the macro ``WEAVER_OPTIONAL_<name>`` of the
-    ``header``, with the question as its first argument. ``environment`` is added to that of the pages.
+    return value in ``defaults`` equals ``{}``. ``registrations`` maps a macro to the number of the argument that a
+    mutant may replace by null, to drop the registration. A macro in ``optional`` is dropped by the macro
+    ``WEAVER_OPTIONAL_<name>`` of the ``header``, whose first argument is the condition. ``environment`` is added to
+    that of the pages.
     """
 
     checks: str = r"(?!)"
@@ -121,10 +122,10 @@ class Mutants:
 
 @dataclass(frozen=True)
 class Closure:
-    """``[closure]``: what a source needs besides what it includes and imports.
+    """``[closure]``: what a source needs beyond its includes and imports.
 
-    A ``name`` that the pattern ``used`` finds needs the sources in which ``given`` finds the same; a ``companion`` is a
-    pattern of a path, and the path of what it needs.
+    A source in which the pattern ``used`` finds a ``name`` needs the sources in which ``given`` finds the same name; a
+    ``companion`` is a pattern of paths, and the path of what such a file needs.
     """
 
     used: str = r"(?!)"
@@ -134,7 +135,7 @@ class Closure:
 
 @dataclass(frozen=True)
 class Longest:
-    """``[longest]``: how many ``words`` of prose a page may have, and ``kilobytes`` of HTML; 0 for no limit."""
+    """``[longest]``: the most ``words`` of prose and ``kilobytes`` of HTML that a page may have; 0 means no limit."""
 
     words: int = 0
     kilobytes: int = 0
@@ -142,7 +143,7 @@ class Longest:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The whole of it; ``root`` is the folder of the file."""
+    """The whole configuration; ``root`` is the folder of the file."""
 
     root: Path
     pages: str = "docs/source"
@@ -178,7 +179,7 @@ class Configuration:
         return Path(self.results, name)
 
     def command(self, name: str, arguments: str = "") -> str:
-        """What a user types to run one of the weaver's commands."""
+        """The command line with which a user runs one of the weaver's commands."""
         command = self.commands.get(name, f"python -m weaver {name}")
         form = self.commands.get("with_arguments", "{command} {arguments}") if arguments else "{command}"
         return form.format(command=command, arguments=arguments)
@@ -196,7 +197,7 @@ class Configuration:
 
 
 def find(start: Path) -> Configuration:
-    """The configuration of the project in which a folder lies. Throws: ``Fault`` when there is none."""
+    """The configuration of the project that contains a folder. Throws: ``Fault`` when there is none."""
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / FILE).is_file():
             return load(folder)
@@ -204,7 +205,7 @@ def find(start: Path) -> Configuration:
 
 
 def load(root: Path) -> Configuration:
-    """Reads the file at the root of a project. Throws: ``Fault`` for what is no key."""
+    """Reads the file at the root of a project. Throws: ``Fault`` for an unknown key."""
     given = tomllib.loads((root / FILE).read_text(encoding="utf-8"))
     _check({one.name for one in fields(Configuration)} - {"root"}, given, FILE)
     _check({*COMMANDS, "with_arguments"}, given.get("commands", {}), f"{FILE}: [commands]")
@@ -228,5 +229,5 @@ def _check(known: set[str], given: Mapping[str, Any], where: str) -> None:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, so that a configuration is compared by value and never changed."""
+    """Converts lists to tuples, so that a configuration is immutable and compares by value."""
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

@@ -1,10 +1,10 @@
-"""What stops a command, and its lines of progress."""
+"""The error that stops a command, and its progress output."""
 
 from __future__ import annotations
 
 
 class Fault(Exception):
-    """What stops a command; its text is what the user sees."""
+    """An error that stops a command; its text is shown to the user."""
 
 
 def say(line: str) -> None:

@@ -1,7 +1,7 @@
-"""A book: pages in one file with nothing beside them, as the builders ``epub`` and ``singlehtml`` make it.
+"""A book: all pages in one file without companion files, as the builders ``epub`` and ``singlehtml`` write it.
 
-What a site has besides its pages is left out of it: downloads, the pages of whole sources and the links to them, the
-texts that buttons copy. A reader of EPUB takes a picture from a file of its own, in colours of its own.
+A book omits what a site has besides its pages: downloads, source pages and the links to them, and the texts that
+buttons copy. An EPUB reader loads each picture from its own file, with fixed colors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _BOOKS = ("epub", "singlehtml")
 _FOLDER = "_images"
-# A colour of the theme, with the one that stands for it without a theme.
+# A color of the theme, with its fallback.
 _COLOUR = re.compile(r"var\(--[\w-]+,\s*([^()]+)\)")
 
 
 def is_site(builder: Builder) -> bool:
-    """Say whether a builder writes pages in HTML that can have files beside them."""
+    """Return whether a builder writes HTML pages that can have companion files."""
     return builder.format == "html" and builder.name not in _BOOKS
 
 

@@ -1,7 +1,7 @@
-"""A download beside the whole sources of a page: these files, and all that they need, in one archive.
+"""A download for the whole sources of a page: these files and their closure, in one archive.
 
-An archive depends on more than its page, as the marks do, so that it is made anew in every build, and the line that
-offers it with it. The same sources give the same bytes.
+Like the marks, an archive depends on more than its page, so every build makes it and its download line anew. The same
+sources give the same bytes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 _FOLDER = "bundles"
-# So many of those that need a file are named in the README, the others counted.
+# The README names this many users of a file and counts the others.
 _NAMED = 2
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that the format knows
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest date of the format
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bundle:
 
     @property
     def offer(self) -> str:
-        """What the page says of it."""
+        """The text of the download link."""
         own = "this file" if len(self.own) == 1 else f"these {len(self.own)} files"
         need = "it needs" if len(self.own) == 1 else "they need"
         along = f" with the {len(self.needed)} that {need}" if self.needed else ""
@@ -61,10 +61,10 @@ class Bundle:
 
 
 def bundle(sources: Sources, project: str, docname: str, title: str, own_files: Iterable[str]) -> Bundle:
-    """Return the bundle of a page to which some files of the repository belong."""
+    """Return the bundle of a page that owns some files of the repository."""
     configuration, name = sources.configuration, PurePosixPath(docname).name
     own = tuple(sorted(own_files))
-    # Of what is no code of the package, examples and tools, it is the file alone.
+    # Files that are not code, such as scripts and build files, have no closure.
     closed = sources.closure(path for path in own if path in sources.texts)
     users: dict[str, set[str]] = {path: set() for path in sorted(closed - set(own))}
     for user in closed:
@@ -116,7 +116,7 @@ _made: WeakKeyDictionary[Sphinx, dict[str, Bundle]] = WeakKeyDictionary()
 
 
 def _bundles(app: Sphinx) -> dict[str, Bundle]:
-    """Return the bundles of all pages that have sources. Not before all pages are read."""
+    """Return the bundles of all pages that have sources. Requires: all pages are read."""
     if app not in _made:
         sources = Sources(configuration_of(app.config))
         _made[app] = {
@@ -128,7 +128,7 @@ def _bundles(app: Sphinx) -> dict[str, Bundle]:
 
 
 class Offer(SphinxPostTransform):
-    """Puts the line with the download above the first of a page's whole sources."""
+    """Puts the download line above the first list of whole sources of a page."""
 
     default_priority = 5
     formats = ("html",)
@@ -158,7 +158,7 @@ def _said(app: Sphinx, docname: str) -> str:
 
 
 def _write(app: Sphinx) -> list[tuple[str, dict[str, object], str]]:
-    """Write each archive that is not there as it should be, and remove those of pages that have none."""
+    """Write each missing or outdated archive, and remove those of pages that have none."""
     if is_site(app.builder):
         wanted = {Path(app.outdir, _uri(docname)): found.archive for docname, found in _bundles(app).items()}
         for file in Path(app.outdir, _FOLDER).rglob("*.zip"):
@@ -172,7 +172,7 @@ def _write(app: Sphinx) -> list[tuple[str, dict[str, object], str]]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the lines and the archives."""
+    """Register the download lines and the archives."""
     app.setup_extension("weaver.pages.current")
     current.keep_current(app, _said)
     app.add_post_transform(Offer)

@@ -1,7 +1,7 @@
 """``{console-run}``: shell commands that the doctest builder runs, with the output it compares.
 
-Each line that starts with ``$ `` is run by bash in the root of the repository, with the ``python`` of the build first
-on the path; the lines up to the next one are its whole output, stdout and stderr. ``:status:`` is the exit status that
+Bash runs each line that starts with ``$ `` in the root of the repository, with the ``python`` of the build first on
+the path; the lines up to the next command are its whole output, stdout and stderr. ``:status:`` is the exit status that
 every command of the block must have.
 """
 
@@ -27,7 +27,7 @@ class ConsoleRun(SphinxDirective):
     option_spec: ClassVar[dict[str, Callable[[str], Any]]] = {"status": directives.nonnegative_int}
 
     def run(self) -> list[Node]:
-        """Return a literal block that the doctest builder knows as one to run."""
+        """Return a literal block that the doctest builder runs."""
         code = "\n".join(self.content)
         node = nodes.literal_block(code, code, testnodetype="console", language="console")
         node["status"] = self.options.get("status", 0)

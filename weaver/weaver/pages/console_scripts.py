@@ -1,4 +1,4 @@
-"""Shell commands on pages: a ``console`` block may show those that CI runs, line by line, and no output."""
+"""Shell commands on pages: a ``console`` block may show only lines that CI runs, without output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scripts(configuration: Configuration) -> list[Path]:
 
 
 def check(configuration: Configuration, files: list[Path], block: str) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong with a ``console`` block, each with the offset of its line; ``files`` are the scripts."""
+    """Yield the faults of a ``console`` block, each with the offset of its line; ``files`` are the scripts."""
     console = configuration.console
     where = " or of ".join([*console.scripts, *(f"one of {pattern} that CI runs" for pattern in console.called)])
     known = {line.strip() for file in files for line in file.read_text(encoding="utf-8").splitlines()}

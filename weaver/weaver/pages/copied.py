@@ -1,7 +1,7 @@
-"""What the button of a listing copies: code that stands on its own.
+"""The text that the copy button of a listing copies: self-contained code.
 
-The button is that of sphinx-copybutton. The text is an element beside the listing, which is not shown; guide.js leads
-the button to it, and gives the button a title that says what comes along.
+The button is that of sphinx-copybutton. The text is a hidden element next to the listing; guide.js points the button to
+it, and gives the button a title that names what is added.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMED = 3
 
 
 class copied(nodes.General, nodes.Element):  # noqa: N801 (docutils names its nodes so)
-    """The text that a button copies in the place of what is shown."""
+    """The text that a button copies instead of what is shown."""
 
 
 class Copied(SphinxPostTransform):
-    """Puts the text to copy beside each listing of our sources that does not stand on its own."""
+    """Puts the text to copy next to each listing of our sources that is not self-contained."""
 
     default_priority = 6
     formats = ("html",)
@@ -61,7 +61,7 @@ def _code(text: str) -> list[str]:
 
 
 def title(found: Standalone) -> str:
-    """Return what the title of the button says."""
+    """Return the title of the button."""
     named, others = found.names[:_NAMED], len(found.names) - _NAMED
     along = [
         *(f"{count} {word}{'s' if count > 1 else ''}" for count, word in _counts(found) if count),

@@ -1,8 +1,8 @@
-"""What a page says of the proof, kept in step with it.
+"""Keeps what a page states about the proof up to date.
 
 A mark depends on more than its page: on the proof files, on every source that a build reads, on what other pages show.
-So marks and figures are no part of a page as it is read; they are made anew in every build, and a page that was written
-with others is written again.
+So marks and figures are not part of the doctree that is read: every build makes them anew, and rewrites each page that
+was written with different ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MEMORY = ".proof.json"
 
 
 class Maker(Protocol):
-    """Returns what one extension puts on a page, as text that changes whenever it does; empty when it is nothing."""
+    """Returns what one extension adds to a page, as text that changes whenever it does; empty when it adds nothing."""
 
     def __call__(self, app: Sphinx, docname: str) -> str:
         """Make it."""
@@ -43,12 +43,12 @@ _written: WeakKeyDictionary[Sphinx, dict[str, str]] = WeakKeyDictionary()
 
 
 def keep_current(app: Sphinx, maker: Maker) -> None:
-    """Let a page be written again when what ``maker`` puts on it has changed."""
+    """Rewrite a page whenever what ``maker`` adds to it has changed."""
     _makers.setdefault(app, []).append(maker)
 
 
 def measured(app: Sphinx) -> Measured:
-    """Return the measurements, beside what the pages show in this build. Not before all pages are read."""
+    """Return the measurements with what the pages show in this build. Requires: all pages are read."""
     if app not in _measured:
         configuration = configuration_of(app.config)
         now = {
@@ -84,8 +84,8 @@ def _remember(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the step that finds the pages to write again."""
-    # After the checks of the gate, before nothing: the makers need every page's record.
+    """Register the step that finds the pages to rewrite."""
+    # After the checks of the gate: the makers need the record of every page.
     app.connect("env-updated", _outdated, priority=900)
     app.connect("build-finished", _remember)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""``{diagram}``: an SVG file drawn into the page itself, so that it takes the colours of the theme, light and dark.
+"""``{diagram}``: an SVG file inlined into the page, so that it uses the colors of the theme, light and dark.
 
 ::
 
@@ -9,7 +9,7 @@
     ```
 
 The path is relative to the page. Draw text and lines with ``currentColor``, accents with ``var(--guide-rule)``.
-``:alt:`` says the same in words and is required.
+``:alt:`` describes the picture in words and is required.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Diagram(SphinxDirective):
     option_spec: ClassVar[dict[str, Callable[[str], Any]]] = {"alt": directives.unchanged_required}
 
     def run(self) -> list[Node]:
-        """Return the figure; on a fault report it and show nothing."""
+        """Return the figure; report a fault and show nothing."""
         file = Path(self.env.doc2path(self.env.docname)).parent / self.arguments[0]
         self.env.note_dependency(str(file))
         try:

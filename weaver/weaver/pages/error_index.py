@@ -1,8 +1,8 @@
-"""``{error-index}``: every error that some page causes and compares, found by its message.
+"""``{error-index}``: every error that some page raises and compares, indexed by its message.
 
-What an error is for is said where it is taught: the index has the place and, where the page gives them in the usual
-form, its cause and cure. That is a paragraph that begins with "Cause:" in the section of the error, or the row of a
-table with the columns Cause and Cure whose first cell quotes the message.
+The pages explain the errors; the index links to the place and repeats the cause and cure where the page gives them in
+the usual form: a paragraph that begins with "Cause:" in the section of the error, or the row of a table with the
+columns Cause and Cure whose first cell quotes the message.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _ATTRIBUTE = "weaver_errors"
 _MESSAGE = re.compile(r"(?<![\w.])(?:\w+\.)*([A-Z]\w*(?:Error|Warning)): (\S.*)$")
 _SOURCE = re.compile(r"\s*(?:>>>|\.\.\.)(?: |$)")
 _CAUSE = re.compile(r"Cause: *(.*?)(?: *Cure: *(.*))?$", re.DOTALL)
-# What a message has for what differs from run to run, and what the index puts in the place of large numbers: bytes.
+# Replaces what differs from run to run in a message and, in the index, large numbers, which count bytes.
 _GAP = "..."
-# A shorter quotation is a name that many messages have.
+# A shorter quotation is a name that occurs in many messages.
 _SHORTEST = 13
 _BYTES = re.compile(r"\b\d{4,}\b")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A section of a page in which an error is seen, and what it says of it."""
+    """A section of a page in which an error occurs, and how the page explains it."""
 
     docname: str
     anchor: str
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass
 class Seen:
-    """What one page has: for each error (its class, its message) the places, and rows of tables that explain some."""
+    """The errors of one page: the place of each, by class and message, and the table rows that explain some of them."""
 
     errors: dict[tuple[str, str], Place] = field(default_factory=dict)
     rows: list[tuple[tuple[str, ...], str, str]] = field(default_factory=list)
@@ -67,7 +67,7 @@ def messages(text: str) -> Iterator[tuple[str, str]]:
 
 
 def read(doctree: nodes.document, docname: str) -> Seen:
-    """What a page causes and explains."""
+    """The errors that a page raises and explains."""
     seen = Seen()
     for block in doctree.findall(is_executed):
         section = _section(block)
@@ -109,15 +109,15 @@ def _rows(table: nodes.table) -> Iterator[tuple[tuple[str, ...], str, str]]:
 
 
 def _quotes(quoted: str, message: str) -> bool:
-    """Whether the cell of a table quotes a message; a gap in the quotation stands for anything."""
+    """Whether the cell of a table quotes a message; a gap in the quotation matches anything."""
     parts = [re.escape(part.strip()) for part in quoted.split(_GAP) if part.strip()]
     return len(quoted) >= _SHORTEST and re.search(".*".join(parts), message) is not None
 
 
 def merged(pages: Iterable[Seen], prefix: str = "") -> dict[str, dict[str, list[Place]]]:
-    """By class and message, the places of an error in the order of the pages, with what a table says of it.
+    """The places of each error by class and message, in the order of the pages, with the explanation from a table.
 
-    Messages that differ in numbers of bytes are one. A ``prefix`` with which many begin does not count for their order.
+    Messages that differ only in byte counts are merged. A common ``prefix`` is ignored in their order.
     """
     result: defaultdict[str, dict[str, list[Place]]] = defaultdict(dict)
     for seen in pages:
@@ -137,14 +137,14 @@ def merged(pages: Iterable[Seen], prefix: str = "") -> dict[str, dict[str, list[
 
 
 class error_index(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes like this
-    """Stands for the index until all pages are read."""
+    """The placeholder of the index until all pages are read."""
 
 
 class ErrorIndex(SphinxDirective):
     """Shows all errors, by class."""
 
     def run(self) -> list[Node]:
-        """Return what stands for them."""
+        """Return the placeholder."""
         return [error_index()]
 
 
@@ -173,7 +173,7 @@ def _made(app: Sphinx) -> dict[str, dict[str, list[Place]]]:
 
 
 def _said(app: Sphinx, docname: str) -> str:
-    """What the page with the index says, so that it is written again when another page has another error."""
+    """The text of the index on its page, so that the page is rewritten when the errors of another page change."""
     return repr(_made(app)) if docname in (found := _all(app.env)) and found[docname].has_index else ""
 
 
@@ -210,7 +210,7 @@ def _item(app: Sphinx, docname: str, message: str, places: list[Place]) -> nodes
 
 
 def setup(app: Sphinx) -> dict[str, bool | int]:
-    """Register the directive, and what keeps it in step with the pages."""
+    """Register the directive, and the handlers that keep it in step with the pages."""
     app.setup_extension("weaver.pages.current")
     app.add_node(error_index)
     app.add_directive("error-index", ErrorIndex)

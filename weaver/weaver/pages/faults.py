@@ -1,8 +1,8 @@
-"""An unmended fault stays red.
+"""Keeps an unfixed page failing in incremental builds.
 
-Sphinx gives the warnings of a page once, when it reads or writes it; the next incremental build leaves the page alone
-and passes. So the pages that had a warning are written down beside the environment, and read again in the next build. A
-build that did not come to its end counts as faulty everywhere, as does a warning that belongs to no page.
+Sphinx issues the warnings of a page only when it reads or writes the page; the next incremental build skips the page
+and passes. So the pages with a warning are recorded next to the environment, and the next build reads them again. After
+an unfinished build, or a warning that belongs to no page, it reads every page again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Recorder(logging.Filter):
         return page if page in self.app.env.found_docs else _EVERY_PAGE
 
     def _is_of_a_source(self, location: str) -> bool:
-        """A fault of a source file is found by a check that runs in every build, so no page need be read again."""
+        """A check that runs in every build finds the faults of a source file, so no page needs to be read again."""
         path = Path(location.partition(":")[0])
         return path.is_absolute() and not path.is_relative_to(self.app.srcdir)
 
@@ -74,6 +74,6 @@ def _start(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Start to record when the builder is known."""
+    """Start to record once the builder is known."""
     app.connect("builder-inited", _start)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
-"""The gate: a page shows no code that is not proven.
+"""The gate: a page shows only proven code.
 
-Every code block is an excerpt of a source that a build compiles, imports or executes, or it is executed by the doctest
-builder, or it is output that was compared, or a command that CI runs. Anything else is a fault, at its page and line.
+Every code block is an excerpt of a source that a build compiles, imports or executes, or an example that the doctest
+builder executes, or compared output, or a command that CI runs. Anything else is a fault, with its page and line.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
 
 
 def _is_run(app: Sphinx, source: Source, executed: str) -> bool:
-    """Say whether the examples of a page run a file: they name its path, or that of a script that names the file."""
+    """Return whether the examples of a page run a file: they name its path, or that of a script that names the file."""
     named = [root_of(app.config) / path for path in _SCRIPT.findall(executed)]
     scripts = [script for script in named if script.is_file()]
     _depend(app.env, scripts)
@@ -119,14 +119,14 @@ def _note_mentions(doctree: nodes.document, docname: str, env: BuildEnvironment)
     for literal in doctree.findall(nodes.literal):
         text = literal.astext()
         if _PATH.fullmatch(text) and configuration.covers(configuration.mentioned, text):
-            # What a build makes is not there in a fresh clone.
+            # Build outputs do not exist in a fresh clone.
             built = configuration.built
             if not (configuration.covers(built, text) or any(fnmatch(text, pattern) for pattern in built)):
                 mentions.add((text, _line(literal)))
 
 
 def _check_site(app: Sphinx, env: BuildEnvironment) -> None:
-    """Check what concerns the whole site. It runs in every build, also when no page has changed."""
+    """Check the whole site. It runs in every build, even when no page has changed."""
     root = root_of(app.config)
     marked, faults = regions.scan(root, configuration_of(app.config).sources)
     shown = {listing.region for record in pages(env).values() for listing in record.shown}

@@ -1,7 +1,7 @@
-"""Highlighted code without the tags that no style of the site colours.
+"""Highlighted code without the tags that no style of the site colors.
 
-Names, punctuation and white space are most of the tokens of a listing. They have the colour of plain text, and a
-tag for each would make a page much larger.
+Most tokens of a listing are names, punctuation and white space. They have the color of plain text, and a tag for each
+would make a page much larger.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def lean_formatter(styles: Iterable[type[Style]]) -> type[HtmlFormatter[str]]:
-    """Return a formatter that leaves tokens untagged which look like plain text in each of these styles."""
+    """Return a formatter that leaves tokens untagged if they look like plain text in each of these styles."""
     tables = tuple(styles)
 
     @cache
@@ -30,7 +30,7 @@ def lean_formatter(styles: Iterable[type[Style]]) -> type[HtmlFormatter[str]]:
         return Token if all(_looks_plain(kind, table) for table in tables) else kind
 
     class Lean(HtmlFormatter[str]):
-        """Writes plain text for what looks like it."""
+        """Writes tokens that look like plain text without tags."""
 
         def format_unencoded(self, tokensource: Iterable[tuple[_TokenType, str]], outfile: Any) -> None:
             """Write the tokens, those that look plain without their type."""
@@ -40,16 +40,16 @@ def lean_formatter(styles: Iterable[type[Style]]) -> type[HtmlFormatter[str]]:
 
 
 def _looks_plain(kind: _TokenType, style: type[Style]) -> bool:
-    # Prompts and outputs keep their tags: the button of a listing leaves them out of what it copies.
-    if kind in Generic:  # type: ignore[comparison-overlap] # the stubs take a type of tokens for a plain tuple
+    # Prompts and outputs keep their tags: the copy button uses them to leave these out.
+    if kind in Generic:  # type: ignore[comparison-overlap] # the stubs type a token type as a plain tuple
         return False
     is_blank = kind in Whitespace  # type: ignore[comparison-overlap]
     return is_blank or style.style_for_token(kind) == style.style_for_token(Text)
 
 
 def formatter(app: Sphinx) -> type[HtmlFormatter[str]]:
-    """Return the formatter for the styles of this site: that of the builder, and a theme's second one."""
-    highlighter: Any = app.builder.highlighter  # type: ignore[attr-defined] # of the builders of HTML alone
+    """Return the formatter for the styles of this site: that of the builder and the theme's dark style."""
+    highlighter: Any = app.builder.highlighter  # type: ignore[attr-defined] # only HTML builders have it
     dark = app.config.pygments_dark_style if "pygments_dark_style" in app.config else None
     return lean_formatter([highlighter.formatter_args["style"], *([get_style_by_name(dark)] if dark else [])])
 
@@ -60,6 +60,6 @@ def _install(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Replace the formatter of listings."""
+    """Register the replacement of the formatter."""
     app.connect("builder-inited", _install)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

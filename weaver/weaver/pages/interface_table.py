@@ -10,10 +10,10 @@
     | `init()` | ... |
     ```
 
-The first column of all tables in the body names, as inline code, the member functions. Several of these directives on a
-page with the same ``:headers:`` count as one, so that headings can stand between them. When a new release adds a member
-function, or a table names one that is not there, the build fails. A row with the role ``since`` or ``until`` counts for
-these releases alone. The index of the site has each of them.
+The first column of each table in the body names the member functions as inline code. Several directives on a page with
+the same ``:headers:`` count as one, so that headings can separate them. The build fails when a new release adds a
+member function, or when a table names one that does not exist. A row with the role ``since`` or ``until`` counts only
+for those releases. The index of the site lists each member function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class InterfaceTable(SphinxDirective):
     option_spec: ClassVar[dict[str, Callable[[str], Any]]] = {"headers": directives.unchanged_required}
 
     def run(self) -> list[Node]:
-        """Return the body; the check follows when the page has been read."""
+        """Return the body; the check runs when the page has been read."""
         interfaces = " ".join(self.options.get("headers", "").split())
         body = nodes.container(classes=["interface-table"], interfaces=interfaces)
         body += self.parse_content_to_nodes()
@@ -127,7 +127,7 @@ class _Row(NamedTuple):
 
 
 def _named(env: BuildEnvironment, bodies: list[nodes.container]) -> dict[str, _Row]:
-    """Return the row of each member function that the tables name."""
+    """Return the row of each member function named in the tables."""
     named: dict[str, _Row] = {}
     package = configuration_of(env.config).installed.package
     for row in (row for body in bodies for row in _rows(body)):

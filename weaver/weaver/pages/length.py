@@ -1,7 +1,7 @@
-"""How long a page may be: ``[longest]`` of ``weaver.toml``.
+"""Limits the length of a page, by ``[longest]`` of ``weaver.toml``.
 
-Words are those of the prose: neither code nor its captions, neither tables nor a glossary. Kilobytes are those of the
-file that a browser loads, with its listings, links and marks. A longer page is a fault.
+Words are counted in prose only: not in code, captions, tables or a glossary. Kilobytes are those of the HTML file that
+a browser loads, with its listings, links and marks. A longer page is a fault.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_PROSE = (nodes.literal_block, nodes.caption, nodes.table, nodes.raw, nodes.c
 
 
 def words(document: nodes.document) -> int:
-    """Return how many words of prose a page has."""
+    """Return the number of words of prose on a page."""
     return sum(len(text.split()) for text in _prose(document))
 
 

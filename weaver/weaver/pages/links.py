@@ -1,7 +1,7 @@
 """Links to lines of the generated source pages, and the role ``source`` that writes them.
 
 ``{source}`csrc/aten/copy.cpp``` links to the file, ``path#region-name`` to a marked region of it, ``path@text`` to the
-one line that contains ``text``; ``title <target>`` gives the link a text of its own.
+only line that contains ``text``; ``title <target>`` gives the link its own text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+|.*@.*)>", re.DOTALL)
 
 
 class source_link(nodes.Inline, nodes.TextElement):  # noqa: N801 (docutils names its nodes so)
-    """A link to a line of a generated source page. It becomes a reference on a site."""
+    """A link to a line of a generated source page. On a site it becomes a reference."""
 
 
 def link(source: Source, text: str, line: int | None, *classes: str) -> source_link:

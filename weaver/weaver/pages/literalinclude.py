@@ -1,7 +1,7 @@
-"""The strict ``literalinclude``: same name and plain syntax, but it shows exactly what was asked for, or refuses.
+"""The strict ``literalinclude``: the same name and plain syntax, but it shows exactly what was requested, or fails.
 
-Stock Sphinx finds markers by substring, takes the first of several, and runs to the end of the file when the second is
-missing: a page then shows other lines than its author meant, and nothing says so.
+Stock Sphinx matches markers by substring, takes the first of several matches, and continues to the end of the file
+when the second marker is missing: a page then silently shows other lines than its author intended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What a listing shows: lines ``first`` to ``last`` of its source; ``region`` when they are a marked region."""
+    """The lines that a listing shows: ``first`` to ``last`` of its source; ``region`` when they are a marked region."""
 
     first: int
     last: int
@@ -77,7 +77,7 @@ class LiteralInclude(SphinxDirective):
     }
 
     def run(self) -> list[Node]:
-        """Return the listing and its caption; on a fault report it and show nothing."""
+        """Return the listing and its caption; report a fault and show nothing."""
         try:
             return [self._listing()]
         except (LookupError, SyntaxError, UnicodeError) as error:
@@ -105,7 +105,7 @@ class LiteralInclude(SphinxDirective):
         block["highlight_args"] = {"linenostart": excerpt.first, "hl_lines": self._emphasized(text.splitlines())}
         block["classes"] += self.options.get("class", [])
         block["weaver_source"] = source
-        # A compiler has accepted it: where the highlighter does not know a form, that is no fault of the page.
+        # A compiler has accepted the code: syntax that the highlighter does not know is not a fault of the page.
         block["force"] = True
         self.set_source_info(block)
         wrapper = self._captioned(block, source, excerpt)
@@ -232,6 +232,6 @@ def _python_object(lines: list[str], name: str) -> Excerpt:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Put the strict directive in the place of the stock one."""
+    """Replace the stock directive by the strict one."""
     app.add_directive("literalinclude", LiteralInclude, override=True)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

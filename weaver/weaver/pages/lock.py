@@ -1,7 +1,7 @@
-"""The lock on the text of the installed package's own code: what a page shows of it cannot change unseen.
+"""The lock on the installed package's own code: the text that a page shows of it cannot change unnoticed.
 
-``python -m weaver lock`` reads all pages and writes the lock file for the installed release. Whoever runs it reads the
-changed regions, and the prose around them, before committing the result.
+``python -m weaver lock`` reads all pages and writes the lock file for the installed release. After running it, read the
+changed regions and the prose around them before you commit the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def file(configuration: Configuration) -> Path:
 
 
 def read(file: Path) -> list[Entry]:
-    """Return the entries of a lock file, none when there is no such file."""
+    """Return the entries of a lock file; empty when there is no such file."""
     if not file.is_file():
         return []
     entries: list[Entry] = json.loads(file.read_text(encoding="utf-8"))["regions"]
@@ -40,9 +40,9 @@ def read(file: Path) -> list[Entry]:
 
 
 def check(configuration: Configuration, entries: Iterable[Entry], region: InstalledRegion) -> str | None:
-    """Return what is wrong with a region that a page shows, or None when the lock holds its text.
+    """Return the fault of a region that a page shows, or None when the lock contains its text.
 
-    The text is what matters: an entry of another release with the same text vouches for this one.
+    Only the text matters: an entry of another release with the same text is sufficient.
     """
     package = configuration.installed.package
     key = (region.path, region.start, region.end)
@@ -59,7 +59,7 @@ def check(configuration: Configuration, entries: Iterable[Entry], region: Instal
 
 
 def merged(package: str, entries: list[Entry], shown: set[InstalledRegion]) -> list[Entry]:
-    """Return the new lock: the shown regions for the installed release, and what is still shown of other releases."""
+    """Return the new lock: the regions of the installed release, and entries of other releases that are still shown."""
     version = release(package)
     keys = {(region.path, region.start, region.end) for region in shown}
     kept = [
@@ -75,7 +75,7 @@ def merged(package: str, entries: list[Entry], shown: set[InstalledRegion]) -> l
 
 
 def write(file: Path, entries: list[Entry]) -> None:
-    """Write a lock file, one entry to a line, so that a change of one region is a change of one line."""
+    """Write a lock file, one entry per line, so that a change of one region changes one line."""
     lines = ",\n".join("  " + json.dumps(entry, sort_keys=True) for entry in entries)
     file.write_text('{"regions": [\n' + lines + ("\n" if lines else "") + "]}\n", encoding="utf-8")
 
@@ -117,7 +117,7 @@ def update(configuration: Configuration) -> int:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Declare the option that only ``update`` turns off."""
+    """Declare the option that only ``update`` disables."""
     app.add_config_value("weaver_lock_check", True, "env", types=frozenset({bool}))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

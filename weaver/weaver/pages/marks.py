@@ -1,7 +1,7 @@
-"""The mark under each listing: how much of it the examples execute, and which of them does.
+"""The mark under each listing: how much of it the examples execute, and which example does.
 
-It is made from the proof files alone, so a build of the pages needs no compiler. What they say of other code, of other
-examples or of another release is not repeated: the mark then says that it is stale.
+It is made from the proof files alone, so a build of the pages needs no compiler. A result that was measured on other
+code, other examples or another release is not shown: the mark is then stale.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weaver.proof.proof_files import ListingLines
     from weaver.sources.listing import Listing
 
-# A state is told by a sign and by words; the colour only repeats it.
+# A sign and words convey the state; the color only repeats it.
 _SIGNS = {"proven": "✓", "missed": "✗", "silent": "·", "stale": "↻", "absent": "?"}
 _SILENT = {
     "declaration": "declarations, nothing to execute",
@@ -87,7 +87,7 @@ class _Writer:
             yield from self._line_links(listing, found.missed)
 
     def _others(self, listing: Listing, found: ListingLines) -> list[tuple[str, int | None]]:
-        """Return the other pages that execute lines of a listing, each with the example that does."""
+        """Return the other pages that execute lines of a listing, each with its example."""
         wanted = set(found.elsewhere)
         result: dict[str, int | None] = {}
         for docname in self.measured.pages:
@@ -137,14 +137,14 @@ def _lines(count: int) -> str:
 
 
 def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return the numbers, which rise, as ranges of neighbours."""
+    """Return ascending numbers as ranges of consecutive numbers."""
     breaks = [index for index, (one, next_) in enumerate(pairwise(numbers), start=1) if next_ != one + 1]
     starts, ends = [0, *breaks], [*breaks, len(numbers)]
     return [(numbers[start], numbers[end - 1]) for start, end in zip(starts, ends, strict=True)]
 
 
 class Marks(SphinxPostTransform):
-    """Puts its mark under each listing of our sources."""
+    """Adds the mark under each listing of our sources."""
 
     default_priority = 5
     formats = ("html",)
@@ -163,7 +163,7 @@ def _number_examples(app: Sphinx, doctree: nodes.document) -> None:
     blocks = [node for node in shown if node.get("testnodetype") != "testoutput"]
     for number, node in enumerate(blocks, start=1):
         name = f"example-{number}"
-        if isinstance(node, nodes.comment):  # a hidden block leaves nothing on the page that could carry the anchor
+        if isinstance(node, nodes.comment):  # a hidden block leaves nothing on the page to carry the anchor
             node.parent.insert(node.parent.index(node), nodes.target("", "", ids=[name]))
         else:
             node["ids"].append(name)

@@ -1,7 +1,7 @@
-"""The narrated share: how much of the package a page shows and explains; and which chapter owns which file.
+"""The narrated share: how much of the package the pages show and explain; and which chapter owns which file.
 
-A file belongs to the first chapter, in the order of the contents, that has it among its ``{whole-sources}``. A file
-that no chapter has is a fault: nobody would keep a page in step with it.
+A file belongs to the first chapter, in the order of the contents, that lists it in its ``{whole-sources}``. A file that
+no chapter lists is a fault: no page would be kept in step with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUFFIXES = {".cpp", ".h", ".py", ".pyi"}
 
 @dataclass(frozen=True)
 class Narrated:
-    """Of the ``lines`` of a file that are neither blank nor markers, ``shown`` stand in a listing of some page."""
+    """``lines`` of a file that are neither blank nor markers, and how many of them some listing has ``shown``."""
 
     path: str
     lines: int
@@ -40,7 +40,7 @@ class Narrated:
 
 
 def files(root: Path, entries: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of the files that are to be narrated."""
+    """Yield the paths of the files to be narrated."""
     for file in code_files(root, entries):
         if file.suffix in _SUFFIXES:
             yield file.relative_to(root).as_posix()
@@ -60,14 +60,14 @@ def narrated(root: Path, listings: Iterable[Listing], entries: Iterable[str]) ->
 
 
 def share(found: Iterable[Narrated]) -> float:
-    """Return the narrated part of all lines; 1 when there is none."""
+    """Return the narrated share of all lines; 1 when there are none."""
     listed = list(found)
     lines = sum(one.lines for one in listed)
     return sum(one.shown for one in listed) / lines if lines else 1.0
 
 
 def reading_order(env: BuildEnvironment) -> list[str]:
-    """Return the pages in the order of the contents; those that the contents leave out come last."""
+    """Return the pages in the order of the contents, then those that the contents omit."""
     order: dict[str, None] = {}
 
     def visit(docname: str) -> None:
@@ -90,7 +90,7 @@ def owners(env: BuildEnvironment) -> dict[str, str]:
 
 
 def _check_owners(app: Sphinx, env: BuildEnvironment) -> None:
-    """Report the files that no page owns. It runs in every build, also when no page has changed."""
+    """Report the files that no page owns. It runs in every build, even when no page has changed."""
     configuration = configuration_of(app.config)
     root = configuration.root
     owned = owners(env)

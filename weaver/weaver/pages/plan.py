@@ -1,7 +1,7 @@
-"""The plan builder: writes ``plan.json``, what each page shows of our sources and what it runs.
+"""The plan builder: writes ``plan.json``, which lists what each page shows of our sources and what it runs.
 
-Whoever runs the pages again and again without Sphinx, to measure or to mutate what they show, reads that file instead
-of the pages.
+The measurement of lines and of mutants runs the pages many times without Sphinx, and reads this file instead of the
+pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PlanBuilder(Builder):
     epilog = "The plan is %(outdir)s/plan.json."
 
     def get_outdated_docs(self) -> set[str]:
-        """Return all pages: the plan is of the whole site."""
+        """Return all pages: the plan covers the whole site."""
         return set(self.env.found_docs)
 
     def get_target_uri(self, docname: str, typ: str | None = None) -> str:

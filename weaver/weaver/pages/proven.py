@@ -1,6 +1,6 @@
 """``{proven}``: the figures of the proof, as tables of the reference page.
 
-The argument says which: ``state``, ``lines``, ``mutants``, ``examples``, ``excused``, ``survivors``, ``equivalent`` or
+The argument selects one: ``state``, ``lines``, ``mutants``, ``examples``, ``excused``, ``survivors``, ``equivalent`` or
 ``narrated``. The tables are made when a page is written, from the proof files and from what all pages show now.
 """
 
@@ -44,7 +44,7 @@ class Proven(SphinxDirective):
 
 
 class Figures(SphinxPostTransform):
-    """Puts the tables in their places."""
+    """Replaces the places by the tables."""
 
     default_priority = 5
 

@@ -1,4 +1,4 @@
-"""The tables of ``{proven}``: each function makes one, from what was measured and from what the pages show now."""
+"""The tables of ``{proven}``, made from the measurements and from what the pages show now."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Cell = str | int | float | nodes.Node
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, last_is_sum: bool = False) -> nodes.Node:
-    """Return a table; a figure stands to the right, a share (``float``) as a percentage."""
+    """Return a table; figures are right-aligned, and a share (``float``) is a percentage."""
     group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in headers], cols=len(headers))
     group += nodes.thead("", nodes.row("", *[_entry(header) for header in headers]))
     entries = [nodes.row("", *[_entry(cell) for cell in row]) for row in rows]
@@ -44,7 +44,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, last_is_sum
 def _entry(cell: Cell) -> nodes.entry:
     if isinstance(cell, nodes.Node):
         return nodes.entry("", nodes.paragraph("", "", cell))
-    # Rounded down, so that only what is whole reads as such.
+    # Rounded down, so that only a complete share reads 100 %.
     text = f"{int(cell * 1000) / 10:.1f} %" if isinstance(cell, float) else str(cell)
     return nodes.entry("", nodes.paragraph("", text), classes=[] if isinstance(cell, str) else ["figure"])
 

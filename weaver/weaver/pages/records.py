@@ -1,6 +1,6 @@
-"""What each page was seen to do while it was read: the regions it shows, the files it names, its examples.
+"""The record of each page, made while it is read: the regions it shows, the files it names, its examples.
 
-Sphinx pickles these with its environment, so that checks over the whole site work in incremental and parallel builds.
+Sphinx pickles the records with its environment, so that site-wide checks work in incremental and parallel builds.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class InstalledRegion:
 class PageRecord:
     """One page. ``whole`` are the files listed at its end, ``mentions`` pairs of repository path and line of the page.
 
-    ``listings`` counts what it shows of the installed package too, ``shown`` are those of our own sources, in order;
-    ``digest`` is the hash of all that it runs, ``examples`` are those of each step; ``figures`` names the tables of the
-    proof that it holds.
+    ``listings`` counts all listings, including those of the installed package; ``shown`` are those of our own sources,
+    in order; ``digest`` is the hash of everything that it runs, ``examples`` has the hash of each step; ``figures``
+    names the tables of the proof that it contains.
     """
 
     shown: list[Listing] = field(default_factory=list)
@@ -57,7 +57,7 @@ def pages(env: BuildEnvironment) -> dict[str, PageRecord]:
 
 
 def page(env: BuildEnvironment, docname: str) -> PageRecord:
-    """Return the record of one page, new and empty when the page has none."""
+    """Return the record of one page; a new, empty one when the page has none."""
     return pages(env).setdefault(docname, PageRecord())
 
 

@@ -1,8 +1,8 @@
-"""The roles ``since`` and ``until``: what holds for some releases of the installed package only.
+"""The roles ``since`` and ``until`` mark what holds only for some releases of the installed package.
 
-``{since}`2.14``` marks a sentence or a row that holds from a series on, ``{until}`2.13``` one that holds up to it. The
-series is one of those that ``[installed] releases`` lists, and neither the first for ``since`` nor the last for
-``until``: a mark that says nothing is a fault, so that marks go when a series is dropped.
+``{since}`2.14``` marks a sentence or a row that holds from a series on, ``{until}`2.13``` one that holds up to and
+including it. The series must be listed in ``[installed] releases``, and must not be the first for ``since`` or the last
+for ``until``: a mark without effect is a fault, so that marks are removed when a series is dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ReleaseRole(SphinxRole):
     """``{since}`` or ``{until}``."""
 
     def run(self) -> tuple[list[Node], list[system_message]]:
-        """Return the mark, or a plain literal and a fault when no list has the series."""
+        """Return the mark, or a plain literal and a fault when the series is unknown or the mark has no effect."""
         configuration = configuration_of(self.config)
         known = supported_series(configuration)
         useless = known[:1] if self.name == "since" else known[-1:]
@@ -51,7 +51,7 @@ def marks(node: nodes.Element) -> Iterator[nodes.inline]:
 
 
 def holds(node: nodes.Element, package: str) -> bool:
-    """Say whether what a node says holds for the installed release of a package, by the marks in it."""
+    """Return whether a node holds for the installed release of a package, by the marks in it."""
     installed = _numbers(".".join(release(package).split(".")[:2]))
     for mark in marks(node):
         series = _numbers(mark["series"])

@@ -1,4 +1,4 @@
-"""The repository as the weaver sees it: where it stands, which of its files may be shown, and why they are proven."""
+"""The repository as the weaver sees it: where it is, which of its files pages may show, and why they are proven."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _COMPILED = {".c", ".cc", ".cpp"}
 class Source:
     """A file that a page shows.
 
-    ``label`` is how captions name it; ``page`` is the generated page that holds the whole file; ``executed`` says that
-    the file is proven only where an example of the page runs it, while other files are compiled or imported by a build.
-    ``home`` is the address of an installed file in the repository of its package; empty when it is not there.
+    ``label`` is its name in captions; ``page`` is the generated page with the whole file; ``executed`` means that the
+    file is proven only where an example of the page runs it, while a build compiles or imports other files. ``home`` is
+    the URL of an installed file in the repository of its package; empty when the repository does not have it.
     """
 
     file: Path
@@ -44,7 +44,7 @@ class Source:
 
 
 def configuration_of(config: Config) -> Configuration:
-    """Return what ``weaver.toml`` says."""
+    """Return the configuration in ``weaver.toml``."""
     return cast("Configuration", config.weaver)
 
 
@@ -91,8 +91,8 @@ def repository_source(config: Config, relative: str) -> Source:
 def page_source(env: BuildEnvironment, docname: str, argument: str) -> Source:
     """Return the source that a path on a page names. Throws: ``LookupError``.
 
-    A prefix of ``[installed]`` names a file of that package, a leading ``/`` the root of the repository; any other path
-    is relative to the page, as in stock Sphinx.
+    A prefix of ``[installed]`` denotes a file of that package, a leading ``/`` the root of the repository; any other
+    path is relative to the page, as in stock Sphinx.
     """
     if installed.is_path(configuration_of(env.config).installed, argument):
         return installed_source(env.config, argument)
@@ -111,7 +111,7 @@ def all_sources(config: Config) -> list[Source]:
 
 
 def _is_compiled(root: Path, label: str) -> bool:
-    """Say whether a CMakeLists.txt names the file, as lists are kept per folder, or takes all files of its folder."""
+    """Return whether a CMakeLists.txt above the file, or a file in ``cmake``, names the file or globs its folder."""
     lists = [(root / parent / "CMakeLists.txt", parent) for parent in Path(label).parents]
     lists += [(file, Path()) for file in sorted((root / "cmake").glob("*.cmake"))]
     by_name = rf"(?<![\w.-]){re.escape(Path(label).name)}(?![\w.-])"
@@ -132,7 +132,7 @@ def _configure(app: Sphinx, config: Config) -> None:
 
 
 def _digest(app: Sphinx) -> str:
-    """Return what changes with the weaver, the project's own extensions and the release that results are bound to."""
+    """Return a digest of the weaver, the project's own extensions and the release to which results are bound."""
     configuration = configuration_of(app.config)
     digest = sha256(repr(installed.bound_to(configuration)).encode())
     weaver = Path(__file__).resolve().parents[1]
@@ -144,7 +144,7 @@ def _digest(app: Sphinx) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Read the configuration. When it has changed, or the weaver itself, Sphinx reads all pages anew."""
+    """Read the configuration. When it or the weaver itself has changed, Sphinx reads all pages again."""
     app.add_config_value("weaver", None, "env", types=frozenset({Configuration}))
     app.add_config_value("weaver_digest", "", "env", types=frozenset({str}))
     app.connect("config-inited", _configure)

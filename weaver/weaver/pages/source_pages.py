@@ -1,7 +1,7 @@
-"""One generated page for each source file, whole, with an anchor at each line (``#L26``).
+"""One generated page for each source file, with an anchor at each line (``#L26``).
 
-Captions and lists link to them. The button of a page copies the file without what is for the guide. A page is written
-again when its source is newer, or when what surrounds it has changed: the contents beside it, the templates, the
+Captions and lists link to them. The copy button of a page copies the file without the markers of the guide. A page is
+rewritten when its source is newer, or when its frame has changed: the table of contents, the templates, the
 configuration.
 """
 
@@ -55,7 +55,7 @@ def _is_stale(app: Sphinx, source: Source) -> bool:
 
 
 def _has_frame_changed(app: Sphinx) -> bool:
-    """Say whether what surrounds every page differs from the last build, and remember it for the next one."""
+    """Return whether the frame of the pages differs from the last build, and record it for the next one."""
     templates = [Path(app.confdir, folder) for folder in app.config.templates_path]
     files = [Path(app.confdir, "conf.py"), Path(__file__), *(file for top in templates for file in top.rglob("*.html"))]
     contents = sorted((name, title.astext()) for name, title in app.env.titles.items())
@@ -69,7 +69,7 @@ def _has_frame_changed(app: Sphinx) -> bool:
 
 
 def _remove_others(app: Sphinx, sources: list[Source]) -> None:
-    """Remove the pages of files that are no longer there."""
+    """Remove the pages of files that no longer exist."""
     wanted = {_file(app, page) for page in (_INDEX, *(source.page for source in sources))}
     for file in _file(app, _INDEX).parent.rglob("*.html"):
         if file not in wanted:
@@ -110,7 +110,7 @@ def _add_template(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the generator of the pages, and a template for them."""
+    """Register the generator of the pages and their template."""
     app.connect("config-inited", _add_template)
     app.connect("html-collect-pages", _collect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
-"""Calls of ``run_example`` as a reader would make them: commands of the shell, with what these printed.
+"""Shows calls of ``run_example`` as a reader would make them: as shell commands with their output.
 
-A page runs ``run_example("examples/x.py", "a", env={"N": "1"})``, a function of the weaver's that a reader does not
+A page calls ``run_example("examples/x.py", "a", env={"N": "1"})``, a function of the weaver that a reader does not
 have. HTML shows the call as ``$ N=1 python examples/x.py a``, which runs in the root of the repository with the Python
-of the build. What is executed and compared is the text of the page, which stays as it is.
+of the build. The text of the page, which is executed and compared, does not change.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _FUNCTION = "run_example"
 
 @dataclass(frozen=True)
 class Part:
-    """Lines of a block that are shown together: Python as it is, or a transcript of the shell."""
+    """Lines of a block that are shown together: Python as it is, or a shell transcript."""
 
     language: str
     text: str
 
 
 class Transcripts(SphinxPostTransform):
-    """Puts transcripts in the place of the examples that run a script."""
+    """Replaces the examples that run a script by transcripts."""
 
     default_priority = 4  # before the code is highlighted
     formats = ("html",)
 
     def run(self, **_: object) -> None:
-        """Replace what calls ``run_example``, and leave all other blocks alone."""
+        """Replace the blocks that call ``run_example``."""
         for node in list(self.document.findall(is_executed)):
             if not isinstance(node, nodes.Element) or node.get("testnodetype", "doctest") != "doctest":
                 continue
@@ -58,7 +58,7 @@ def _shown(node: nodes.Element, part: Part) -> nodes.literal_block:
 
 
 def parts(code: str) -> Iterator[Part]:
-    """Yield the parts of a doctest block in order; nothing for one that is none, which the gate refuses."""
+    """Yield the parts of a doctest block in order; nothing for a malformed block, which the gate refuses."""
     try:
         lines, examples = code.splitlines(), _PARSER.get_examples(code)
     except ValueError:
@@ -84,7 +84,7 @@ def parts(code: str) -> Iterator[Part]:
 
 
 def shell_command(source: str) -> str | None:
-    """Return what a reader types for a call of ``run_example`` with constants, or for a loop of it; None for others."""
+    """Return the command for a call of ``run_example`` with constants, or for a loop over one; None for other code."""
     (statement, *others) = ast.parse(source).body
     if others:
         return None
@@ -101,7 +101,7 @@ def shell_command(source: str) -> str | None:
 
 
 def _call(node: ast.expr, names: Mapping[str, str]) -> str | None:
-    """A command; ``names`` are the variables of the shell that may stand among the words."""
+    """A command; ``names`` are the shell variables that may occur among its words."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != _FUNCTION:
         return None
     words = [_word(argument, names) for argument in node.args]

@@ -1,6 +1,6 @@
-"""The line of a page at which something stands.
+"""Finds the line of a page at which some text occurs.
 
-MyST counts the line of a directive differently at top level, in a tab and in a quotation, so a number that is given
+MyST counts the line of a directive differently at top level, in a tab and in a quotation, so a number that is reported
 to an author is looked up in the page itself.
 """
 
@@ -18,9 +18,9 @@ _PREFIX = " \t>"
 
 
 def find(source: Sequence[str], wanted: Sequence[str], hint: int) -> int:
-    """Return the line (from 1) where ``wanted`` stands in ``source``, nearest to ``hint``; ``hint`` when it does not.
+    """Return the line (from 1) of ``wanted`` in ``source`` that is nearest to ``hint``; ``hint`` if there is none.
 
-    Indentation and the signs of a quotation in front of a line are not compared.
+    Indentation and quotation marks in front of a line are not compared.
     """
     needle = [line.strip(_PREFIX) for line in wanted]
     if not any(needle):
@@ -31,17 +31,17 @@ def find(source: Sequence[str], wanted: Sequence[str], hint: int) -> int:
 
 
 def _nearest(found: list[int], hint: int) -> int:
-    # MyST counts a line too few rather than one too many, so of two that are as near, the later is meant.
+    # MyST tends to count one line too few rather than one too many, so a tie goes to the later line.
     return min(found, key=lambda line: abs(line - hint - 0.5), default=hint)
 
 
 def line_of(env: BuildEnvironment, docname: str, wanted: Sequence[str], hint: int | None) -> int:
-    """Return the line of a page where ``wanted`` stands, nearest to ``hint``."""
+    """Return the line of a page with ``wanted`` that is nearest to ``hint``."""
     return find(_lines(env, docname), wanted, hint or 1)
 
 
 def line_containing(env: BuildEnvironment, docname: str, text: str, hint: int) -> int:
-    """Return the line of a page that contains ``text``, nearest to ``hint``; ``hint`` when none does."""
+    """Return the line of a page that contains ``text`` and is nearest to ``hint``; ``hint`` when none does."""
     found = [number for number, line in enumerate(_lines(env, docname), start=1) if text in line]
     return _nearest(found, hint)
 

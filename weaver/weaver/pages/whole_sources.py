@@ -7,8 +7,8 @@
     csrc/runtime/hooks.cpp
     ```
 
-Each is a link to its own page, with its length and the first sentence of the comment at its top. A region counts as
-shown only where a listing shows it, not here.
+Each is a link to its own page, with its length and the first sentence of the comment at its top. A region that is
+listed only here does not count as shown.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WholeSources(SphinxDirective):
 
 
 def purpose(path: str, lines: list[str]) -> str:
-    """Return the first sentence of the comment at the top of a file, or of its docstring; "" if there is none."""
+    """Return the first sentence of the comment or docstring at the top of a file; "" if there is none."""
     if path.endswith((".py", ".pyi")):
         text = ast.get_docstring(ast.parse("\n".join(lines))) or ""
     else:

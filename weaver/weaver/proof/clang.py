@@ -1,4 +1,4 @@
-"""clang with its coverage tools: where they are, and what the counters say."""
+"""clang and its coverage tools: finds them, and reads the counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from weaver.fault import Fault
 
-# std::source_location of the GNU library does not compile with an older one.
+# Older versions do not compile std::source_location of libstdc++.
 OLDEST = 16
 
 
@@ -54,14 +54,14 @@ def _version(compiler: str) -> int:
 
 
 def merge(clang: Clang, raw: list[Path], target: Path) -> None:
-    """Adds up raw profiles."""
+    """Merges raw profiles."""
     files = "".join(f"{file}\n" for file in raw)
     command = [clang.profdata, "merge", "-sparse", "-f", "-", "-o", str(target)]
     _run(command, files)
 
 
 def line_counts(clang: Clang, profile: Path, objects: list[Path], folders: list[Path]) -> dict[str, dict[int, int]]:
-    """How often each line of each source ran; sources are named relative to the folder of ``folders`` they lie in."""
+    """How often each line of each source ran, by path relative to the one of ``folders`` that contains the source."""
     counts: dict[str, dict[int, int]] = {}
     lines: dict[int, int] = {}
     for record in _export(clang, "lcov", profile, objects).splitlines():
@@ -79,8 +79,8 @@ def registration_lines(
 ) -> dict[str, set[int]]:
     """The lines of each source that run once, when the library is loaded: its registrations and bindings.
 
-    Those are the lines of functions whose names the pattern ``loaded`` finds. The bodies of the lambdas that they
-    register are not among them.
+    These are the lines of functions whose names match the pattern ``loaded``, without the bodies of the lambdas that
+    they register.
     """
     blocks: dict[str, set[int]] = {}
     others: dict[str, set[int]] = {}

@@ -1,5 +1,5 @@
-// Linked into each library of a build with counters: asks for and clears the counters of that library. Its functions
-// are <WEAVER_COUNTERS>_any and <WEAVER_COUNTERS>_clear: a library may export only what begins in a certain way.
+// Linked into each library of a build with counters: reads and clears the counters of that library. Its functions are
+// <WEAVER_COUNTERS>_any and <WEAVER_COUNTERS>_clear, because a library may export only names with a certain prefix.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,11 +10,11 @@
 #define WEAVER_JOIN(prefix, name) prefix##_##name
 #define WEAVER_NAME(prefix, name) WEAVER_JOIN(prefix, name)
 
-// LLVM's profile runtime; its names are hidden, so that each library has its own.
+// LLVM's profile runtime; its symbols are hidden, so each library has its own copy.
 extern "C" {
 char* __llvm_profile_begin_counters();
 char* __llvm_profile_end_counters();
-// From the counters in the library to those in the mapped file, which are the ones that count.
+// The offset from the counters in the library to those in the mapped file, which are the active ones.
 extern intptr_t __llvm_profile_counter_bias;
 }
 
@@ -28,7 +28,7 @@ intptr_t size() { return __llvm_profile_end_counters() - __llvm_profile_begin_co
 
 extern "C" {
 
-/// Says whether any line has run since the counters were cleared.
+/// Returns whether any line has run since the counters were cleared.
 __attribute__((visibility("default"))) int WEAVER_NAME(WEAVER_COUNTERS, any)() {
   return std::any_of(counters(), counters() + size(), [](char byte) { return byte != 0; });
 }

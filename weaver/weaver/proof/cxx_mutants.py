@@ -1,9 +1,9 @@
-"""The mutants of C++ sources, found in the syntax tree that tree-sitter reads.
+"""The mutants of C++ sources, found in the syntax tree of tree-sitter.
 
-The operators, and why not more of them. A mutant that dies wherever some other one dies only costs time and flatters
-the count: a condition is made true and made false, and not also negated; ``&&`` and ``||`` lose each of their operands,
-and are not also exchanged, nor made true (``&&``) or false (``||``) as a whole, nor are their operands negated; a
-check that throws is removed, and its condition not also negated. What does not compile is found by compiling it.
+The operators avoid redundant mutants: one that is killed whenever some other one is killed only costs time and inflates
+the count. A condition is made true and made false, but not negated; ``&&`` and ``||`` lose each of their operands, but
+are not exchanged, nor made true (``&&``) or false (``||``) as a whole, nor are their operands negated; a check that
+throws is removed, but its condition is not negated. Mutants that do not compile are found by compiling them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _SKIPPED = {
     *("bitfield_clause", "noexcept", "decltype", "sizeof_expression", "alignof_expression", "type_descriptor"),
     *("alias_declaration", "type_definition", "optional_parameter_declaration", "abstract_array_declarator", "ERROR"),
 }
-# Code below these nodes runs; outside of them there are declarations.
+# Code below these nodes is executed; everything else is declarations.
 _RUNS = {"compound_statement", "field_initializer_list", "field_declaration"}
 _SWAPPED = {"identifier", "field_expression", "call_expression", "pointer_expression", "subscript_expression"}
 
 
 def read(path: str, text: bytes, shown: set[int], macros: Mutants) -> Source:
-    """Finds the mutants that lie wholly on the lines ``shown``; ``macros`` says what some macros mean."""
+    """Finds the mutants that lie entirely on the lines ``shown``; ``macros`` gives the meaning of some macros."""
     reader = _Reader(Source(path, text), shown, macros)
     reader.visit(parse(text.decode("latin-1")).root_node, inside=False)
     return reader.source
@@ -90,7 +90,7 @@ def _arguments(call: Node) -> list[Node]:
 
 
 class _Reader:
-    """Walks over a tree. ``inside`` says whether the code of a function is being read, which runs, or a declaration."""
+    """Walks a tree. ``inside`` is true in the code of a function, which is executed, and false in declarations."""
 
     def __init__(self, source: Source, shown: set[int], macros: Mutants) -> None:
         self.source = source
@@ -131,7 +131,7 @@ class _Reader:
             self.source.add(operator, node.start_byte, node.end_byte, after, insertions)
 
     def _choice(self, operator: str, node: Node, alternative: str) -> None:
-        """An expression that becomes another one."""
+        """Replaces an expression by another one."""
         around = (
             Insertion(node.start_byte, f"({CHOSEN} ? ({alternative}) : ("),
             Insertion(node.end_byte, "))", closes=True),
@@ -139,7 +139,7 @@ class _Reader:
         self._add(operator, node, alternative, around)
 
     def _removal(self, operator: str, node: Node) -> None:
-        """A statement that is not executed."""
+        """Skips a statement."""
         around = (
             Insertion(node.start_byte, f"{{ if (!{CHOSEN}) {{ "),
             Insertion(node.end_byte, " } }", closes=True),
@@ -191,13 +191,13 @@ class _Reader:
     def on_throw_statement(self, node: Node) -> None:
         block = node.parent
         function = block.parent if block is not None else None
-        # At the end of a function nothing would be returned.
+        # Without a throw at its end, a function would return no value.
         last = block is not None and block.named_children[-1] == node
         if not (last and function is not None and function.type == "function_definition"):
             self._removal("statement removed", node)
 
     def on_declaration(self, node: Node) -> None:
-        """An object that nothing names after its declaration is there for what it does while it lives: a guard."""
+        """An object that is not named after its declaration is a guard: it exists for the effect of its lifetime."""
         kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
         if kind is None or declarator is None or kind.type in {"primitive_type", "placeholder_type_specifier"}:
             return
@@ -270,7 +270,7 @@ class _Reader:
             self._add(operator, node, value, around)
 
     def _declared_condition(self, node: Node) -> None:
-        """``if (const Error error = call())``, whose error is ignored."""
+        """Ignores the error of ``if (const Error error = call())``."""
         declarator = node.child_by_field_name("declarator")
         while declarator is not None and declarator.type != "identifier":
             declarator = declarator.child_by_field_name("declarator")
@@ -286,7 +286,7 @@ class _Reader:
 
     def on_for_statement(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
-        # Where a type was hidden, an assignment stands here.
+        # An assignment here is a declaration whose type is hidden from tree-sitter.
         if condition is not None and condition.type != "assignment_expression":
             self._choice("condition false", condition, "false")
 
@@ -302,7 +302,7 @@ class _Reader:
         if left is None or right is None:
             return
         if _logical(node):
-            # Of a && b && c the left operand is a && b, which loses each of its own.
+            # The left operand of a && b && c is a && b, whose operands are removed one by one.
             if _logical(left) != _logical(node):
                 self._choice("operand removed", node, f"bool({_text(right)})")
             self._choice("operand removed", node, f"bool({_text(left)})")
@@ -338,7 +338,7 @@ class _Reader:
                 swapped = [*arguments[:index], other, one, *arguments[index + 2 :]]
                 self._choice("arguments swapped", node, f"{name}({', '.join(_text(each) for each in swapped)})")
 
-    # What a node is.
+    # Properties of nodes.
 
     def _is_check(self, called: str) -> bool:
         return re.fullmatch(self.macros.checks, called) is not None
@@ -347,7 +347,7 @@ class _Reader:
         return re.fullmatch(self.macros.registering, called) is not None
 
     def _is_decided(self, node: Node) -> bool:
-        """Whether a node is all of a condition, or an operand of one, so that other mutants decide it both ways."""
+        """Whether a node is a whole condition or an operand of one, so that other mutants make it true and false."""
         parent = node.parent
         while parent is not None and parent.type == "parenthesized_expression":
             node, parent = parent, parent.parent
@@ -364,7 +364,7 @@ class _Reader:
 
 
 def _logical(node: Node) -> str:
-    """``&&`` or ``||`` where a node is of that kind, else nothing."""
+    """``&&`` or ``||`` where a node is of that kind, otherwise empty."""
     while node.type == "parenthesized_expression" and node.named_child_count == 1:
         node = node.named_children[0]
     operator = _operator(node) if node.type == "binary_expression" else ""
@@ -372,7 +372,7 @@ def _logical(node: Node) -> str:
 
 
 def _makes_text(node: Node) -> bool:
-    """Whether a node writes to a stream or joins texts, and so neither shifts nor adds."""
+    """Whether a node writes to a stream or concatenates strings, so that it neither shifts nor adds."""
     kinds = {"string_literal", "char_literal", "raw_string_literal"}
     return _operator(node) in {"<<", ">>", "+"} and any(
         child.type in kinds or (child.type == "binary_expression" and _makes_text(child)) for child in node.children
@@ -380,7 +380,7 @@ def _makes_text(node: Node) -> bool:
 
 
 def _removable(body: Node | None) -> bool:
-    """Whether the body of an if is one statement whose removal would be the same as a condition that is false."""
+    """Whether the body of an if is one statement whose removal is equivalent to a false condition."""
     if body is None:
         return False
     statements = (

@@ -1,4 +1,4 @@
-"""docs/proof/equivalent.toml: the mutants that no example can tell from the original, each with the reason."""
+"""``equivalent.toml``: the mutants that no example can distinguish from the original, each with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from weaver.fault import Fault
 from weaver.proof.mutants import Mutant
 
-FILE = "equivalent.toml"  # of the folder of results
+FILE = "equivalent.toml"  # in the folder of results
 _KEYS = {"path", "line", "operator", "before", "after", "reason"}
 
 
@@ -26,13 +26,13 @@ class Equivalent:
     reason: str
 
     def fits(self, mutant: Mutant, line: str) -> bool:
-        """Whether it excuses a mutant on a line with this text."""
+        """Whether this entry excuses a mutant on a line with this text."""
         mine = self.path, self.line, self.operator, self.before, self.after
         return mine == (mutant.path, line.strip(), mutant.operator, mutant.before, mutant.after)
 
 
 def read(file: Path) -> list[Equivalent]:
-    """The excuses in a file. Throws: ``Fault`` when one lacks a reason, or is not as it should be."""
+    """The excuses in a file. Throws: ``Fault`` when one lacks a reason or is malformed."""
     entries = tomllib.loads(file.read_text(encoding="utf-8")).get("mutant", []) if file.is_file() else []
     for entry in entries:
         if set(entry) != _KEYS or not all(isinstance(value, str) for value in entry.values()):
@@ -43,7 +43,7 @@ def read(file: Path) -> list[Equivalent]:
 
 
 def faults(root: Path, file: Path) -> Iterator[str]:
-    """One line for each excuse for a line that is not there, or no longer; that asks no list of mutants."""
+    """One message for each excuse whose line does not exist, or no longer; needs no list of mutants."""
     lines: dict[str, set[str]] = {}
     for one in read(root / file):
         if one.path not in lines:
@@ -57,7 +57,7 @@ def faults(root: Path, file: Path) -> Iterator[str]:
 def excused(
     equivalents: Iterable[Equivalent], mutants: Mapping[int, Mutant], texts: Mapping[str, bytes]
 ) -> dict[int, str]:
-    """The reasons of the mutants that are excused. Throws: ``Fault`` when an excuse fits no mutant."""
+    """The reasons of the excused mutants. Throws: ``Fault`` when an excuse fits no mutant."""
     reasons: dict[int, str] = {}
     lines = {path: text.decode().splitlines() for path, text in texts.items()}
     for one in equivalents:

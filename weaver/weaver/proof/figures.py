@@ -1,6 +1,6 @@
 """The figures of the proof: how much of what a chapter shows is executed, and how many mutants its examples kill.
 
-A line that stands in two listings counts once. What is not current counts as not measured, never as proven.
+A line in two listings counts once. A result that is not current counts as not measured, never as proven.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Line = tuple[str, int]
 
 @dataclass
 class LineFigures:
-    """The displayed lines of a chapter or of all, by what became of them. ``excused`` gives the reasons."""
+    """The displayed lines of one or all chapters, by outcome. ``excused`` gives the reasons."""
 
     listings: int = 0
     displayed: set[Line] = field(default_factory=set)
@@ -36,13 +36,13 @@ class LineFigures:
 
     @property
     def share(self) -> float:
-        """The executed part of them, by this chapter or by another that shows the line; 1 when there is none."""
+        """The share of them that this chapter, or another that shows the line, executes; 1 when there are none."""
         return len(self.executed | self.elsewhere) / self.executable if self.executable else 1.0
 
 
 @dataclass(frozen=True)
 class MutantFigures:
-    """What became of the mutants of a chapter or of all."""
+    """The mutants of one or all chapters, by outcome."""
 
     killed: int = 0
     survived: int = 0
@@ -50,12 +50,12 @@ class MutantFigures:
 
     @property
     def share(self) -> float:
-        """The killed part of those that can be killed; 1 when there is none."""
+        """The killed share of those that can be killed; 1 when there are none."""
         return self.killed / (self.killed + self.survived) if self.killed + self.survived else 1.0
 
 
 def chapter_lines(measured: Measured, name: str) -> LineFigures | None:
-    """Return the figures of one chapter, None when its measurement is not current."""
+    """Return the figures of one chapter; None when its measurement is not current."""
     lines = measured.lines(name)
     if lines is None:
         return None
@@ -72,7 +72,7 @@ def chapter_lines(measured: Measured, name: str) -> LineFigures | None:
 
 
 def all_lines(measured: Measured) -> LineFigures:
-    """Return the figures of all chapters that are current, together."""
+    """Return the combined figures of all chapters that are current."""
     total = LineFigures()
     for name in measured.pages:
         one = chapter_lines(measured, name)
@@ -87,7 +87,7 @@ def all_lines(measured: Measured) -> LineFigures:
 
 
 def mutants(measured: Measured, listings: Iterable[Listing]) -> MutantFigures:
-    """Return the figures of the listings whose mutants are current, together."""
+    """Return the combined figures of the listings whose mutants are current."""
     found = [entry for listing in set(listings) if (entry := measured.mutants(listing)) is not None]
     return MutantFigures(
         sum(entry.killed for entry in found),

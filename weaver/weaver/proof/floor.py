@@ -1,6 +1,6 @@
-"""Whether the proof holds for the tree as it is, and the floor under its figures.
+"""Checks whether the proof holds for the current tree, and that its figures do not fall below their floor.
 
-Both need neither clang nor a build: digests are compared, and figures that were committed.
+This needs neither clang nor a build: it compares digests and committed figures.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from weaver.proof.planned import Page, read_pages
 from weaver.proof.proof_files import LINES, MUTANTS, Proof
 
 FLOOR = "floor.json"
-# Of all displayed lines; more of them would be a way around the proof.
+# The share of all displayed lines; a larger one would be a way around the proof.
 MOST_EXCUSED = 0.01
 
-# By figure, what it is; of the whole site there is one, "narrated".
+# The meaning of each figure; only "narrated" applies to the whole site.
 _NAMES = {
     "executed": "of the executable lines that are shown are executed",
     "killed": "of the mutants are killed",
@@ -31,8 +31,8 @@ _NAMES = {
     "narrated": "of the package's lines stand in a listing",
 }
 _WHOLE = "all pages"
-# How many listings may wait for their mutants to be tried: none, unless the floor says so, which is done by hand. The
-# pages mark them, and the figures leave them out.
+# How many listings may have untried mutants: none, unless the floor, edited by hand, allows some. The pages mark such
+# listings, and the figures exclude them.
 _UNTRIED = "untried"
 
 Figures = dict[str, dict[str, float]]
@@ -40,7 +40,7 @@ Figures = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class State:
-    """The pages as they are, beside what was measured of them."""
+    """The current pages, with their measurements."""
 
     configuration: Configuration
     measured: Measured
@@ -56,7 +56,7 @@ def read_state(configuration: Configuration, pages: list[Page] | None = None, pr
 
 
 def faults(configuration: Configuration, pages: list[Page] | None = None) -> Iterator[str]:
-    """One line for each reason why the committed proof does not hold for the tree as it is."""
+    """One message for each reason why the committed proof does not hold for the current tree."""
     try:
         state = read_state(configuration, pages)
         yield from _line_faults(state.measured)
@@ -114,7 +114,7 @@ def _untried(measured: Measured) -> Iterator[str]:
 
 
 def current_figures(state: State) -> Figures:
-    """The figures by chapter, and those of the whole site; a figure that is not current is left out."""
+    """The figures by chapter, and those of the whole site, without figures that are not current."""
     measured = state.measured
     result: Figures = {}
     for name, page in sorted(measured.pages.items()):
@@ -135,7 +135,7 @@ def current_figures(state: State) -> Figures:
 
 
 def _rounded(share: float) -> float:
-    """A share to four digits, rounded down: so that it is never better than it is, and equal where nothing changed."""
+    """A share to four digits, rounded down, so that it is never overstated, and equal where nothing changed."""
     return math.floor(share * 10000 + 1e-9) / 10000
 
 
@@ -150,7 +150,7 @@ def _floor_faults(state: State) -> Iterator[str]:
             yield f"{file}: {name} has a floor, and there is no such page; take it out by hand"
         for figure, floor in of_page.items():
             value = now.get(name, {}).get(figure)
-            # One that is not current is a fault already, above.
+            # A figure that is not current is already a fault above.
             if value is not None and value < floor:
                 yield f"{file}: {name}: {value:g} {_NAMES[figure]}, the floor is {floor:g}"
 
@@ -168,10 +168,10 @@ def read_floor(configuration: Configuration) -> Figures:
 
 
 def raise_floor(configuration: Configuration, pages: list[Page] | None = None) -> None:
-    """Raises the floor to the current figures where they are better; lowers nothing, forgets nothing.
+    """Raises the floor to the current figures where they are better; never lowers or removes one.
 
-    The share of killed mutants counts once those of the whole page have been tried: what is left could lower it again.
-    ``pages`` are the pages as they are now, if the caller has read them already.
+    The share of killed mutants counts only when all mutants of the page have been tried: the others could lower it
+    again. ``pages`` are the current pages, if the caller has already read them.
     """
     floor = read_floor(configuration)
     state = read_state(configuration, pages)

@@ -1,4 +1,4 @@
-"""What each displayed line is: executed, missed, excused, or without information, and then for what reason."""
+"""Classifies each displayed line: executed, missed, excused, or without information for some reason."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PYTHON = {".py"}
 _EXCUSE = re.compile(r"(?://|#) NOT PROVEN: (?P<reason>\S.*)")
 _BODIES = Query(LANGUAGE, "(template_declaration (function_definition body: (compound_statement) @body))")
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')
-# What is left of a line that does nothing by itself.
+# The parts of a line that do nothing by themselves.
 _CXX_FILLING = re.compile(r"[\s{}()\[\];,]|\b(?:else|try|do|default:|public:|private:|protected:|extern \"C\")")
 
 
 @dataclass
 class Listing:
-    """The lines of one listing, by what is known of them. ``silent`` has no information, by reason."""
+    """The lines of one listing, by class. ``silent`` are those without information, by reason."""
 
     executed: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)
@@ -42,9 +42,9 @@ def classify(
 ) -> Listing:
     """Sorts the lines ``shown`` of a source with the lines ``text``.
 
-    ``counted`` are the lines that the compiler gave counters, ``registrations`` those that run when the library is
-    loaded, ``executed`` those that examples ran; a ``script`` is run by them as a whole. Of Python the statements are
-    found here, one line for each.
+    ``counted`` are the lines to which the compiler gave counters, ``registrations`` those that run when the library is
+    loaded, ``executed`` those that examples ran; examples run a ``script`` as a whole. Statements of Python are found
+    here, one line for each.
     """
     suffix = PurePath(path).suffix
     if suffix in CXX:
@@ -70,7 +70,7 @@ def classify(
 
 
 def _cxx_reasons(text: list[str], counted: set[int], registrations: set[int]) -> dict[int, str]:
-    """For each line that has code: "" where it can be executed, or else why it has no information."""
+    """For each line with code: "" where it can be executed, otherwise the reason why it has no information."""
     reasons: dict[int, str] = {}
     bodies = _uninstantiated(text, counted)
     for number, line in enumerate(text, 1):
@@ -87,14 +87,14 @@ def _cxx_reasons(text: list[str], counted: set[int], registrations: set[int]) ->
 
 
 def _uninstantiated(text: list[str], counted: set[int]) -> set[int]:
-    """The lines in bodies of function templates that nothing instantiated: the compiler made no code of them."""
+    """The lines in bodies of function templates that nothing instantiates, for which the compiler emits no code."""
     bodies = QueryCursor(_BODIES).captures(parse("\n".join(text)).root_node).get("body", ())
     lines = (range(body.start_point.row + 2, body.end_point.row + 2) for body in bodies)
     return {number for body in lines if counted.isdisjoint(body) for number in body}
 
 
 def _python_reasons(text: list[str], *, script: bool) -> dict[int, str]:
-    """The first line of each statement: "" where examples can execute it, "import" where importing the module does."""
+    """The first line of each statement: "" where examples can execute it, "import" where the import executes it."""
     tree = ast.parse("\n".join(text))
     reasons: dict[int, str] = {}
 

@@ -1,6 +1,6 @@
-"""``python -m weaver proof``: runs the pages on a build that counts, and writes ``lines.json``.
+"""``python -m weaver proof``: runs the pages on a build with counters, and writes ``lines.json``.
 
-Every line of a listing that can be executed must be executed by the examples of a page that shows it.
+The examples of a page that shows a line must execute every line of its listings that can be executed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weaver.sources.listing import Listing
 
 
 def report(pages: list[Page], measured: dict[str, Ran], run: Measurement) -> dict[str, Any]:
-    """What lines.json says of each page."""
+    """The entry of each page in lines.json."""
     configuration = run.configuration
 
     def entry(page: Page, listing: Listing) -> dict[str, Any]:
@@ -60,9 +60,9 @@ def report(pages: list[Page], measured: dict[str, Ran], run: Measurement) -> dic
             "date": today,
             "examples": len(page.examples),
             "seconds": measured[page.name].seconds,
-            # Of the copy: the working tree may have moved on meanwhile.
+            # From the copy: the working tree may have changed meanwhile.
             "sources": measured[page.name].sources(configuration, run.sandbox.tree),
-            # What was there already was left aside on purpose.
+            # A page that falls back although the project has the name does so deliberately.
             "fell_back": [name for name in measured[page.name].fell_back if name not in present],
             "listings": [entry(page, listing) for listing in page.listings],
         }
@@ -71,7 +71,7 @@ def report(pages: list[Page], measured: dict[str, Ran], run: Measurement) -> dic
 
 
 def _best_example(page: Page, ran: Ran, path: str, wanted: set[int]) -> int | None:
-    """The block that executes most of the lines ``wanted``, the first of several; none when they are none."""
+    """The first block that executes the most of the lines ``wanted``; None when no block executes any."""
     best, most = None, 0
     for index, block in enumerate(page.blocks):
         of_block = (ran.examples[step["line"]].get(path, set()) for step in block["steps"])
@@ -82,7 +82,7 @@ def _best_example(page: Page, ran: Ran, path: str, wanted: set[int]) -> int | No
 
 
 def read_earlier(configuration: Configuration) -> dict[str, Any]:
-    """What lines.json says of each page, be it current or not; nothing, where it is of another release."""
+    """The entries of lines.json, current or not; empty when they are those of another release."""
     file = configuration.root / configuration.result(LINES)
     said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     name, release = bound_to(configuration)
@@ -90,7 +90,7 @@ def read_earlier(configuration: Configuration) -> dict[str, Any]:
 
 
 def write(configuration: Configuration, pages: dict[str, Any]) -> None:
-    """Writes the result, one listing to a line, so that a change of it can be read."""
+    """Writes the result, one listing per line, so that its diffs are readable."""
     out = [json.dumps(dict([bound_to(configuration)]))[:-1] + ', "pages": {']
     for number, (name, page) in enumerate(pages.items(), 1):
         out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
@@ -103,7 +103,7 @@ def write(configuration: Configuration, pages: dict[str, Any]) -> None:
 
 
 def missed(state: floor.State, names: Iterable[str]) -> list[str]:
-    """One line for each displayed line of the named pages that no example of a page that shows it executes."""
+    """One message for each displayed line of the named pages that no example of a page that shows it executes."""
     found: dict[tuple[str, int], list[str]] = {}
     for name in names:
         of_page = figures.chapter_lines(state.measured, name)
@@ -117,7 +117,7 @@ def missed(state: floor.State, names: Iterable[str]) -> list[str]:
 
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
-    """Measures the pages whose result is not current, or those that are named. Throws: ``Fault``."""
+    """Measures the pages whose result is not current, or the named ones. Throws: ``Fault``."""
     parser = argparse.ArgumentParser(prog=configuration.command("proof"), description=__doc__.splitlines()[0])
     add_page_option(parser, "these pages, and no others")
     parser.add_argument("--all", action="store_true", help="also pages that run what they ran when they were measured")
@@ -138,7 +138,7 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
 
 
 def _run_pages(run: Measurement, pages: list[Page]) -> tuple[dict[str, Ran], list[str]]:
-    """Runs pages, several at once. Returns what those that passed gave, and the names of those that failed."""
+    """Runs several pages in parallel. Returns the results of those that passed, and the names of those that failed."""
     measured: dict[str, Ran] = {}
     failed: list[str] = []
     with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 4)) as pool:
@@ -157,7 +157,7 @@ def _run_pages(run: Measurement, pages: list[Page]) -> tuple[dict[str, Ran], lis
 def _chosen(
     configuration: Configuration, pages: list[Page], names: list[str] | None, *, every: bool, aged: bool
 ) -> list[Page]:
-    """The pages to measure, those first that took longest. Throws: ``Fault`` for a page that is not there."""
+    """The pages to measure, slowest first. Throws: ``Fault`` for a page that does not exist."""
     check_names("page", names or (), [page.name for page in pages])
     known = floor.read_state(configuration, pages).measured
     why = {page.name: known.stale_page(page.name) for page in pages}
@@ -175,7 +175,7 @@ def _longest_first(pages: list[Page], known: Measured) -> list[Page]:
 
 
 def sample(run: Measurement, count: int, seed: int) -> None:
-    """Measures some of the pages whose result holds, aged ones first, and compares. Throws: ``Fault``."""
+    """Measures some pages whose result holds, aged ones first, and compares. Throws: ``Fault``."""
     configuration = run.configuration
     command, file = configuration.command("proof"), configuration.result(LINES)
     pages = read_pages(configuration, configuration.root / configuration.output / "proof" / "plan")

@@ -1,9 +1,9 @@
-"""What was measured of the pages, and whether it still holds.
+"""The measurements of the pages, and whether they still hold.
 
-Each measurement carries the digests of what was measured. One of other examples, listings or shown sources than those
-of now is treated as if it were not there. One that is merely aged holds: a source has changed that the page executes
-and does not show. A loop that all pages execute would otherwise make all of them stale at once, and the displayed lines
-of none would be executed differently. That this is so a sample tries (``proof --sample``).
+Each measurement carries the digests of what was measured. If the examples, listings or shown sources have changed
+since, it is ignored. If only a source has changed that the page executes but does not show, it is aged, and still
+holds: otherwise a change of a loop that all pages execute would make all of them stale at once, although it rarely
+changes which displayed lines run. ``proof --sample`` checks this on a sample.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def _few(names: Sequence[str]) -> str:
 
 
 def is_mutated(configuration: Configuration, path: str) -> bool:
-    """Say whether a source has mutants.
+    """Return whether a source has mutants.
 
-    Build files and tools have none, since what they make is the build; nor have examples, which would be asked to
-    notice that they look at something else.
+    Build files and tools have none, since their output is the build; examples have none, since they would have to
+    detect faults in themselves.
     """
     return PurePath(path).suffix in {".cpp", ".h", ".py"} and configuration.covers(configuration.package, path)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows and runs now: the digest of all that it runs, of each example, and its listings of sources."""
+    """What a page shows and runs now: the digests of all that it runs and of each example, and its source listings."""
 
     digest: str
     listings: Sequence[Listing]
@@ -49,7 +49,7 @@ class Shown:
 
 
 class Measured:
-    """The measurements, beside what the pages show now."""
+    """The measurements, with what the pages show now."""
 
     def __init__(self, configuration: Configuration, pages: Mapping[str, Shown], proof: Proof) -> None:
         self.configuration = configuration
@@ -62,7 +62,7 @@ class Measured:
         self._stale_mutants: dict[Listing, str | None] = {}
 
     def stale(self) -> str | None:
-        """Say why no line was measured on what is here now; None when there is no such reason."""
+        """Return why no measurement of lines holds; None when there is no such reason."""
         name, release = bound_to(self.configuration)
         if not self.proof.release:
             return "there is none"
@@ -71,7 +71,7 @@ class Measured:
         return None
 
     def stale_page(self, name: str) -> str | None:
-        """Say why the lines of a page are not those that were measured; None when they are."""
+        """Return why the measurement of a page does not hold; None when it does."""
         if name not in self._stale_pages:
             self._stale_pages[name] = self.stale() or self._compare_page(name)
         return self._stale_pages[name]
@@ -96,7 +96,7 @@ class Measured:
         return None
 
     def aged(self, name: str) -> bool:
-        """Say whether a source that a page executes and does not show has changed since the page was measured."""
+        """Return whether a source that a page executes but does not show has changed since the page was measured."""
         return self.stale_page(name) is None and bool(self._changed_sources(name))
 
     def _changed_sources(self, name: str) -> list[str]:
@@ -115,7 +115,7 @@ class Measured:
         return {(one.path, one.region, found.text): (one, found) for one, found in lines.listings.items()}
 
     def lines(self, name: str) -> PageLines | None:
-        """Return the lines of a page, if they are current, where they stand now."""
+        """Return the lines of a page at their current positions; None if they are not current."""
         if name not in self._lines:
             own = self._executed_by(name)
             self._lines[name] = own and replace(
@@ -124,7 +124,7 @@ class Measured:
         return self._lines[name]
 
     def _executed_by(self, name: str) -> PageLines | None:
-        """The lines of a page by itself. A listing that has moved in its file takes what is known of it along."""
+        """The lines that a page itself executes. A listing that has moved in its file keeps its results."""
         if name not in self._own:
             self._own[name] = None
             if self.stale_page(name) is None:
@@ -137,7 +137,7 @@ class Measured:
         return self._own[name]
 
     def _with_others(self, name: str, listing: Listing, found: ListingLines) -> ListingLines:
-        """Of the lines that a page does not execute itself, find those that another page executes, which shows them."""
+        """Find which of the lines that a page misses are executed by another page that shows them."""
         if not found.missed:
             return found
         others = [lines for other in self.pages if other != name and (lines := self._executed_by(other))]
@@ -155,7 +155,7 @@ class Measured:
         )
 
     def stale_mutants(self, listing: Listing) -> str | None:
-        """Say why the mutants of a listing are not those that were tried; None when they are."""
+        """Return why the mutant results of a listing do not hold; None when they do."""
         if listing not in self._stale_mutants:
             self._stale_mutants[listing] = self._compare_mutants(listing)
         return self._stale_mutants[listing]
@@ -175,11 +175,11 @@ class Measured:
 
     @cached_property
     def tried(self) -> dict[Listing, ListingMutants]:
-        """The listings whose mutants were tried, where they stand now, be the trial current or not."""
+        """The listings whose mutants were tried, at their current positions, whether the trial is current or not."""
         known = self.proof.mutants
-        # A marked region has a name of its own in all sources, so that it may move to another file.
+        # The name of a marked region is unique in all sources, so the region may move to another file.
         same = {(one.region or one.path, entry.text): (one, entry) for one, entry in known.items()}
-        # One that has changed is still the one that was tried.
+        # A region that has changed is still the one that was tried.
         named = {one.region: (one, entry) for one, entry in known.items() if one.region}
         found: dict[Listing, ListingMutants] = {}
         moved = set()
@@ -192,7 +192,7 @@ class Measured:
         return {listing: entry for listing, entry in known.items() if listing not in moved} | found
 
     def wants_mutants(self, listing: Listing) -> bool:
-        """Say whether examples execute a listing of the package, and its mutants are not tried as it is now."""
+        """Return whether examples execute a listing of the package whose current mutants have not been tried."""
         if not is_mutated(self.configuration, listing.path):
             return False
         pages = [lines for name in self.pages if (lines := self.lines(name)) and listing in lines.listings]
@@ -200,5 +200,5 @@ class Measured:
         return executed and self.stale_mutants(listing) is not None
 
     def mutants(self, listing: Listing) -> ListingMutants | None:
-        """Return the mutants of a listing, if they are current."""
+        """Return the mutants of a listing; None if they are not current."""
         return None if self.stale_mutants(listing) else self.tried[listing]

@@ -1,4 +1,4 @@
-"""A run of pages on a build that counts: which lines each example executes, and what fell back."""
+"""A run of pages on a build with counters: which lines each example executes, and what fell back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weaver.proof.sandbox import Sandbox
 from weaver.run import isolation
 from weaver.sources import binding
 
-# Of a page that runs by itself on a fast machine the longest takes 200: what is slow is the compiler with counters.
+# On a fast machine, the longest page takes 200 when it runs alone; the compiler with counters dominates.
 SECONDS = 900.0
 
 Executed = dict[str, set[int]]
@@ -26,7 +26,7 @@ Executed = dict[str, set[int]]
 
 @dataclass
 class Ran:
-    """A page that ran: its seconds, what each of its examples executed, by the example's line, and what fell back."""
+    """A page that ran: its seconds, the lines that each example executed, by the example's line, and what fell back."""
 
     seconds: float = 0.0
     examples: dict[int, Executed] = field(default_factory=dict)
@@ -40,14 +40,14 @@ class Ran:
         """The sources that the page's examples executed, and what these include, each with the hash of its code."""
         executed = {path for example in self.examples.values() for path in example}
         if any(configuration.covers(configuration.package, path) for path in executed):
-            # What runs while the package is imported counts for no example, and begins all of them.
+            # Code that runs while the package is imported counts for no example, but all of them depend on it.
             executed |= set(configuration.measure.imported)
         found = sorted(path for path in binding.included(configuration, executed, root) if not binding.is_built(path))
         return {path: digest for path in found if (digest := binding.code_digest(root / path))}
 
 
 class Measurement:
-    """One run over some pages. Throws: ``Fault`` where something is to be built and there is no clang."""
+    """One run over some pages. Throws: ``Fault`` when a build is needed and there is no clang."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -58,10 +58,10 @@ class Measurement:
         self.registrations: dict[str, set[int]] = {}
 
     def prepare(self) -> None:
-        """Builds with counters, where something is to be built."""
+        """Prepares the sandbox, and builds with counters if a build is configured."""
         self.sandbox.prepare()
         start = f"__import__('weaver.proof.probe', fromlist=['start']).start({str(self.sandbox.tree)!r})"
-        # After layers.pth, which says where it is.
+        # Read after layers.pth, which puts the weaver on the path.
         (self.sandbox.site_packages / "probe.pth").write_text(
             f"import os; {probe.FOLDER!r} in os.environ and {start}\n", encoding="utf-8"
         )
@@ -74,7 +74,7 @@ class Measurement:
     def _write_compiler(self, tools: clang.Clang) -> None:
         """Writes the compiler that examples find in CXX: it adds counters to examples, and keeps a copy of each.
 
-        What is made of other sources alone gets none: without a counter their library complains on stderr.
+        Libraries built only from other sources get none: without a counter, their runtime complains on stderr.
         """
         (self.work / "objects").mkdir(parents=True)
         listed = self.work / "coverage.list"
@@ -88,7 +88,7 @@ class Measurement:
             "#!/bin/sh",
             f'case "$PWD $*" in {"|".join(executed)}) ;; *) exec {tools.compiler} "$@" ;; esac',
             f'{tools.compiler} {options} "$@" || exit',
-            'case " $* " in *" -c "*) exit ;; esac',  # what is linked of it is kept
+            'case " $* " in *" -c "*) exit ;; esac',  # only linked files are kept
             'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',
             f'  cp "$2" "$(mktemp {self.work}/objects/XXXXXX)"',
             "fi; shift; done",
@@ -98,13 +98,13 @@ class Measurement:
         compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
 
     def run(self, page: Page) -> Ran:
-        """Runs a page and reads what its examples executed. Throws: ``Fault`` when one of them fails."""
+        """Runs a page and reads which lines its examples executed. Throws: ``Fault`` when an example fails."""
         folder = self.work / page.name
         (folder / "own").mkdir(parents=True)
         environment = {
             probe.FOLDER: str(folder),
             probe.PROFILE: str(folder / "own" / probe.PATTERN),
-            # What comes out of a cache has not gone through that compiler.
+            # A cached object has not gone through that compiler.
             **({"CXX": str(self.work / "cxx"), "CCACHE_DISABLE": "1"} if self.tools else {}),
         }
         started = time.monotonic()

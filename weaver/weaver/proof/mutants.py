@@ -1,8 +1,8 @@
-"""A mutant: one small fault, and how it is woven into its source beside all the others.
+"""A mutant: one small fault, and how it is woven into its source together with all the others.
 
-Every mutant of a file is in one and the same text, which does what the original does until one of them is chosen. A
-mutant therefore only ever adds text: ``a < b`` becomes ``(weaver_mutant(7) ? (a <= b) : (a < b))``. The line numbers
-stay, so no added text has a line break.
+One text contains every mutant of a file, and behaves like the original until one of them is chosen. A mutant therefore
+only adds text: ``a < b`` becomes ``(weaver_mutant(7) ? (a <= b) : (a < b))``. Added text contains no line break, so
+line numbers do not change.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-# Counts up when the operators change: results of other mutants say nothing about these.
+# Increase this when the operators change: results of other mutants do not apply to the new ones.
 OPERATORS = 2
-# Stands in added text for the question whether the mutant is the chosen one.
+# The placeholder, in added text, for the test whether the mutant is the chosen one.
 CHOSEN = "\0"
 
 
 @dataclass(frozen=True)
 class Insertion:
-    """Text that is added at a byte of the source. One that ``closes`` belongs to what stands before that byte."""
+    """Text that is added at a byte of the source. One that ``closes`` belongs to the code before that byte."""
 
     at: int
     text: str
@@ -30,7 +30,7 @@ class Insertion:
 class Mutant:
     """A fault in the bytes ``start`` to ``end`` of ``path``, which lie on the lines ``line`` to ``last_line``.
 
-    ``before`` and ``after`` say to a reader what it changes. ``identity`` stays the same while the line's code does.
+    ``before`` and ``after`` show a reader the change. ``identity`` is stable as long as the code of the line is.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Source:
     unread: set[int] = field(default_factory=set)
 
     def line_of(self, at: int) -> int:
-        """The line, counted from 1, on which a byte lies."""
+        """The line of a byte, counted from 1."""
         return self.text.count(b"\n", 0, at) + 1
 
     def add(self, operator: str, start: int, end: int, after: str, insertions: Iterable[Insertion]) -> None:
@@ -68,9 +68,9 @@ class Source:
 
 
 def identified(mutants: Iterable[Mutant], text: bytes) -> list[Mutant]:
-    """The mutants with their identities. Equal ones on equal lines of a file are told apart by their order.
+    """The mutants with their identities. Equal mutants on equal lines of a file are distinguished by their order.
 
-    A comment at the end of a line is no part of it.
+    A comment at the end of a line is ignored.
     """
     lines = text.decode().splitlines()
     seen: dict[str, int] = {}
@@ -86,13 +86,13 @@ def identified(mutants: Iterable[Mutant], text: bytes) -> list[Mutant]:
 
 @dataclass(frozen=True)
 class Woven:
-    """A source with its mutants. ``added`` says which bytes of it were added for which mutant."""
+    """A source with its mutants. ``added`` maps byte ranges to the mutants for which they were added."""
 
     text: bytes
     added: list[tuple[int, int, int]]
 
     def mutant_at(self, line: int, column: int) -> int | None:
-        """The number of the mutant whose added text is at a place (both counted from 1), or encloses it."""
+        """The number of the mutant whose added text contains or encloses a position (counted from 1)."""
         starts = [0, *(at + 1 for at, byte in enumerate(self.text) if byte == 10)]
         if line > len(starts):
             return None
@@ -114,7 +114,7 @@ class Woven:
 
 
 def weave(text: bytes, mutants: dict[int, Mutant], chosen: Callable[[int], str]) -> Woven:
-    """Adds the mutants, by their numbers, to their source; ``chosen(number)`` is the question in its language."""
+    """Adds the mutants, by number, to their source; ``chosen(number)`` is the test in its language."""
     pieces: list[bytes] = []
     added: list[tuple[int, int, int]] = []
     length = at = 0
@@ -131,7 +131,7 @@ def weave(text: bytes, mutants: dict[int, Mutant], chosen: Callable[[int], str])
 
 
 def _ordered(mutants: dict[int, Mutant]) -> Iterator[tuple[tuple[int, ...], int, str]]:
-    """Each insertion after its place in the text: what encloses more opens sooner and closes later."""
+    """The insertions with their sort keys: a mutant that encloses others opens before them and closes after them."""
     for number, mutant in mutants.items():
         size = mutant.end - mutant.start
         for insertion in mutant.insertions:

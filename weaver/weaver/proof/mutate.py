@@ -1,6 +1,6 @@
-"""``python -m weaver mutate``: plants small faults in the displayed lines, and sees which of them the examples notice.
+"""``python -m weaver mutate``: plants small faults in the displayed lines, and finds which of them the examples detect.
 
-Writes ``mutants.json``. What is not mutated: build files, shell, examples, and code that is not of the package.
+Writes ``mutants.json``. Build files, shell scripts, examples, and code outside the package are not mutated.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PROGRESS_SECONDS = 20
 
 
 def work(configuration: Configuration) -> Path:
-    """The folder in which a run keeps how far it is."""
+    """The folder in which a run keeps its progress."""
     return configuration.root / configuration.output / "mutate"
 
 
 class Run:
-    """One run over the mutants ``chosen`` of what is shown."""
+    """One run over the ``chosen`` mutants of the displayed lines."""
 
     def __init__(self, configuration: Configuration, shown: Shown, chosen: set[int]) -> None:
         self.configuration = configuration
@@ -66,7 +66,7 @@ class Run:
             yield
 
     def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
-        """Tries mutants in this order, says how far it is, and tells of each that is done."""
+        """Tries mutants in this order, prints the progress, and calls ``tell`` for each that is done."""
         started = said = time.monotonic()
         order = [number for number in order if number in self.sandbox.mutants]
         with ThreadPoolExecutor(workers()) as pool:
@@ -84,7 +84,7 @@ class Run:
                         said = now
                         self._progress(order, now - started)
             except BaseException:
-                # Of an interrupted run nothing is left but what it has written.
+                # An interrupted run keeps only the results that are already written.
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         self._progress(order, time.monotonic() - started)
@@ -101,7 +101,7 @@ class Run:
             log.write(f"{told(self.shown.mutants[number])}: {outcome} ({verdict.seconds:.1f} s)\n")
 
     def entry(self, place: Place, reasons: dict[int, str]) -> Region:
-        """What became of the mutants of a listing, all of which were tried."""
+        """The results of a listing whose mutants have all been tried."""
         tried = [number for number in place.mutants if number in self.verdicts]
         alive = [number for number in tried if not self.verdicts[number].killed]
         mutants = self.shown.mutants
@@ -127,12 +127,12 @@ class Run:
 
 
 def told(mutant: Mutant) -> str:
-    """A mutant on one line: what an author needs to know of it."""
+    """A one-line description of a mutant for an author."""
     return f"{mutant.path}:{mutant.line}: {mutant.operator}: {mutant.before} -> {mutant.after or '(nothing)'}"
 
 
 def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dict[int, Verdict]:
-    """The mutants that need not be tried again: an example killed them that is still there, as is what is listed."""
+    """The mutants that need no new trial: the listing is unchanged, and the example that killed them still exists."""
     found: dict[int, Verdict] = {}
     for place in places:
         present = shown.examples_of(place)
@@ -146,7 +146,7 @@ def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dic
 
 
 def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str]) -> list[Region]:
-    """Tries all mutants of some listings. Each that is done is kept on disk at once, so that a run can be resumed."""
+    """Tries all mutants of some listings. Saves each finished listing at once, so that a run can be resumed."""
     done = list(keep)
     over = run.sandbox.refused.keys() | run.verdicts.keys()
     left = {place.listing: set(place.mutants) - over for place in places}
@@ -170,7 +170,7 @@ def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[in
 def sample(
     configuration: Configuration, shown: Shown, regions: list[Region], reasons: dict[int, str], count: int, seed: int
 ) -> None:
-    """Tries some of the mutants that the committed result calls killed. Throws: ``Fault`` when one of them survives."""
+    """Tries a sample of the mutants that the committed result calls killed. Throws: ``Fault`` when one survives."""
     current = [(place, result.kept(place, regions, shown, reasons)) for place in shown.places]
     alive = {entry["id"] for _, region in current if region for entry in [*region.survived, *region.equivalent]}
     candidates = {number for place, region in current if region for number in place.mutants}
@@ -192,7 +192,7 @@ def sample(
 
 
 def report(regions: list[Region], run: Run, reasons: dict[int, str]) -> None:
-    """Prints what survived, with the pages whose examples should look closer. Throws: ``Fault`` for a wrong excuse."""
+    """Prints the survivors, with the pages whose examples should detect them. Throws: ``Fault`` for a wrong excuse."""
     shown = run.shown
     for number, verdict in sorted(run.verdicts.items()):
         if not verdict.killed and number not in reasons:
@@ -250,7 +250,7 @@ def _is_due(place: Place, region: Region | None) -> bool:
 
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
-    """Tries the mutants of what has changed, or of what is named. Throws: ``Fault``."""
+    """Tries the mutants of changed listings, or of the named ones. Throws: ``Fault``."""
     command, root = configuration.command("mutate"), configuration.root
     options = _options(command, arguments)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a project can tell the measurement that lines do not say: the module ``observer`` of ``[measure]``."""
+"""The interface by which a project records more than lines: the module ``observer`` of ``[measure]``."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Around = Callable[[Callable[[ModuleType], None], ModuleType], None]
 class Observer(Protocol):
     """A module with these functions.
 
-    A page may do without something that is not there, and falls back on something else: it is measured again when one
-    of the names that ``fell_back`` gave is ``present``, for the reason ``CHANGED``. ``SURROUND`` has functions that are
-    called in the place of the import of a module, which they are given with what executes it.
+    A page may fall back when the project lacks something: it is measured again when one of the names that
+    ``fell_back`` returned becomes ``present``, for the reason ``CHANGED``. ``SURROUND`` maps module names to functions
+    that replace the import: each is called with the function that executes the module, and the module.
     """
 
     SURROUND: Mapping[str, Around]
     CHANGED: str
 
     def fell_back(self) -> Iterable[str]:
-        """The names of what this process did without; asked after each example, in the process of the page."""
+        """The names of what this process lacked; called after each example, in the process of the page."""
 
     def present(self, root: Path) -> Collection[str]:
-        """The names of what the project has now."""
+        """The names of what the project provides now."""
 
 
 class _Nothing:
-    """Stands for an observer where there is none."""
+    """The null observer."""
 
     SURROUND: Mapping[str, Around] = {}
     CHANGED = ""
@@ -44,6 +44,6 @@ class _Nothing:
 
 
 def observer(configuration: Configuration) -> Observer:
-    """The one that the configuration names."""
+    """The observer that the configuration names."""
     name = configuration.measure.observer
     return cast("Observer", configuration.module(name)) if name else _Nothing()

@@ -1,4 +1,4 @@
-"""What the pages show and run, read once by Sphinx's plan builder."""
+"""What the pages show and run, as written by Sphinx's plan builder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its file, the hash of what it runs and shows, its listings of our sources, and its executed blocks."""
+    """One page: its file, the hash of what it runs, its listings and whole sources, and its executed blocks."""
 
     name: str
     file: str
@@ -38,10 +38,10 @@ class Page:
 
 
 def read_pages(configuration: Configuration, output: Path, *, strict: bool = True) -> list[Page]:
-    """Reads every page that shows or runs anything; ``output`` is a folder that Sphinx keeps for the next time.
+    """Reads every page that shows or runs anything; ``output`` is the folder that Sphinx reuses the next time.
 
-    Pages with faults are read as far as they can be, unless ``strict``: who works on one page may not have the others
-    in order yet. Throws: ``Fault``.
+    Unless ``strict``, pages with faults are read as far as possible: while one page is being edited, others may not be
+    correct yet. Throws: ``Fault``.
     """
     options = [*STRICT, "--quiet"] if strict else ["--silent"]
     command = [sys.executable, "-m", "sphinx", "--builder", "plan", *options, configuration.pages, str(output)]
@@ -56,13 +56,13 @@ def add_page_option(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Throws: ``Fault`` for a name that is not known, with those that are."""
+    """Throws: ``Fault`` for an unknown name; it lists the known ones."""
     if unknown := sorted(set(names) - set(known)):
         raise Fault(f"no {kind} {', '.join(unknown)}; there are {', '.join(sorted(set(known) - {''}))}")
 
 
 def planned(output: Path) -> list[Page]:
-    """The pages as the plan builder has left them in a folder."""
+    """The pages that the plan builder has written to a folder."""
     plan = json.loads((output / PLAN).read_text(encoding="utf-8"))["pages"]
     return [_page(name, entry) for name, entry in plan.items()]
 

@@ -1,14 +1,14 @@
-"""Runs inside every process of a page that is measured, and tells what each example executes.
+"""Runs inside every process of a measured page, and records what each example executes.
 
 C++: the libraries of a build with counters count into mapped files, named by LLVM_PROFILE_FILE. Python: a trace
-function writes each line down when it is first executed. Both survive a process that is killed, as some examples are
-meant to be. What runs while the package is imported belongs to no example: it would run on every page, whatever its
-examples do.
+function records each line when it is first executed. Both survive a process that is killed, as some examples are meant
+to be. Code that runs while the package is imported belongs to no example: it runs on every page, whatever its examples
+do.
 
-A ``.pth`` file of the sandbox starts it where WEAVER_PROBE names a folder. There lie ``own``, the counters
-of the page's process; a folder per example, named by its line, with the counters of its other processes and a copy of
-what the page's process counted meanwhile; ``python``, the lines of Python, each with its example; and ``fell_back``,
-what the observer says that the page's process did without.
+A ``.pth`` file of the sandbox starts the probe where WEAVER_PROBE names a folder. The folder contains ``own``, the
+counters of the page's process; a folder per example, named by its line, with the counters of its other processes and a
+copy of what the page's process counted meanwhile; ``python``, the executed lines of Python, each with its example; and
+``fell_back``, the names that the observer reports the page's process to lack.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FELL_BACK = "fell_back"
 
 
 class _Tracer:
-    """Writes down which lines of our sources run. ``example`` is whose they are, "" for nobody's."""
+    """Records which lines of our sources run. ``example`` is the example that they belong to, or ""."""
 
     def __init__(self, configuration: Configuration, folder: Path) -> None:
         self.configuration = configuration
@@ -53,12 +53,12 @@ class _Tracer:
         self.file = os.open(folder / PYTHON, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self.example = os.environ.get(EXAMPLE, "")
         self.seen: set[tuple[str, int]] = set()
-        # What runs during an import, until it is known how the import ends.
+        # The lines that run during an import, until its outcome is known.
         self.held: list[bytes] | None = None
         self.names: dict[str, str] = {}
 
     def switch(self, example: str) -> None:
-        """Lets what runs from now on belong to another example."""
+        """Attributes the lines that run from now on to another example."""
         self.example = example
         self.seen.clear()
 
@@ -91,9 +91,9 @@ _profile = ""
 
 
 def start(root: str) -> None:
-    """Begins to measure what this process runs of the tree ``root``.
+    """Begins to measure which lines of the tree ``root`` this process runs.
 
-    Once: Python may read the file that starts it twice.
+    A second call does nothing: Python may read the file that starts it twice.
     """
     global _tracer
     if _tracer is not None:
@@ -105,7 +105,7 @@ def start(root: str) -> None:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Lets the loaders of some modules call back when their module has been imported."""
+    """Surrounds the execution of some modules with functions of their own."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -130,7 +130,7 @@ def _surround(loader: Any, around: Around) -> None:
 
 def _forget_import(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
     assert _tracer is not None
-    # The libraries read the name of their file when they are loaded.
+    # The libraries read the name of their profile when they are loaded.
     example = os.environ.get(PROFILE, "")
     os.environ[PROFILE] = _profile or example
     before = libraries()
@@ -141,7 +141,7 @@ def _forget_import(execute: Callable[[ModuleType], None], module: ModuleType) ->
         for name in libraries().keys() - before.keys():
             _counters(libraries()[name], "clear")
     finally:
-        # An import that fails is what the example wanted to show, so then nothing is forgotten.
+        # The lines of a failed import are kept: an example caused it deliberately.
         for record in _tracer.held:
             os.write(_tracer.file, record)
         _tracer.held = None
@@ -150,7 +150,7 @@ def _forget_import(execute: Callable[[ModuleType], None], module: ModuleType) ->
 
 
 def libraries() -> dict[str, ctypes.CDLL]:
-    """The libraries with counters that this process has loaded, by their files."""
+    """The libraries with counters that this process has loaded, by file."""
     assert _tracer is not None
     patterns = [f"*/{pattern}" for pattern in _tracer.configuration.build.libraries]
     mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
@@ -166,7 +166,7 @@ def _counters(library: ctypes.CDLL, function: str) -> int:
 
 
 class Probe:
-    """Measures the examples of one page, in the page's process."""
+    """Measures the examples of one page, in its process."""
 
     def __init__(self, folder: Path) -> None:
         global _profile
@@ -175,7 +175,7 @@ class Probe:
 
     @contextmanager
     def example(self, line: int) -> Iterator[None]:
-        """Surrounds the example that stands at ``line`` of the page."""
+        """Surrounds the example at ``line`` of the page."""
         os.environ[EXAMPLE] = str(line)
         os.environ[PROFILE] = str(self.folder / str(line) / PATTERN)
         assert _tracer is not None
@@ -194,7 +194,7 @@ class Probe:
         target.mkdir(exist_ok=True)
         own = self.folder / "own"
         own.mkdir(exist_ok=True)
-        # A library that an example loads by itself, without the package, counts into the folder of that example.
+        # A library that an example loads directly, without the package, counts into the folder of that example.
         for file in target.glob(f"[0-9]*-{os.getpid()}.profraw"):
             file.rename(own / file.name)
         for file in own.glob(f"*-{os.getpid()}*.profraw"):
@@ -206,7 +206,7 @@ class Probe:
         names = _tracer.observer.fell_back()
         with (self.folder / FELL_BACK).open("a", encoding="utf-8") as lines:
             lines.write("".join(f"{name}\n" for name in names))
-        _clear_counters()  # the question itself is no example
+        _clear_counters()  # the call itself belongs to no example
 
 
 def _clear_counters() -> None:

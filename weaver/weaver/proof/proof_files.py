@@ -1,7 +1,7 @@
-"""The two files that hold what was measured of the pages.
+"""The two files with the measurements of the pages.
 
-``lines.json`` says which displayed lines the examples execute, ``mutants.json`` which deliberate faults in those lines
-they notice. ``python -m weaver proof`` and ``python -m weaver mutate`` write them.
+``lines.json`` records which displayed lines the examples execute, ``mutants.json`` which deliberate faults in those
+lines they detect. ``python -m weaver proof`` and ``python -m weaver mutate`` write them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MUTANTS = "mutants.json"
 
 @dataclass(frozen=True)
 class ListingLines:
-    """Which lines of a listing its page executes, another page executes, nobody executes, and nothing can execute.
+    """Which lines of a listing its page executes, another page executes, no page executes, and no page can execute.
 
-    ``excused`` and ``silent`` give the reasons; ``example`` counts the executed blocks of the page from 0; ``text`` is
-    the hash of what was listed. A file knows nothing of other pages: there ``missed`` holds what is ``elsewhere`` too.
+    ``excused`` and ``silent`` give the reasons; ``example`` is the index, from 0, of an executed block of the page;
+    ``text`` is the hash of the listed text. In the file, ``missed`` includes the lines that are executed ``elsewhere``.
     """
 
     executed: list[int]
@@ -45,7 +45,7 @@ class ListingLines:
         return len(self.executed) + len(self.elsewhere) + len(self.missed) + len(self.excused)
 
     def moved(self, by: int) -> ListingLines:
-        """Return the same for a listing that stands so many lines further down."""
+        """Return the same for a listing that has moved down by this many lines."""
         return replace(
             self,
             executed=[number + by for number in self.executed],
@@ -57,10 +57,10 @@ class ListingLines:
 
 @dataclass(frozen=True)
 class PageLines:
-    """One measured page: ``date`` says when, ``digest`` what it ran.
+    """One measured page: ``date`` is when it was measured, ``digest`` the hash of what it ran.
 
     ``sources`` are those that its examples executed, and the headers that these include, each with the hash of its
-    code; ``fell_back`` are the names of what it did without, as the observer has them.
+    code; ``fell_back`` are the names, reported by the observer, of what it lacked.
     """
 
     digest: str
@@ -74,7 +74,7 @@ class PageLines:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One deliberate fault; ``reason`` says why no example can notice it, where a person has found it equivalent."""
+    """One deliberate fault; ``reason`` says why no example can detect it, where a person has found it equivalent."""
 
     line: int
     operator: str
@@ -85,7 +85,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class ListingMutants:
-    """What became of the mutants of one listing of this ``text``; ``killers`` are the digests of the examples."""
+    """The mutant results of a listing with the digest ``text``; ``killers`` are digests of examples."""
 
     text: str
     killers: frozenset[str]
@@ -94,7 +94,7 @@ class ListingMutants:
     equivalent: list[Mutant]
 
     def moved(self, by: int) -> ListingMutants:
-        """Return the same for a listing that stands so many lines further down."""
+        """Return the same for a listing that has moved down by this many lines."""
         survived, equivalent = (
             [replace(one, line=one.line + by) for one in ones] for ones in (self.survived, self.equivalent)
         )
@@ -103,7 +103,7 @@ class ListingMutants:
 
 @dataclass(frozen=True)
 class Proof:
-    """Both files as they are, current or not. Of a file that is not there nothing is known."""
+    """The content of both files, current or not; the fields of a missing file are empty."""
 
     release: str = ""
     pages: dict[str, PageLines] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Proof:
 
 
 def read(configuration: Configuration) -> Proof:
-    """Read both files. Throws: ``LookupError`` when one is not as the commands write it."""
+    """Read both files. Throws: ``LookupError`` when one does not have the format that the commands write."""
     lines, mutants = (_load(configuration.root / configuration.result(name)) for name in (LINES, MUTANTS))
     try:
         return Proof(
@@ -143,7 +143,7 @@ def _listing(entry: Mapping[str, Any]) -> Listing:
 
 
 def page(entry: Mapping[str, Any]) -> PageLines:
-    """Read what ``lines.json`` says of one page."""
+    """Read the entry of one page in ``lines.json``."""
     listings = {
         _listing(one): ListingLines(
             one["executed"],

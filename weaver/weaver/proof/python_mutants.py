@@ -1,7 +1,7 @@
 """The mutants of Python sources, found in the syntax tree of ``ast``. The operators are those of ``cxx_mutants``.
 
-Not mutated: docstrings, annotations, f-strings, imports, assertions (they look for faults themselves), and what is only
-for type checkers or for running a module as a script.
+Not mutated: docstrings, annotations, f-strings, imports, assertions (they detect faults themselves), and code that is
+only for type checkers or for running a module as a script.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NAMES = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 def read(path: str, text: bytes, shown: set[int]) -> Source:
-    """Finds the mutants that lie wholly on the lines ``shown``."""
+    """Finds the mutants that lie entirely on the lines ``shown``."""
     reader = _Reader(Source(path, text), shown)
     reader.visit(ast.parse(text))
     return reader.source
 
 
 class _Reader:
-    """Walks over a tree."""
+    """Walks a tree."""
 
     def __init__(self, source: Source, shown: set[int]) -> None:
         self.source = source
@@ -60,7 +60,7 @@ class _Reader:
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, _SKIPPED) or (isinstance(node, ast.If) and _is_aside(node.test)):
             return
-        # All of a condition, and the operands of one, are decided both ways by other mutants.
+        # Other mutants make a whole condition, and each operand of one, true and false.
         if isinstance(node, ast.If | ast.IfExp | ast.While):
             self.decided.add(node.test)
         elif isinstance(node, ast.BoolOp):
@@ -68,7 +68,7 @@ class _Reader:
         handle = getattr(self, f"on_{type(node).__name__.lower()}", None)
         if handle is not None:
             handle(node)
-        # Of -1 the number alone is no mutant: the sign makes one.
+        # In -1, the number alone is not mutated; removing the sign is the mutant.
         if not (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)):
             for child in _children(node):
                 self.visit(child)
@@ -81,7 +81,7 @@ class _Reader:
             self.source.add(operator, *self._span(node), after, insertions)
 
     def _choice(self, operator: str, node: ast.expr, alternative: str) -> None:
-        """An expression that becomes another one."""
+        """Replaces an expression by another one."""
         start, end = self._span(node)
         around = (
             Insertion(start, f"(({alternative}) if {CHOSEN} else ("),
@@ -90,9 +90,9 @@ class _Reader:
         self._add(operator, node, alternative, around)
 
     def _removal(self, operator: str, node: ast.stmt) -> None:
-        """A statement that is not executed."""
+        """Skips a statement."""
         start = self._span(node)[0]
-        # Only where it stands first on its line: `if x: y()` takes no other `if`.
+        # Only at the beginning of a line: `if x: y()` cannot contain another `if`.
         if not self.source.text[self.starts[node.lineno - 1] : start].strip():
             self._add(operator, node, "pass", [Insertion(start, f"if not {CHOSEN}: ")])
 
@@ -103,7 +103,7 @@ class _Reader:
             self._removal("statement removed", node)
 
     def on_assign(self, node: ast.Assign) -> None:
-        # A name that is never bound fails at once; what is stored elsewhere may be missed by nobody.
+        # A name that is never bound fails at once; a missing store elsewhere may go unnoticed.
         if not any(isinstance(target, ast.Name | ast.Tuple) for target in node.targets):
             self._removal("statement removed", node)
 

@@ -1,8 +1,8 @@
-"""Which mutants the examples of a page come to, and with that, which examples need be run for a mutant.
+"""Which mutants the examples of a page reach, and therefore which examples must run for a mutant.
 
-An example that never comes to a mutant cannot tell it from the original. So a mutant that no example reaches survives
-without a run, and of the others only the examples that reach it are run: those that start processes of their own one
-by one, those in the process of the page all together, because they build upon each other.
+An example that never reaches a mutant cannot distinguish it from the original. So a mutant that no example reaches
+survives without a run, and for the others only some examples run: of those with a process of their own, the ones that
+reach it; of those in the process of the page, all or none, because they depend on each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Block = dict[str, Any]
 
 @dataclass
 class Example:
-    """One step of a page, as a block of its own. An isolated one is a process of its own."""
+    """One step of a page, as a separate block. An isolated one is a separate process."""
 
     number: int
     block: Block
@@ -32,14 +32,14 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """What it is known by, wherever on the page it stands."""
+        """Identifies the example independently of its position on the page."""
         step = self.block["steps"][0]
         return step_digest(step["source"], step["want"])
 
 
 @dataclass
 class Reach:
-    """What is known of a page from running it without a mutant; ``by`` are the examples that reach each mutant."""
+    """What a run of a page without a mutant shows; ``by`` are the examples that reach each mutant."""
 
     page: str
     examples: list[Example]
@@ -48,7 +48,7 @@ class Reach:
     separable: bool = True
 
     def jobs(self, mutant: int) -> list[list[Example]]:
-        """The examples to run for a mutant, in groups that are processes."""
+        """The examples to run for a mutant, in groups that each run in one process."""
         reached = self.by.get(mutant, set())
         if not reached:
             return []
@@ -57,7 +57,7 @@ class Reach:
         isolated = [one for one in self.examples if one.isolated]
         rest = [one for one in self.examples if not one.isolated]
         alone = [one for one in isolated if one.number in reached]
-        # What is left runs in the process of the page, be it at its end.
+        # A mutant is also reached by the process of the page outside its examples, such as at its end.
         together = rest if reached - {one.number for one in isolated} else []
         return [group for group in (together, alone) if group]
 
@@ -81,7 +81,7 @@ def _is_isolated(block: Block) -> bool:
 
 
 def watched(examples: list[Example], total: int) -> list[Block]:
-    """Blocks that run the examples and say, before each, which one it is; ``total`` comes at the end."""
+    """Blocks that run the examples, each after a block that announces its number; ``total`` is announced at the end."""
     blocks = []
     for one in examples:
         kind = one.block["kind"] if one.block["kind"] in {"testsetup", "testcleanup"} else "testcode"
@@ -102,14 +102,14 @@ def _saying(number: int, line: int, kind: str) -> Block:
 
 
 def new_record(file: Path, examples: int, mutants: int) -> None:
-    """Makes the file in which the processes of a page say what they reach. One more example stands for the end."""
+    """Creates the file in which the processes of a page record what they reach. An extra example represents the end."""
     count = examples + 1
     head = struct.pack("QQ", 0, count) + bytes(WORD * count)
     file.write_bytes(head + bytes(count * (mutants + 1)))
 
 
 def read_record(file: Path, reach: Reach) -> None:
-    """Adds what a record says to what is known."""
+    """Adds the contents of a record to ``reach``."""
     data = file.read_bytes()
     count = struct.unpack_from("Q", data, WORD)[0]
     started = struct.unpack_from(f"{count}d", data, 2 * WORD)

@@ -1,4 +1,4 @@
-"""``mutants.json``: what became of the mutants of each listing, and what they were bound to."""
+"""``mutants.json``: the results of the mutants of each listing, and what they are bound to."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weaver.sources.installed import bound_to
 
 @dataclass(frozen=True)
 class Region:
-    """The entry of a listing. ``survived`` and ``equivalent`` name mutants, ``refused`` counts those not compiled.
+    """The entry of a listing. ``survived`` and ``equivalent`` are mutants, ``refused`` counts those not compiled.
 
-    ``kills`` says by which example (its digest) each other mutant was killed; ``text`` is the digest of what is listed.
-    It holds while the text is the same and these examples are there: others can only kill more. ``digest`` is that of
-    all that the mutants were tried with, so that with other examples those that survived are tried again.
+    ``kills`` maps each other mutant to the digest of the example that killed it; ``text`` is the digest of the listing.
+    An entry holds while the text is the same and these examples exist: others can only kill more. ``digest`` covers
+    everything that the mutants were tried with, so that survivors are tried again with other examples.
     """
 
     path: str
@@ -41,13 +41,13 @@ class Region:
 
 
 def read(file: Path) -> list[Region]:
-    """The entries of a file; none when it is not there, or was made with other operators."""
+    """The entries of a file; none when it does not exist or was made with other operators."""
     data = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return [Region(**entry) for entry in data.get("regions", [])] if data.get("operators") == OPERATORS else []
 
 
 def write(configuration: Configuration, file: Path, regions: Iterable[Region]) -> None:
-    """Writes entries, one to a line, so that a change of them can be read."""
+    """Writes entries, one per line, so that diffs are readable."""
     package, release = bound_to(configuration)
     head = {"date": datetime.date.today().isoformat(), package: release, "operators": OPERATORS}
     ordered = sorted(regions, key=lambda region: (region.path, region.first, region.region))
@@ -59,13 +59,13 @@ def write(configuration: Configuration, file: Path, regions: Iterable[Region]) -
 
 
 def others(earlier: Iterable[Region], regions: Iterable[Region]) -> list[Region]:
-    """The entries of other listings, current or not: what they say of kills saves a later run the trial."""
+    """The entries of other listings, current or not: their kills save a later run the trial."""
     known = {(region.path, region.region) for region in regions}
     return [region for region in earlier if (region.path, region.region) not in known]
 
 
 def described(mutant: Mutant) -> dict[str, Any]:
-    """What an entry says of one mutant."""
+    """The description of one mutant in an entry."""
     return {
         "id": mutant.identity,
         "line": mutant.line,
@@ -76,12 +76,12 @@ def described(mutant: Mutant) -> dict[str, Any]:
 
 
 def is_improvable(place: Place, region: Region) -> bool:
-    """Say whether mutants of a listing survived other examples than there are now."""
+    """Return whether mutants of a listing survived, and the examples have changed since."""
     return bool(region.survived) and region.digest != place.digest
 
 
 def kept(place: Place, regions: Iterable[Region], shown: Shown, reasons: Mapping[int, str]) -> Region | None:
-    """The entry of a listing that still holds, as the listing and the excuses are now."""
+    """The entry of a listing that still holds, updated to the current listing and excuses; None if there is none."""
     listing, examples = place.listing, shown.examples_of(place)
     for region in regions:
         same = (region.path, region.region, region.text) == (listing.path, listing.region, place.text)

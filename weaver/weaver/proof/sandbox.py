@@ -1,7 +1,7 @@
-"""A copy of the working tree with an environment and a build of its own, so that proofs disturb nobody's work.
+"""A copy of the working tree with its own environment and build, so that proofs do not disturb the working tree.
 
-The environment is layered over the active one: it has a Python of its own, in which the packages of the active
-environment are found, but for the package, which comes from the copy.
+The environment is layered over the active one: its Python finds the packages of the active environment, except the
+project's package, which comes from the copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WEAVER = Path(__file__).resolve().parents[2]
 
 
 class Sandbox:
-    """Lies in ``folder``: ``tree``, the copy; ``venv``, the environment; ``build``, what the build makes."""
+    """Contents of ``folder``: ``tree``, the copy; ``venv``, the environment; ``build``, the build output."""
 
     def __init__(self, configuration: Configuration, folder: Path) -> None:
         self.configuration = configuration
@@ -39,7 +39,7 @@ class Sandbox:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keeps a second command out of the sandbox for as long as the first one uses it."""
+        """Blocks a second command while the first one uses the sandbox."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with self.folder.with_suffix(".lock").open("w") as handle:
             try:
@@ -51,11 +51,11 @@ class Sandbox:
 
     @property
     def site_packages(self) -> Path:
-        """Where the environment keeps its own packages."""
+        """The folder of the environment's own packages."""
         return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.environment)}))
 
     def prepare(self) -> None:
-        """Makes the environment where there is none, and brings the copy up to date with the working tree."""
+        """Creates the environment if there is none, and updates the copy from the working tree."""
         if not (self.folder / "complete").exists():
             shutil.rmtree(self.folder, ignore_errors=True)
             self._make_environment()
@@ -76,14 +76,14 @@ class Sandbox:
         (info / "entry_points.txt").write_text("\n".join(lines))
 
     def _layer(self) -> None:
-        # A folder that a .pth file names is searched, but its own .pth files are not read: the development install of
-        # the active environment would otherwise put its package in front of the one in the copy.
+        # A folder that a .pth file names is searched, but its own .pth files are not read: otherwise the development
+        # install of the active environment would put its package in front of the one in the copy.
         parents = [entry for entry in sys.path if Path(entry).name in {"site-packages", "dist-packages"}]
         layers = dict.fromkeys([str(self.tree), *parents, str(_WEAVER)])
         (self.site_packages / "layers.pth").write_text("\n".join(layers) + "\n")
 
     def synchronize(self) -> None:
-        """Copies what git knows or would take, where it differs; removes what is gone."""
+        """Copies files that git tracks or would add, where they differ; removes deleted ones."""
         listing = self.folder / "files"
         before = set(listing.read_text(encoding="utf-8").split("\0")) if listing.exists() else set()
         now = set(working_files(self.configuration.root))
@@ -94,7 +94,7 @@ class Sandbox:
         listing.write_text("\0".join(sorted(now)), encoding="utf-8")
 
     def original(self, name: str) -> Path:
-        """The file of the working tree."""
+        """The file in the working tree."""
         return self.configuration.root / name
 
     def restore(self, name: str) -> None:
@@ -103,15 +103,15 @@ class Sandbox:
         if target.is_file() and filecmp.cmp(source, target, shallow=False):
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Not the time of the original: ninja must see that the copy has changed.
+        # Does not copy the time stamp: ninja must see that the copy has changed.
         shutil.copy(source, target)
 
     def placed(self, word: str, **others: str) -> str:
-        """A word of a configured command with the places of this sandbox in it."""
+        """An argument of a configured command with the paths of this sandbox filled in."""
         return word.format(tree=self.tree, build=self.build_folder, python=self.python, **others)
 
     def build(self, *definitions: str, compiler: str | None = None, flags: Sequence[str] = ()) -> None:
-        """Runs the commands of ``[build]``, with ``definitions`` and ``flags`` in their places. Throws: ``Fault``."""
+        """Runs the commands of ``[build]`` with ``definitions`` and ``flags`` filled in. Throws: ``Fault``."""
         several = {"{definitions}": definitions, "{flags}": flags}
         environment = {**os.environ, "PATH": f"{BUILD_PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}"}
         if compiler:
@@ -133,7 +133,7 @@ class Sandbox:
 
 
 def working_files(root: Path) -> list[str]:
-    """The files of the working tree that git knows or would take, relative to its root."""
+    """The files of the working tree that git tracks or would add, relative to its root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.split("\0") if name and (root / name).is_file()]

@@ -1,6 +1,6 @@
-"""A sandbox whose sources hold all mutants, each chosen at run time: one build serves them all.
+"""A sandbox whose sources contain all mutants, chosen at run time, so that one build serves them all.
 
-A mutant that does not compile is found by the compiler's messages and left out; what is left is compiled again.
+Mutants that do not compile are identified by the compiler's messages and left out; the rest is compiled again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from weaver.run import cached_compiler
 
 _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
-# Warnings are of no use here. What compiles with another type than the original's is a mutant as well.
+# Warnings are of no use here. A mutant may have a different type than the original, as long as it compiles.
 _OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
 
 
 class Schemata(Sandbox):
-    """Weaves ``mutants``, by their numbers, into the sources that ``texts`` gives by their paths."""
+    """Weaves ``mutants``, by number, into the sources in ``texts``, by path."""
 
     def __init__(
         self, configuration: Configuration, folder: Path, texts: Mapping[str, bytes], mutants: Mapping[int, Mutant]
@@ -37,7 +37,7 @@ class Schemata(Sandbox):
         self.mutants = dict(mutants)
         self.refused: dict[int, str] = {}
         self.woven: dict[str, Woven] = {}
-        # By path, the digest of the source of which a build holds a text with mutants.
+        # Maps paths to the digest of the source whose text with mutants is in the build.
         self._kept_file = self.folder / "woven.json"
         self._weave({path: text for path, text in texts.items() if any(one.path == path for one in mutants.values())})
 
@@ -47,10 +47,10 @@ class Schemata(Sandbox):
             self.woven[path] = weave(self.texts[path], mutants, lambda number: f"weaver_mutant({number})")
 
     def restore(self, name: str) -> None:
-        """Makes one file the same as in the working tree, but for its mutants.
+        """Makes one file the same as in the working tree, except for its mutants.
 
-        Of one that an earlier run has filled with mutants, and which is the same since, these stay: none of them is
-        chosen, and what includes it need not be compiled.
+        An unchanged file keeps the mutants of an earlier run: none of them is chosen, and the files that include it
+        need no recompilation.
         """
         if name not in self.woven:
             if self._kept.get(name) != _digest(self.original(name).read_bytes()):
@@ -63,7 +63,7 @@ class Schemata(Sandbox):
             target.write_bytes(text)
 
     def make(self) -> None:
-        """Builds, until only mutants are left that compile. Throws: ``Fault`` when the sources do not without them."""
+        """Builds until all remaining mutants compile. Throws: ``Fault`` when the sources fail without them."""
         self._kept: dict[str, str] = {}
         if self._kept_file.is_file() and (self.folder / "complete").exists():
             self._kept = json.loads(self._kept_file.read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ class Schemata(Sandbox):
         of_project = self.configuration.mutants.header
         forced = [header, *([self.tree / of_project] if of_project else [])]
         options = " ".join([*(f"-include {file}" for file in forced), _OPTIONS])
-        # What examples find in CXX, to compile programs of their own.
+        # The compiler that examples find in CXX.
         self.compiler = cached_compiler.wrapper(self.folder / "compiled", ["c++", *shlex.split(options)])
         while True:
             try:
@@ -89,7 +89,7 @@ class Schemata(Sandbox):
                 break
             except Fault as fault:
                 self._leave_out(str(fault))
-        # Not before: of what does not compile nothing is to stay.
+        # Not before: text that does not compile must not be kept.
         self._kept |= {path: _digest(self.texts[path]) for path in self.woven}
         self._keep()
 
@@ -126,7 +126,7 @@ class Schemata(Sandbox):
             self.restore(path)
 
     def _blame(self, places: list[tuple[str, int, int]]) -> set[int]:
-        """The mutants that an error is about: the one at its place, or else those at the places that lead to it."""
+        """The mutants that cause an error: the one at its place, otherwise those at the places in its notes."""
         for index, (path, line, column) in enumerate(places):
             woven = self.woven.get(path.removeprefix(f"{self.tree}/"))
             if woven is None:

@@ -14,7 +14,7 @@ from weaver.proof.planned import Page
 from weaver.sources.binding import region_digest
 from weaver.sources.listing import Listing
 
-# Whether a lock is missed depends on the timing of threads: that is what sanitizers look for.
+# A missing lock shows only with some thread timings; sanitizers detect it instead.
 _LEFT_OUT = {"lock removed"}
 
 
@@ -30,13 +30,13 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What a user calls it."""
+        """Its name for a user."""
         return self.listing.region or f"{self.listing.path}:{self.listing.first}"
 
 
 @dataclass
 class Shown:
-    """All of it; the mutants by their numbers."""
+    """All listings, and their mutants by number."""
 
     pages: list[Page]
     places: list[Place]
@@ -46,18 +46,18 @@ class Shown:
     unread: list[str] = field(default_factory=list)
 
     def pages_of(self, number: int) -> list[str]:
-        """The pages whose examples are to kill a mutant."""
+        """The pages whose examples should kill a mutant."""
         return sorted({page for place in self.places if number in place.mutants for page in place.pages})
 
     def examples_of(self, place: Place) -> set[str]:
-        """The digests of the examples that are to kill the mutants of a listing: those of all pages that show it."""
+        """The digests of the examples that should kill the mutants of a listing: those of all pages that show it."""
         return {one for page in self.pages if page.name in place.pages for one in page.examples}
 
 
 class Numbers:
-    """The numbers of mutants by their identities, kept in ``file``.
+    """The numbers of mutants by identity, kept in ``file``.
 
-    A source that was compiled with some of its mutants need not be compiled again because others came or went.
+    Stable numbers mean that a compiled source with mutants stays valid when mutants elsewhere are added or removed.
     """
 
     def __init__(self, file: Path) -> None:
@@ -65,17 +65,17 @@ class Numbers:
         self._known: dict[str, int] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
     def number(self, mutant: Mutant) -> int:
-        """The number of a mutant, from 1; a new one for one that has none."""
+        """The number of a mutant, from 1; assigns one if it has none."""
         return self._known.setdefault(mutant.identity, len(self._known) + 1)
 
     def keep(self) -> None:
-        """Writes them down."""
+        """Writes the file."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps(self._known), encoding="utf-8")
 
 
 def read_shown(configuration: Configuration, pages: list[Page], numbers: Numbers) -> Shown:
-    """Reads the sources that pages show, and makes their mutants."""
+    """Reads the sources that pages show, and creates their mutants."""
     places: dict[Listing, Place] = {}
     showing = {page.name: page.digest for page in pages}
     for page in pages:
@@ -94,7 +94,7 @@ def read_shown(configuration: Configuration, pages: list[Page], numbers: Numbers
 
 
 def _add(shown: Shown, path: str, text: bytes, numbers: Numbers, macros: Mutants) -> None:
-    """Adds the mutants of one source to the listings that they lie in."""
+    """Adds the mutants of one source to the listings that contain them."""
     shown.texts[path] = text
     places = [place for place in shown.places if place.listing.path == path]
     lines = {line for place in places for line in range(place.listing.first, place.listing.last + 1)}

@@ -1,4 +1,4 @@
-"""Tries mutants: runs the examples that reach them, and sees whether one of them fails."""
+"""Tries mutants: runs the examples that reach them, and checks whether one of them fails."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weaver.proof.reach import Example, Reach
 from weaver.proof.sandbox import Sandbox
 from weaver.run import isolation
 
-# A run without a mutant may take this long; one with a mutant three times as long as without, and ten seconds more.
+# The time limit of a run without a mutant; with one, three times its duration without plus ten seconds.
 LIMIT = 300.0
 FACTOR, MARGIN = 3.0, 10.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant. ``by`` is the page and line that killed it, empty when it survived.
+    """The outcome of a mutant. ``by`` is the page and line that killed it; empty when it survived.
 
     ``example`` is the digest of the example at that line.
     """
@@ -36,7 +36,7 @@ class Verdict:
 
 
 class Trial:
-    """Runs pages in a sandbox whose sources hold the mutants."""
+    """Runs pages in a sandbox whose sources contain the mutants."""
 
     def __init__(self, sandbox: Sandbox, pages: Iterable[Page], mutants: int, environment: Mapping[str, str]) -> None:
         self.sandbox = sandbox
@@ -65,7 +65,7 @@ class Trial:
         if whole.failures:
             first = whole.failures[0]
             raise Fault(f"{page.file}:{first.line}: fails without a mutant:\n{first.text}")
-        # The second time in parts, to see whether the parts need one another.
+        # The second time in parts, to find out whether the parts depend on each other.
         parts = [[one for one in found.examples if one.isolated is kind] for kind in (False, True)]
         found.separable = not any(self._watch(page, found, part).failures for part in parts if part)
         if not found.separable:
@@ -85,7 +85,7 @@ class Trial:
         return outcome
 
     def try_mutant(self, number: int, pages: Iterable[str]) -> Verdict:
-        """Runs what reaches a mutant, until something fails."""
+        """Runs the examples that reach a mutant, until one fails."""
         started = time.monotonic()
         reached = False
         for name in pages:
@@ -104,5 +104,5 @@ class Trial:
 
 
 def workers() -> int:
-    """How many pages run at once: one for each processor."""
+    """The number of pages that run in parallel: one for each processor."""
     return len(os.sched_getaffinity(0))

@@ -1,5 +1,5 @@
-// What the mutants of C++ sources ask at run time: which of them is the chosen one. Included by force into every source
-// of a build with mutants; each library has its own copy, which works from the first static initialization on.
+// Tells the mutants of C++ sources at run time which of them is the chosen one. Force-included into every source of a
+// build with mutants; each library has its own copy, which works from the first static initialization on.
 #pragma once
 
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 namespace weaver_mutants {
 
 // WEAVER_MUTANT is the number of the chosen mutant. WEAVER_MUTANT_REACHED names a file that all processes of a page
-// map (see reach.py): in 64-bit words the example that is running, the number of examples, and when each began; then
-// one byte for each mutant and example, set here when the example comes to the mutant.
+// map (see reach.py): in 64-bit words, the running example, the number of examples, and the start time of each; then
+// one byte for each mutant and example, set here when the example reaches the mutant.
 struct Choice {
   int chosen = 0;
   volatile uint64_t* reached = nullptr;
@@ -39,7 +39,7 @@ inline const Choice& choice() noexcept {
   return instance;
 }
 
-// Holds an object, or nothing when its removal is chosen.
+// Contains an object, or nothing when its removal is chosen.
 template <class T>
 class Maybe {
  public:

@@ -1,4 +1,4 @@
-"""What the mutants of Python sources ask at run time: which of them is the chosen one. See weaver_mutant.h.
+"""Tells the mutants of Python sources at run time which of them is the chosen one. See weaver_mutant.h.
 
 A ``.pth`` file of the sandbox imports this module into every process, before any source with mutants.
 """
@@ -19,7 +19,7 @@ WORD = 8
 
 @functools.cache
 def _choice() -> tuple[int, mmap.mmap | None]:
-    """The number of the chosen mutant, and the file; read late, for a process may be forked and told them then."""
+    """The number of the chosen mutant, and the file; read late, since a forked process receives them after the fork."""
     chosen, file = int(os.environ.get(CHOSEN, "0")), os.environ.get(REACHED)
     if not file:
         return chosen, None
@@ -28,7 +28,7 @@ def _choice() -> tuple[int, mmap.mmap | None]:
 
 
 def weaver_mutant(number: int) -> bool:
-    """Whether a mutant is the chosen one."""
+    """Returns whether a mutant is the chosen one."""
     chosen, reached = _choice()
     if reached is not None:
         current, count = struct.unpack_from("QQ", reached)
@@ -37,7 +37,7 @@ def weaver_mutant(number: int) -> bool:
 
 
 def example(number: int) -> None:
-    """Says in the process of a page that its example ``number`` begins."""
+    """Records in the process of a page that its example ``number`` begins."""
     _, reached = _choice()
     if reached is not None:
         struct.pack_into("Q", reached, 0, number)

@@ -1,7 +1,7 @@
 """The doctest builder: runs what the pages execute, and leaves a proof.
 
 ``proof.json`` is deleted at the start and written last, when every example of every page has run and passed and no page
-has a fault. Whoever wants to know whether the pages are proven (``prove``) asks for that file, not for an exit status.
+has a fault. To find out whether the pages are proven, check that file (as ``prove`` does), not an exit status.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PROOF = "proof.json"
 
 
 class ProofBuilder(Builder):
-    """Runs the examples of each page in a process of its own, from the moment that Sphinx has read the page."""
+    """Runs the examples of each page in a process of its own, as soon as Sphinx has read the page."""
 
     name = "doctest"
     epilog = "The proof is %(outdir)s/proof.json; without that file nothing is proven."
@@ -52,18 +52,18 @@ class ProofBuilder(Builder):
         self.proof.unlink(missing_ok=True)
         self.took: dict[str, dict[str, float | None]] = {}
         self.ran: dict[str, int] = {}
-        self.open = ExitStack()  # what ends with the build, however far it came
+        self.open = ExitStack()  # closed at the end of the build, even of a failed one
         self.events.connect("env-before-read-docs", self._begin, 500)
         self.events.connect("doctree-read", self._read, 900)  # after the checks of the page
         self.events.connect("build-finished", self._end, 500)
 
     def _begin(self, app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
-        """Get ready to run pages. Sphinx reads those first that take long, so that none runs alone at the end."""
+        """Prepare to run pages. Sphinx reads slow pages first, so that none of them runs alone at the end."""
         if unknown := self._asked() - set(env.found_docs):
             raise ExtensionError(f"doctest: there is no page {', '.join(sorted(unknown))}")
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         cached = cached_compiler.wrapper(Path(self.outdir).parent / "compiled", compiler)
-        # Else each of two hundred processes would compile the Python of the package anew, where that is not kept.
+        # Otherwise, where bytecode is not kept, each of two hundred processes would compile the package's Python again.
         keep_bytecode = {"PYTHONDONTWRITEBYTECODE": ""}
         environment = {"CXX": str(cached), **keep_bytecode}
         configuration = configuration_of(self.config)
@@ -71,28 +71,28 @@ class ProofBuilder(Builder):
             isolation.Pages(configuration.run, configuration.root, environment=environment)
         )
         self.pages.start()
-        # More than processors: some pages wait for something. These threads hold up nobody who interrupts the build.
+        # More than processors, because some pages wait. These threads do not delay an interrupt of the build.
         self.pool = self.open.enter_context(ThreadPool(min(len(os.sched_getaffinity(0)) + 2, 6)))
         self.running: dict[str, AsyncResult[tuple[isolation.Outcome, float]]] = {}
         try:
             measured = proof_files.read(configuration).pages
-        except LookupError:  # who renders the marks tells of it
+        except LookupError:  # reported where the marks are rendered
             measured = {}
         docnames.sort(key=lambda name: (-measured[name].seconds if name in measured else -math.inf, name))
 
     def _read(self, app: Sphinx, doctree: nodes.document) -> None:
-        if multiprocessing.parent_process() is None:  # else one of the processes that read for `sphinx-build -j`
+        if multiprocessing.parent_process() is None:  # otherwise a reader of `sphinx-build -j`
             self._start(self.env.docname, doctree)
 
     def _end(self, app: Sphinx, error: Exception | None) -> None:
         self.open.close()
 
     def get_outdated_docs(self) -> set[str]:
-        """Return all pages that are asked for: a page can fail although nothing of it changed."""
+        """Return all requested pages: a page can fail although it has not changed."""
         return self._asked() or set(self.env.found_docs)
 
     def _asked(self) -> set[str]:
-        """Return the pages that are named; without any, all are meant."""
+        """Return the pages that are named; empty means all."""
         return set(self.config.weaver_pages)
 
     def get_target_uri(self, docname: str, typ: str | None = None) -> str:
@@ -100,7 +100,7 @@ class ProofBuilder(Builder):
         return ""
 
     def write_documents(self, docnames: Set[str]) -> None:
-        """Report each failure of each page at its line; pages that Sphinx had read earlier start here."""
+        """Report each failure of each page at its line; pages that Sphinx read in an earlier build start here."""
         for docname in sorted(docnames - self.running.keys()):
             self._start(docname, self.env.get_doctree(docname))
         for docname, result in self.running.items():
@@ -115,7 +115,7 @@ class ProofBuilder(Builder):
                 logger.info("%s", outcome.stderr.rstrip())
 
     def _start(self, docname: str, doctree: nodes.document) -> None:
-        """Let a page run, if it is asked for and has examples."""
+        """Start a page, if it is requested and has examples."""
         if self._asked() and docname not in self._asked():
             return
         blocks, _ = examples.read(doctree, Path(self.env.doc2path(docname)))
@@ -123,7 +123,7 @@ class ProofBuilder(Builder):
             self.running[docname] = self.pool.apply_async(self._run, (docname, blocks))
 
     def _run(self, docname: str, blocks: list[examples.Block]) -> tuple[isolation.Outcome, float]:
-        """Return how a page ends, and the seconds that it took."""
+        """Return the outcome of a page, and its duration in seconds."""
         file, configuration = Path(self.env.doc2path(docname)), configuration_of(self.config)
         root = configuration.root
         page = str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
@@ -132,7 +132,7 @@ class ProofBuilder(Builder):
         return outcome, time.monotonic() - started
 
     def finish(self) -> None:
-        """Write the proof when nothing is wrong."""
+        """Write the proof if there is no fault."""
         if self._app._warncount:
             return
         records = pages(self.env)
@@ -150,7 +150,7 @@ class ProofBuilder(Builder):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Put this builder in the place of the stock one, whose directives stay."""
+    """Replace the stock builder by this one, and keep its directives."""
     app.setup_extension("sphinx.ext.doctest")
     app.add_config_value("weaver_pages", [], "", types=frozenset({list}))
     app.add_builder(ProofBuilder, override=True)

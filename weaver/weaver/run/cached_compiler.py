@@ -1,8 +1,8 @@
-"""A compiler for examples that compile programs of their own: what was compiled before is copied.
+"""A caching compiler for examples that compile programs of their own.
 
-It is told apart by the command, and by size and time of every file that the compiler read, as make does.
+The key is the command and, as in make, the size and time of every file that the compiler read.
 
-Arguments: the folder of the copies, the compiler and its options, "--"; then what the example gives to its compiler.
+Arguments: the cache folder, the compiler and its options, "--"; then the arguments that the example passes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SOURCES = (".cpp", ".cc", ".c")
 
 
 def wrapper(folder: Path, compiler: Sequence[str]) -> Path:
-    """Write a program into ``folder`` that compiles as ``compiler`` does, for the variable CXX; return its path."""
+    """Write a program for the variable CXX into ``folder`` that compiles like ``compiler``; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "cxx"
     command = shlex.join([sys.executable, "-P", "-S", "-E", __file__, str(folder), *compiler, "--"])
@@ -32,9 +32,9 @@ def wrapper(folder: Path, compiler: Sequence[str]) -> Path:
 
 
 def main(folder: Path, compiler: list[str], arguments: list[str]) -> int:
-    """Compile, or copy. Returns the exit status."""
+    """Compile, or copy from the cache. Returns the exit status."""
     if "-o" not in arguments or "-MF" in arguments or not any(word.endswith(_SOURCES) for word in arguments):
-        # When nothing is made, the example is about what the compiler says: warnings stay.
+        # Without an output file, the example is about the compiler's messages: keep its warnings.
         heard = compiler if "-o" in arguments else [word for word in compiler if word != "-w"]
         return subprocess.run([*heard, *arguments], check=False).returncode
     at = arguments.index("-o") + 1
@@ -51,19 +51,19 @@ def main(folder: Path, compiler: list[str], arguments: list[str]) -> int:
         status = subprocess.run([*compiler, *arguments, "-MD", "-MF", str(listing)], check=False).returncode
         if status != 0:
             return status
-        # In the form of make: "target: file file \", with a backslash before each blank in a name.
+        # In make syntax: "target: file file \", with a backslash before each blank in a name.
         files = shlex.split(listing.read_text(encoding="utf-8").partition(": ")[2].replace("\\\n", ""))
         entry.mkdir(exist_ok=True)
         shutil.copy(arguments[at], Path(temporary, "product"))
         Path(temporary, "read.json").write_text(json.dumps(_states(files)), encoding="utf-8")
-        read.unlink(missing_ok=True)  # what it says is not true of the new product
+        read.unlink(missing_ok=True)  # it does not describe the new product
         os.replace(Path(temporary, "product"), product)
         os.replace(Path(temporary, "read.json"), read)
     return 0
 
 
 def _states(files: Sequence[str]) -> dict[str, list[int]]:
-    """Return size and time of each file; of one that is gone, none."""
+    """Return the size and time of each file; an empty list for a missing one."""
     states = {}
     for file in files:
         try:

@@ -1,6 +1,6 @@
-"""The executed blocks of a page: what they hold, in what order they run, and what is wrong with them.
+"""The executed blocks of a page: their contents, their order, and their faults.
 
-The gate and the doctest builder both read a page through this module, so what the one accepts is what the other runs.
+The gate and the doctest builder both read pages through this module, so the builder runs exactly what the gate accepts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONDITIONS = ("skipif", "pyversion")
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to run: ``source`` stands at ``line`` of the page, ``want`` is the output it must have."""
+    """One piece of code to run: ``source`` is at ``line`` of the page, ``want`` is its expected output."""
 
     source: str
     want: str
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass
 class Block:
-    """One executed block of a page, from line ``line``, and the group whose names it shares."""
+    """One executed block of a page, starting at ``line``, and the group whose names it shares."""
 
     kind: Kind
     line: int
@@ -51,25 +51,25 @@ class Block:
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong with a block at a line of the page."""
+    """A fault of a block, at a line of the page."""
 
     line: int
     message: str
 
 
 def is_executed(node: nodes.Node) -> bool:
-    """Say whether the doctest builder runs a node."""
+    """Return whether the doctest builder runs a node."""
     return isinstance(node, nodes.doctest_block) or (isinstance(node, nodes.Element) and "testnodetype" in node)
 
 
 def page_of(node: nodes.Node, fallback: Path) -> Path:
-    """Return the file that a node stands in, which for an included page is not the page itself."""
+    """Return the file that contains a node; for an included file, this is not the page itself."""
     source = Path(node.source) if node.source else fallback
     return source if source.is_file() else fallback
 
 
 def read(doctree: nodes.document, file: Path) -> tuple[list[Block], list[Wrong]]:
-    """Return the executed blocks of a page in order, and what is wrong with them."""
+    """Return the executed blocks of a page in order, and their faults."""
     blocks: list[Block] = []
     wrong: list[Wrong] = []
     for node in doctree.findall(is_executed):
@@ -79,7 +79,7 @@ def read(doctree: nodes.document, file: Path) -> tuple[list[Block], list[Wrong]]
 
 
 class _Reader:
-    """Reads one node; what it finds goes to the lists it was given."""
+    """Reads one node, and appends the results to the given lists."""
 
     def __init__(self, node: nodes.Element, page: list[str], blocks: list[Block], wrong: list[Wrong]) -> None:
         self.node = node
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def sources(blocks: list[Block]) -> Iterator[str]:
-    """Yield the text of all that a page runs."""
+    """Yield the text of everything that a page runs."""
     for block in blocks:
         for step in block.steps:
             yield step.source

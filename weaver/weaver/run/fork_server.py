@@ -1,20 +1,19 @@
-"""The fork server: pages, and the scripts that they run, begin where what they import is there already.
+"""The fork server: pages, and the scripts that they run, start with their imports already done.
 
-Half of what the pages take may be spent on such an import otherwise, a second in each process. The process that serves
-has imported what ``[run]`` says, and runs one thread.
+Otherwise these imports, a second in each process, can take half of the time of the pages. The serving process has
+imported the modules of ``[run]``, and is single-threaded.
 
-    first            imports, and forks a server for each connection that it is given
+    first            imports, and forks a server for each connection that it receives
     └ server         forks a leader for each page, one after another
-      └ leader       begins a session; forks the page, and a process for each script that the page runs
-        ├ page       runs the examples, and asks for scripts
+      └ leader       starts a session; forks the page, and a process for each script that the page runs
+        ├ page       runs the examples, and requests scripts
         └ script ... as ``python script`` would
 
-A request is a folder, a command and an environment, and with them come the file descriptors for stdout and stderr.
+A request is a folder, a command and an environment, sent with the file descriptors for stdout and stderr.
 
-Pages and scripts end as every program does: Python is taken down, then come the destructors of the libraries.
-`multiprocessing` has a fork server with preloaded modules, too, but its processes end by `os._exit`,
-so that nothing of this would run. Nor could they have the folder, the environment, the streams and the session that a
-request names before anything else happens in them.
+Pages and scripts exit like every program: Python is finalized, then the destructors of the libraries run.
+`multiprocessing` also has a fork server with preloaded modules, but its processes end by `os._exit`, so none of this
+would run. Nor could they set up the folder, environment, streams and session of a request before anything else runs.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def connect() -> tuple[socket.socket, socket.socket]:
 
 
 def hand_over(connection: socket.socket, other: socket.socket) -> None:
-    """Ask the first process for a server of another connection."""
+    """Ask the first process to fork a server for another connection."""
     with _while_it_serves():
         socket.send_fds(connection, [b"+"], [other.fileno()])
 
@@ -54,14 +53,14 @@ def hand_over(connection: socket.socket, other: socket.socket) -> None:
 def ask(
     connection: socket.socket, command: Sequence[str], folder: str, environment: Mapping[str, str], streams: list[int]
 ) -> None:
-    """Ask for a process that writes to these two file descriptors."""
+    """Request a process that writes to these two file descriptors."""
     request = json.dumps([folder, list(command), dict(environment)]).encode()
     with _while_it_serves():
         socket.send_fds(connection, [request], streams)
 
 
 def answer(connection: socket.socket) -> list[Any]:
-    """Wait for numbers: a process, or how it has ended, as ``Popen.returncode`` says it, and its processor seconds."""
+    """Wait for numbers: a process ID, or an exit status as in ``Popen.returncode`` and the processor seconds."""
     with _while_it_serves():
         if numbers := connection.recv(_BYTES):
             return cast("list[Any]", json.loads(numbers))
@@ -82,12 +81,12 @@ class Client:
     def __init__(self, connection: socket.socket, settings: Mapping[str, Any]) -> None:
         self._connection = connection
         self._environment = dict(os.environ)
-        # What is read after the fork. Of other names nobody knows: a script that wants them gets a process of its own.
+        # These are read after the fork. Others may be read earlier: a script that changes them gets a new process.
         self._read_late = tuple(settings["read_late"])
         self._imports = [f"import {name}" for name in settings["preload"]]
 
     def can_run(self, path: str, environment: Mapping[str, str]) -> bool:
-        """Return whether a process that has started already is as good as a new one, and better."""
+        """Return whether a forked process can run a script as a new one would, and saves an import."""
         changed = {name for name, _ in environment.items() ^ self._environment.items()}
         if not all(name.startswith(self._read_late) for name in changed) or not os.path.isfile(path):
             return False
@@ -96,22 +95,21 @@ class Client:
         return any(statement in text for statement in self._imports)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], streams: list[int]) -> int:
-        """Run a script with its arguments. Returns how it has ended."""
+        """Run a script with its arguments. Returns its exit status."""
         ask(self._connection, command, os.getcwd(), environment, streams)
         status: int = answer(self._connection)[0]
         return status
 
 
 def main(descriptor: int, settings: str, page: Page, *, outside: int) -> None:
-    """Serve every connection that comes over the one given: run ``page`` with each command that is asked for.
+    """Serve every connection received over the given one: run ``page`` with each requested command.
 
-    ``settings`` are those of ``[run]`` as JSON; ``outside`` counts the folders that come last on the path, and
-    that a script would not find there.
-    Returns in every process that was forked.
+    ``settings`` are those of ``[run]`` as JSON; ``outside`` is the number of folders at the end of the path that a
+    script must not see. Returns in every forked process.
     """
     server = _Server(json.loads(settings), page, outside)
     server.preload()
-    # What is frozen the collector leaves alone, at the end of each fork, too: to go through it takes half a second.
+    # The collector ignores frozen objects, also when a fork exits: traversing them takes half a second.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=descriptor) as first:
@@ -124,7 +122,7 @@ def main(descriptor: int, settings: str, page: Page, *, outside: int) -> None:
 
 
 class _Server:
-    """What the first process and all that it forks have in common."""
+    """The state that the first process shares with all its forks."""
 
     def __init__(self, settings: Mapping[str, Any], page: Page, outside: int) -> None:
         self._settings = settings
@@ -132,7 +130,7 @@ class _Server:
         self._outside = outside
 
     def preload(self) -> None:
-        """Import what is to be there before the fork."""
+        """Import the modules that must be loaded before the fork."""
         names = self._settings["preload"]
         if self._settings["starter"]:
             importlib.import_module(self._settings["starter"]).preload(names)
@@ -141,7 +139,7 @@ class _Server:
                 importlib.import_module(name)
 
     def serve(self, connection: socket.socket) -> None:
-        """Fork a leader for each page that is asked for over a connection."""
+        """Fork a leader for each page that is requested over a connection."""
         while received := _receive(connection):
             command, streams, enter = received
             leader = os.fork()
@@ -164,7 +162,7 @@ class _Server:
                 self._page(Client(theirs, self._settings), command)
             return
         theirs.close()
-        # What the page has forked may live on and hold the connection: that it is open is no sign that the page runs.
+        # Children of the page may outlive it and keep the connection open, so an open connection proves nothing.
         ended = os.pidfd_open(child)
         while _first(ours.fileno(), ended) != ended:
             received = _receive(ours)
@@ -181,7 +179,7 @@ class _Server:
             _close(streams)
             done = os.pidfd_open(process)
             if _first(done, ended) == ended:
-                break  # who ends the page ends the session
+                break  # ending the page ends the session
             _close([done])
             ours.send(json.dumps(_ending(process)).encode())
         _end(_ending(child)[0])
@@ -198,12 +196,12 @@ class _Server:
 
 
 def _first(*descriptors: int) -> int:
-    """Wait for one of them, and return the last that is ready."""
+    """Wait until one is ready, and return the last that is."""
     return select.select(descriptors, [], [])[0][-1]
 
 
 def _receive(connection: socket.socket) -> tuple[list[str], list[int], Callable[[], None]] | None:
-    """Return a command, the file descriptors, and what makes a fork the process that was asked for."""
+    """Return a command, the file descriptors, and a function that turns a fork into the requested process."""
     request, streams, _, _ = socket.recv_fds(connection, _BYTES, 2)
     if not request:
         return None
@@ -226,13 +224,13 @@ def _close(streams: list[int]) -> None:
 
 
 def _ending(process: int) -> tuple[int, float]:
-    """Wait for the end of a process. Returns its status and its processor seconds, with those it has waited for."""
+    """Wait for a process to end. Returns its status and its processor seconds, including its awaited children."""
     _, status, used = os.wait4(process, 0)
     return os.waitstatus_to_exitcode(status), round(used.ru_utime + used.ru_stime, 2)
 
 
 def _end(status: int) -> None:
-    """End this process as another one has ended: with its exit status, or by its signal."""
+    """End this process like another one: with its exit status, or by its signal."""
     if status < 0:
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-status, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""One process per page: a crash, a hang or an early end of one page is named, and touches no other."""
+"""One process per page: a crash, hang or early exit of one page is reported, and affects no other page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from weaver.configuration import Run
 
-# The process ends itself first, with a traceback of what hangs; the margin, in seconds, is for one that cannot.
+# At its timeout, the process ends itself with a traceback; the margin, in seconds, is for one that cannot.
 MARGIN = 5.0
 
-# The weaver, which need not be installed, and the root come last on the path: an installed package wins over the folder
-# of the same name.
+# The weaver, which need not be installed, and the root come last on the path, so that an installed package takes
+# precedence over the folder of the same name.
 _WEAVER = Path(__file__).resolve().parents[2]
 _SERVER = """
 import sys
@@ -53,9 +53,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a page gave: the number of examples that ran, what failed, and what it wrote to stderr.
+    """The outcome of a page: the number of examples that ran, the failures, and its stderr.
 
-    ``processor_seconds`` are those of a page that was forked and ended in time, and of all that it waited for.
+    ``processor_seconds`` are those of a page that was forked and ended in time, including its awaited children.
     """
 
     ran: int
@@ -67,8 +67,8 @@ class Outcome:
 class Pages:
     """Runs pages, each in a process of its own that starts in the folder ``root``.
 
-    ``environment`` is added to that of this process. Several threads may run pages at once; each has a fork server,
-    until ``close``; all of these are forked from a first one, which has imported what ``settings`` says.
+    ``environment`` is added to that of this process. Thread: several threads may run pages concurrently. Each has a
+    fork server until ``close``; all are forked from a first one, which has imported the modules of ``settings``.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Pages:
         self._warnings = warning_options(settings.warnings)
         self._environment = {**os.environ, **(environment or {})}
         self._first: tuple[subprocess.Popen[bytes], socket.socket] | None = None
-        self._lock = threading.Lock()  # of the first
+        self._lock = threading.Lock()  # guards _first and _servers
         self._of_thread = threading.local()
         self._servers: list[socket.socket] = []
 
@@ -97,12 +97,12 @@ class Pages:
         self.close()
 
     def start(self) -> None:
-        """Start the first server now. What else is to be done before the first page, it need not wait for."""
+        """Start the first server now, so that it imports while the caller does other work before the first page."""
         with self._lock:
             self._first = self._first or self._start_first()
 
     def close(self) -> None:
-        """End the servers. Each ends when its connection is closed, at the latest with this process."""
+        """End the servers. Each ends when its connection is closed, at the latest when this process ends."""
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -126,7 +126,7 @@ class Pages:
     ) -> Outcome:
         """Run the blocks of a page, as ``asdict`` gives them.
 
-        ``environment`` is what is added for this page. ``measure`` names the folder for what each example executes (see
+        ``environment`` is added for this page. ``measure`` is the folder for the lines that each example executes (see
         ``weaver.proof``): then no process is forked, and each is measured from its start. ``stop`` ends the page at its
         first failure.
         """
@@ -148,7 +148,7 @@ class Pages:
     def _start(
         self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
     ) -> tuple[int | None, None]:
-        """Start an interpreter. Returns its exit status, or None when the process had to be ended."""
+        """Start an interpreter. Returns its exit status, or None when the process had to be killed."""
         process = subprocess.Popen(
             [str(self._python), *self._warnings, "-P", "-c", _PAGE, *self._path, *command],
             cwd=self._root,
@@ -169,7 +169,7 @@ class Pages:
     def _fork(
         self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO, seconds: float
     ) -> tuple[int | None, float | None]:
-        """Let the thread's server fork. Returns the same, and the processor seconds."""
+        """Fork a process from the thread's server. Returns the same, and the processor seconds."""
         if not hasattr(self._of_thread, "server"):
             self._of_thread.server = self._new_server()
         server = self._of_thread.server
@@ -229,7 +229,7 @@ def _outcome(events: list[dict[str, Any]], status: int | None, seconds: float, s
 
 
 def _end_group(leader: int) -> None:
-    """End what an example started and did not wait for: it would run on after its page."""
+    """Kill the processes that an example started and did not wait for: they would outlive the page."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
 

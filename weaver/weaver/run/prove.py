@@ -1,8 +1,8 @@
-"""``python -m weaver doctest``: run every example of the pages, and say whether they are proven.
+"""``python -m weaver doctest``: run every example of the pages, and report whether they are proven.
 
-Starts from nothing (``-E``), so that no earlier state can hide a fault, and believes the proof file: an exit status of
-zero alone is also what a process gives that an example ended. Pages that are named run alone, and what Sphinx has read
-of the others is kept: while a page is written that is enough.
+Starts from scratch (``-E``), so that no earlier state can hide a fault, and relies on the proof file: a process that an
+example ended can also return an exit status of zero. If pages are named, only these run, and Sphinx's state of the
+others is kept, which suffices while a page is being written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weaver.run.builder import PROOF
 
 
 def judge(proof: Path) -> tuple[bool, str]:
-    """Return whether a proof file is complete, and one line that says so."""
+    """Return whether a proof file is complete, and a one-line verdict."""
     if not proof.is_file():
         return False, f"doctest: not proven: see the faults above; there is no {proof}"
     pages = json.loads(proof.read_text(encoding="utf-8"))["pages"]
@@ -37,7 +37,7 @@ def judge(proof: Path) -> tuple[bool, str]:
 
 
 def slowest(proof: Path, count: int = 5) -> str:
-    """Return the pages of a proof file that took longest, as a line: seconds, and those of processors, for each."""
+    """Return one line with the slowest pages of a proof file: wall-clock and processor seconds of each."""
     pages = json.loads(proof.read_text(encoding="utf-8"))["pages"].items()
     longest = sorted(pages, key=lambda page: -page[1]["seconds"])[:count]
     took = [f"{name} {page['seconds']:.1f} ({page['processor_seconds']:.1f})" for name, page in longest]
@@ -49,7 +49,7 @@ def _is_short(page: dict[str, int]) -> bool:
 
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
-    """Build, judge, print one last line. Throws: ``Fault`` when something is not proven."""
+    """Build, and print the verdict as the last line. Throws: ``Fault`` when the pages are not proven."""
     parser = argparse.ArgumentParser(prog=configuration.command("doctest"), description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", help="run these alone, such as accelerator/errors; without, all")
     parser.add_argument("--output", type=Path, default=Path(configuration.output, "doctest"))

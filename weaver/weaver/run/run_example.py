@@ -1,6 +1,6 @@
 """``run_example``: runs a script of ``examples/`` from a page, in a fresh process, so that its output is compared.
 
-It is known to every executed block by that name.
+Every executed block can call it by that name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n(?:^ .*\n|^\s*\
 
 
 def warning_options(filters: Sequence[str]) -> list[str]:
-    """Return filters as options of Python."""
+    """Return filters as command-line options of Python."""
     return [word for one in filters for word in ("-W", one)]
 
 
 class RunExample:
-    """The function.
+    """The function ``run_example``.
 
-    ``client`` asks for processes that need not begin from nothing; ``warnings`` are the filters of the others.
+    ``client`` requests processes that are forked with their imports done; ``warnings`` are the filters of new ones.
     """
 
     def __init__(self, client: Client | None, warnings: Sequence[str]) -> None:
@@ -37,11 +37,10 @@ class RunExample:
         self._warnings = warning_options(warnings)
 
     def __call__(self, path: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-        """Run the script ``path`` (relative to the root of the repository, where pages run) and print what it printed.
+        """Run the script ``path`` (relative to the root of the repository, where pages run) and print its output.
 
-        ``arguments`` are given to the script, ``env`` is added to its environment. What it writes to stderr follows, of
-        a traceback only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the
-        script.
+        ``arguments`` are passed to the script, ``env`` is added to its environment. Its stderr follows; of a traceback,
+        only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the script.
         """
         environment = {**os.environ, **(env or {})}
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:

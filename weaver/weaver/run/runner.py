@@ -1,7 +1,7 @@
-"""Runs the executed blocks of one page, in a process of its own that knows nothing of Sphinx.
+"""Runs the executed blocks of one page, in a process of its own that does not depend on Sphinx.
 
 Its parent (``isolation``, or a fork server for it) calls ``main``. The journal is a file of JSON lines; its last line
-says ``done`` only when every block has run, so an example that ends the process cannot pass.
+is ``done`` only when every block has run, so an example that ends the process cannot pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Step = dict[str, Any]
 
 
 class Runner:
-    """Runs blocks in the order of the page; set-up of a group comes before its other blocks, clean-up after them."""
+    """Runs blocks in the order of the page, but all set-up blocks first and all clean-up blocks last."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Runner:
         self.checker = doctest.OutputChecker()
 
     def run(self, blocks: list[Block]) -> None:
-        """Run all blocks and tell the journal of each failure."""
+        """Run all blocks and write each failure to the journal."""
         rank = {"testsetup": 0, "testcleanup": 2}
         for block in sorted(blocks, key=lambda block: rank.get(block["kind"], 1)):
             for step in block["steps"]:
@@ -137,16 +137,16 @@ class Runner:
 
 
 def _measured(folder: str | None) -> Callable[[int], AbstractContextManager[None]]:
-    """Return what surrounds each example, given its line: nothing, or a probe of what it executes."""
+    """Return the context manager of each example, given its line: none, or a probe of what it executes."""
     if folder is None:
         return lambda line: contextlib.nullcontext()
-    # The .pth file of the sandbox has imported it already.
+    # The .pth file of the sandbox has already imported it.
     probe: Any = importlib.import_module("weaver.proof.probe").Probe(Path(folder))
     return cast("Callable[[int], AbstractContextManager[None]]", probe.example)
 
 
 def _remember(name: str, source: str) -> None:
-    """Let tracebacks and ``inspect.getsource`` see an example."""
+    """Make an example visible to tracebacks and ``inspect.getsource``."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
@@ -166,9 +166,9 @@ def _trace(error: BaseException) -> str:
 
 
 def main(client: Client | None, command: list[str]) -> None:
-    """Run the page described by a JSON file. The command: this file, the journal, and when a page is ended in seconds.
+    """Run the page described by a JSON file. The command: this file, the journal, and the time limit in seconds.
 
-    ``client`` asks for the scripts that the page runs; without it each is a process that begins from nothing.
+    ``client`` requests processes for the scripts that the page runs; without it, each is a new process.
     """
     job, journal, seconds = Path(command[0]), Path(command[1]), float(command[2])
     faulthandler.enable()

@@ -1,10 +1,10 @@
-"""What a source is made of, without Sphinx; but for what reads C++ by tree-sitter, with the standard library alone.
+"""Parses sources, independently of Sphinx; needs only the standard library, except for C++ with tree-sitter.
 
 ================  ======================================================================================
-``regions``       marked regions, and the files that may have them; ``listing`` is what a page shows of one
+``regions``       marked regions, and the files that may have them; ``listing`` is an excerpt on a page
 ``installed``     files of an installed package, and regions of them by pattern; ``headers`` reads C++ interfaces
-``binding``       the digests that results are bound to
-``closure``       what a set of sources cannot do without
-``standalone``    the code of a listing so that it stands on its own, by the ``parts`` of its file
+``binding``       the digests to which results are bound
+``closure``       what a set of sources needs
+``standalone``    the code of a listing made self-contained, by the ``parts`` of its file
 ================  ======================================================================================
 """

@@ -1,8 +1,8 @@
 """What a measurement is bound to: the sources that ran, the examples that ran them, and a release.
 
-A measurement of other code, of other examples or of another release says nothing about what a page shows now. What the
-measurement did not run is no part of the binding, and neither are prose, comments and layout: a corrected sentence
-makes no measurement stale, and a changed kernel only those of the pages that execute it.
+A measurement of other code, other examples or another release does not apply to what a page shows now. The binding
+excludes what the measurement did not run, and prose, comments and layout: a corrected sentence makes no measurement
+stale, and a changed kernel only those of the pages that execute it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
     """Yield the files of ``entries``, files and folders below ``root``, in a stable order.
 
-    What a build or an editor leaves among them is not part of it, and neither are their tests.
+    Build outputs, editor backups and tests are excluded.
     """
     for entry in entries:
         if (root / entry).is_file():
@@ -52,7 +52,7 @@ def code_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
 
 
 def is_built(path: str) -> bool:
-    """Return whether a file is written by the build, so that its text is another one in each environment."""
+    """Return whether a build writes a file, so that its text differs between environments."""
     return Path(path).name in _BUILT_FILES or Path(path).suffix in _BUILT_SUFFIXES
 
 
@@ -79,7 +79,7 @@ def _without_comment(match: re.Match[str]) -> str:
 def included(configuration: Configuration, paths: Iterable[str], root: Path) -> set[str]:
     """Return the sources ``paths`` below ``root`` and the headers that they include, directly or through others.
 
-    The constants and types of a header decide what runs, and no counter says that they were used.
+    The constants and types of a header affect what runs, but no counter records their use.
     """
     found: set[str] = set()
     waiting = list(paths)
@@ -98,7 +98,7 @@ def included(configuration: Configuration, paths: Iterable[str], root: Path) -> 
 def run_digest(blocks: Iterable[Mapping[str, Any]]) -> str:
     """Return the hash of what a page runs: ``blocks`` are its executed blocks as ``asdict`` gives them.
 
-    No line number counts, so an example that moves without a change keeps the hash.
+    Line numbers are excluded, so an example that only moves keeps the hash.
     """
     run = [
         [block["kind"], block["group"], [[step["source"], step["want"], step["status"]] for step in block["steps"]]]
@@ -108,26 +108,26 @@ def run_digest(blocks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def text_digest(listing: Listing, root: Path) -> str:
-    """Return the hash of what a listing shows, wherever in its file it stands."""
+    """Return the hash of what a listing shows, independent of its position in the file."""
     return sha256(json.dumps(_text(listing, root)).encode()).hexdigest()[:_SHORT]
 
 
 def step_digest(source: str, want: str) -> str:
-    """Return the hash of one example: of what it runs, and of what it wants."""
+    """Return the hash of one example: of its source and its expected output."""
     return sha256(f"{source}\0{want}".encode()).hexdigest()[:8]
 
 
 def region_digest(listing: Listing, configuration: Configuration, pages: Iterable[str] = ()) -> str:
     """Return the hash of what the mutants of a listing are made from: the code shown, and the release.
 
-    With the digests of what the ``pages`` run that show it, it is the hash of what they were tried with, too.
+    With the digests of the ``pages`` that show it, the hash also covers what the mutants were tried with.
     """
     code = _code(listing, configuration.root)
     return sha256(json.dumps([code, sorted(pages), bound_to(configuration)[1]]).encode()).hexdigest()
 
 
 def _code(listing: Listing, root: Path) -> list[str]:
-    """Return what a listing shows, without comments and layout, of which no mutant is made."""
+    """Return what a listing shows without comments and layout, which have no mutants."""
     suffix = Path(listing.path).suffix
     if suffix in _CXX:
         return _CXX_COMMENT.sub(_without_comment, "\n".join(_text(listing, root))).split()

@@ -1,10 +1,10 @@
-"""Which chapter owns which source of the package, and what else a set of sources cannot do without.
+"""Which chapter owns which source of the package, and which other sources a set of sources needs.
 
-A source needs what it includes or imports; of a header also the sources that define what it declares; and what the
-configuration says (``[closure]``). All of it is read from the sources, so that nobody keeps a list.
+A source needs what it includes or imports, and what the configuration adds (``[closure]``); a header also needs the
+sources that define what it declares. All of this is read from the sources, so there is no list to maintain.
 
-Of C++ the lines that begin in the first column tell enough, so that a tool may ask without a parser, which it would
-have to install.
+For C++, the lines that begin in the first column suffice, so that a tool needs no parser, which it would have to
+install.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weaver.sources.binding import code_files
 
 _OWN = re.compile(r"^```\{whole-sources\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'#include "([^"]+)"')
-# In a column of its own: nothing is indented in a namespace. Of a class, only that it is there.
+# In the first column, since code in a namespace is not indented. For a class, only its name.
 _DECLARED = re.compile(
     r"^(?:class|struct)\s+(?:\w+\s+)?(\w+)|^[A-Za-z\[][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}]*;", re.MULTILINE
 )
@@ -38,7 +38,7 @@ class Sources:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """By path, the text of each source."""
+        """The text of each source, by path."""
         root = self.configuration.root
         found = code_files(root, self.configuration.package)
         texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in found}
@@ -46,7 +46,7 @@ class Sources:
 
     @cached_property
     def chapters(self) -> dict[str, list[str]]:
-        """By the name of its page, the sources that a chapter lists as its own."""
+        """The sources that each chapter lists as its own, by page name."""
         result = {}
         folder = self.configuration.root / (self.configuration.chapters or self.configuration.pages)
         for page in sorted(folder.glob("*.md")):
@@ -56,7 +56,7 @@ class Sources:
         return result
 
     def closure(self, wanted: Iterable[str]) -> set[str]:
-        """The sources that are asked for, and all that they need."""
+        """The wanted sources and everything that they need."""
         found: set[str] = set()
         waiting = list(wanted)
         while waiting:
@@ -67,7 +67,7 @@ class Sources:
         return found
 
     def needed(self, path: str) -> Iterator[str]:
-        """Yield what one source needs, itself among it at times, and some more than once."""
+        """Yield what one source needs directly, possibly including itself, and possibly with duplicates."""
         text = self.texts[path]
         for name in _INCLUDE.findall(text):
             yield from self._header(path, name)
@@ -89,7 +89,7 @@ class Sources:
                 return
 
     def _defining(self, header: str) -> Iterator[str]:
-        """The sources that include the header and define something of what it declares."""
+        """The sources that include the header and define something that it declares."""
         declared = {name for pair in _DECLARED.findall(self.texts[header]) for name in pair if name}
         for path, defined in self._definitions.items():
             if declared & defined and header in self._includes[path]:

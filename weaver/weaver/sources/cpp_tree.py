@@ -1,7 +1,7 @@
-"""C++ as tree-sitter reads it: our own sources, without errors but for macro calls that end without a semicolon.
+"""Parses our own C++ sources with tree-sitter, without errors except for macro calls without a semicolon.
 
-Headers of another project are read otherwise (``headers``). tree-sitter expands no macro and takes one in front of a
-declaration for a type, so that here those of our sources are hidden from it. What is hidden or replaced stays in place.
+``headers`` reads the headers of other projects. tree-sitter expands no macros and takes one in front of a declaration
+for a type, so the macros of our sources are hidden from it. Hiding and replacing text preserves all positions.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import tree_sitter_cpp
 from tree_sitter import Language, Parser, Tree
 
 LANGUAGE = Language(tree_sitter_cpp.language())
-# A macro of attributes in front of a declaration or of the name of a class, or behind ``typedef`` one that stands for
-# ``enum``.
+# An attribute macro in front of a declaration or a class name, or after ``typedef`` a macro that expands to ``enum``.
 MACRO = re.compile(r"^ *(typedef |class )?([A-Z][A-Z0-9]*_[A-Z]+)(?= \w)", re.MULTILINE)
-# The type of what the condition of a ``for`` declares.
+# The type of a declaration in the condition of a ``for``.
 _CONDITION = re.compile(r"(?<=; )\w+\* const (?=\w+ = [^;\n]+; )")
 _FOR_C_TOO = re.compile(r"^#ifdef __cplusplus\n(.*?)(?:^#else\n.*?)?^#endif[^\n]*\n", re.MULTILINE | re.DOTALL)
 
@@ -30,7 +29,7 @@ def parse(text: str) -> Tree:
 
 
 def code(text: str) -> str:
-    """Return the text as C++ has it where it serves C too. Every character stands where it stood."""
+    """Return the C++ branch of a text that is also valid C. Every character keeps its position."""
 
     def first_branch(match: re.Match[str]) -> str:
         before, kept = match.start(1) - match.start(), match[1]

@@ -1,11 +1,11 @@
-"""Reads the virtual member functions of a class from a C++ header that is not ours.
+"""Reads the virtual member functions of a class from a C++ header of another project.
 
-Not a C++ parser: comments, strings and preprocessor lines are blanked, the body of the class is cut into declarations
-at its own depth, and of each that says ``virtual`` or ``override`` the name before the parameters is taken.
+Not a C++ parser: comments, strings and preprocessor lines are blanked, the class body is split into declarations at its
+own depth, and of each declaration with ``virtual`` or ``override`` the name before the parameters is taken.
 
-``cpp_tree`` would be shorter, and is for our own sources. A parser does not know the macros of another project: of
-PyTorch, tree-sitter finds errors in all nine headers of the interfaces that a backend derives from, and a function that
-it misreads would be lost without a word. Also a tool may ask where no parser is installed.
+``cpp_tree`` would be shorter, but is for our own sources. A parser does not know the macros of another project:
+tree-sitter finds errors in all nine PyTorch headers whose interfaces a backend implements, and a function that it
+misreads would be lost silently. Also, this works for a tool where no parser is installed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Method:
 
 
 def virtual_methods(text: str, class_name: str) -> list[Method]:
-    """Return the virtual member functions of a class in order, without its destructor; overloads come once each.
+    """Return the virtual member functions of a class in order, without its destructor, one entry per overload.
 
     Throws: ``LookupError`` when the header does not define the class.
     """
     clean = _NOISE.sub(_blank, text)
-    # Between the keyword and the name stand macros and attributes, after it the base classes.
+    # Macros and attributes may precede the name, and base classes follow it.
     head = rf"\b(?:class|struct)\b(?:[^;{{}}()]|\([^()]*\))*?\b{re.escape(class_name)}\b\s*(?:final\s*)?(?::[^;{{]*)?{{"
     match = re.search(head, clean)
     if match is None:
@@ -69,7 +69,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _parameters(declaration: str) -> int:
-    """Return where the parameter list starts: the first parenthesis outside template arguments and attributes."""
+    """Return the start of the parameter list: the first parenthesis outside template arguments and attributes."""
     depth = 0
     for index, sign in enumerate(declaration):
         if sign in "<[":
@@ -85,7 +85,7 @@ def _parameters(declaration: str) -> int:
 
 
 def _declarations(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield the declarations of a class body that begins at ``start``, each with its place, without function bodies."""
+    """Yield the declarations of a class body that begins at ``start``, without function bodies, with positions."""
     depth = 0
     begin = start
     for index in range(start, len(text)):

@@ -26,7 +26,7 @@ def folder(package: str) -> Path:
 
 @cache
 def release(package: str) -> str:
-    """Return the installed release, without the part that names a build (``2.13.0+cpu``: 2.13.0)."""
+    """Return the installed release without its build label (``2.13.0+cpu``: 2.13.0)."""
     try:
         return metadata.version(package).partition("+")[0]
     except metadata.PackageNotFoundError:
@@ -34,13 +34,13 @@ def release(package: str) -> str:
 
 
 def bound_to(configuration: Configuration) -> tuple[str, str]:
-    """Return what results are bound to, its name and release: the installed package, or else Python."""
+    """Return the name and release to which results are bound: the installed package, otherwise Python."""
     package = configuration.installed.package
     return (package, release(package)) if package else ("python", ".".join(platform.python_version_tuple()[:2]))
 
 
 def supported_series(configuration: Configuration) -> list[str]:
-    """Return the series of the package that the project supports, as its list of releases has them, oldest first."""
+    """Return the series of the package in the project's list of supported releases, oldest first."""
     file, _, keys = configuration.installed.releases.partition("#")
     if not file:
         return []
@@ -52,12 +52,12 @@ def supported_series(configuration: Configuration) -> list[str]:
 
 
 def title(configuration: Configuration) -> str:
-    """Return what readers call it."""
+    """Return the name of the installed package for readers."""
     return configuration.installed.title or bound_to(configuration)[0]
 
 
 def is_path(installed: Installed, argument: str) -> bool:
-    """Say whether ``argument`` names a file of the package: ``prefix:path``, with a prefix that is configured."""
+    """Return whether ``argument`` names a file of the package: ``prefix:path``, with a configured prefix."""
     return argument.partition(":")[0] in installed.prefixes and ":" in argument
 
 
@@ -73,7 +73,7 @@ def locate(installed: Installed, argument: str) -> Path:
 
 
 def home(installed: Installed, argument: str, first: int = 0, last: int = 0) -> str:
-    """Return the address of a file in the repository of the package; with ``first`` and ``last``, of these lines.
+    """Return the URL of a file in the repository of the package; with ``first`` and ``last``, of these lines.
 
     Empty when the repository does not have the file. Throws: ``LookupError`` when the package does not.
     """
@@ -90,10 +90,10 @@ def home(installed: Installed, argument: str, first: int = 0, last: int = 0) -> 
 
 
 def find_region(lines: list[str], start: str, end: str | None) -> tuple[int, int]:
-    """Return first and last line, counted from 1, of the region that ``start`` opens and ``end`` closes.
+    """Return the first and last line, counted from 1, of the region that ``start`` opens and ``end`` closes.
 
-    ``start`` occurs in exactly one line of the file; ``end`` in the first line from there on. Without ``end`` the
-    region is the one line. Throws: ``LookupError``.
+    ``start`` must occur in exactly one line of the file; the region ends at the first line from there that contains
+    ``end``. Without ``end``, the region is one line. Throws: ``LookupError``.
     """
     starts = [number for number, line in enumerate(lines, start=1) if start in line]
     if len(starts) != 1:

@@ -1,4 +1,4 @@
-"""What a page shows of a source."""
+"""An excerpt of a source on a page."""
 
 from __future__ import annotations
 

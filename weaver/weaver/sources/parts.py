@@ -1,4 +1,4 @@
-"""A file in parts, each a declaration or a statement, and which of them a part cannot do without."""
+"""Splits a file into parts, each a declaration or a statement, and finds the parts that a part needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """Characters ``start`` to ``end`` of a file; the comments before it, and from ``body`` on the code.
+    """Characters ``start`` to ``end`` of a file: the comments before the part, and the code from ``body`` on.
 
-    ``scopes`` are those around it (``namespace shapes``), ``names`` what it gives to others, ``uses`` what it reads.
-    One that holds ``everywhere`` changes what names mean, so that none does without it.
+    ``scopes`` enclose it (``namespace shapes``), ``names`` are those it gives to others, ``uses`` those it uses. A part
+    that applies ``everywhere`` changes the meaning of names, so all other parts need it.
     """
 
     start: int
@@ -24,12 +24,12 @@ class Part:
 
 
 def overlapping(parts: Sequence[Part], start: int, end: int) -> list[Part]:
-    """Return the parts that have code between two characters."""
+    """Return the parts with code between two character positions."""
     return [part for part in parts if part.body < end and part.end > start]
 
 
 def needed(parts: Sequence[Part], chosen: Collection[Part]) -> list[Part]:
-    """Return the chosen parts and those that they need, in order. Where a name has several parts, all are meant."""
+    """Return the chosen parts and those that they need, in order; for each name, all parts that give it."""
     giving: dict[str, list[Part]] = {}
     for part in parts:
         for name in part.names:

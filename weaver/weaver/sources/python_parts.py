@@ -1,4 +1,4 @@
-"""The parts of a Python file: its statements; and the imports at its head, of which each name can be had by itself."""
+"""The parts of a Python file: its statements, and its imports, name by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Import = ast.Import | ast.ImportFrom
 
 
 def parts(text: str) -> Iterator[Part]:
-    """Yield the statements of a file, without its docstring. What only imports gives nothing here."""
+    """Yield the statements of a file without its docstring. Statements that only import have no names here."""
     lines = text.splitlines(keepends=True)
     begins = [0]
     for line in lines:
@@ -29,7 +29,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def imports(text: str, names: Collection[str]) -> str:
-    """Return the imports of the file that give some names, and of each only those that it gives of them."""
+    """Return the imports of the file that give some names, reduced to these names."""
     kept: list[str] = []
     last, apart = 0, False
     body = ast.parse(text).body
@@ -46,7 +46,7 @@ def imports(text: str, names: Collection[str]) -> str:
 
 
 def used(text: str) -> set[str]:
-    """Return the names that statements read and do not import, what they define and builtins among them."""
+    """Return the names that statements use and do not import, including their own definitions and builtins."""
     imported = {name for node in ast.parse(text).body for one in _imports(node) for name in given(one)}
     waiting = [symtable.symtable(text, "", "exec")]
     found: set[str] = set()

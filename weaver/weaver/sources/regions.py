@@ -1,12 +1,12 @@
 """Marked regions: the parts of a source file that a page may show.
 
-A region lies between two comment lines, each on a line of its own::
+A region lies between two marker comments, each on a line of its own::
 
     // LITERALINCLUDE START: stream-id-layout
     ...
     // LITERALINCLUDE END: stream-id-layout
 
-This module knows nothing of Sphinx. It never raises on a malformed file: it returns what it found and what is wrong.
+This module does not depend on Sphinx. It never raises on a malformed file: it returns the regions and the faults.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with the markers of a file."""
+    """A fault in the markers of a file."""
 
     path: str
     line: int
@@ -65,34 +65,34 @@ class Fault:
 
 
 def language_of(path: Path) -> str | None:
-    """Return the highlighting language of a source file, or None where we do not know one."""
+    """Return the highlighting language of a source file, or None if it is unknown."""
     return LANGUAGES.get(path.name) or LANGUAGES.get(path.suffix)
 
 
 def is_marker(line: str) -> bool:
-    """Say whether a line is a well-formed marker."""
+    """Return whether a line is a well-formed marker."""
     return _MARKER.fullmatch(line) is not None
 
 
 def without_marks(path: str, text: str) -> str:
-    """Return the text of a file without what is for the documentation: markers, and why a line is not proven.
+    """Return the text of a file without its documentation marks: markers, and why a line is not proven.
 
-    Where a line of them stood alone, so does a blank line less.
+    Runs of blank lines that this leaves are collapsed.
     """
     text = _NOT_PROVEN.sub("", _MARKER_LINE.sub("", text))
-    most = 3 if path.endswith(".py") else 2  # line ends in a row
+    most = 3 if path.endswith(".py") else 2  # consecutive line ends
     text = re.sub(rf"\n{{{most},}}", "\n" * most, text)
     return text.lstrip("\n").rstrip("\n") + "\n" if text.strip() else ""
 
 
 def without_region(text: str, name: str) -> str:
-    """Return the text without one region, its markers, and a blank line behind it."""
+    """Return the text without one region, its markers, and a blank line after it."""
     mark = r"[^\n]*LITERAL" rf"INCLUDE %s: {re.escape(name)}\n"
     return re.sub(mark % "START" + r".*?" + mark % "END" + r"\n?", "", text, flags=re.DOTALL)
 
 
 def parse(path: str, lines: list[str]) -> tuple[list[Region], list[Fault]]:
-    """Return the sound regions of one file, in order, and every fault of its markers."""
+    """Return the well-formed regions of one file, in order, and every fault of its markers."""
     regions: list[Region] = []
     faults: list[Fault] = []
     opened: tuple[str, int] | None = None
@@ -138,9 +138,9 @@ def _trimmed(name: str, path: str, start: int, end: int, lines: list[str]) -> Re
 
 
 def check_names(regions: Iterable[Region]) -> list[Fault]:
-    """Return a fault for each name that stands twice, and for each that begins another's.
+    """Return a fault for each duplicate name, and for each name with another as its prefix.
 
-    Prefixes are refused because the directive of stock Sphinx, which finds markers by substring, would take the first.
+    Prefixes are refused because stock Sphinx finds markers by substring and would take the first.
     """
     faults: list[Fault] = []
     ordered = sorted(regions, key=lambda region: (region.name, region.path, region.marker))
@@ -172,7 +172,7 @@ def source_files(root: Path, entries: Iterable[str]) -> Iterator[Path]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file without their ends."""
+    """Return the lines of a text file without line ends."""
     return path.read_text(encoding="utf-8").splitlines()
 
 

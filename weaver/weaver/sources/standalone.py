@@ -1,6 +1,6 @@
-"""The code of a listing so that it stands on its own: with what it includes or imports, and what it needs of its file.
+"""Makes the code of a listing self-contained, with its includes or imports and what it needs from its file.
 
-A part of a file, a function, a class or a statement, is taken whole or not at all: no member does without its class.
+A part of a file (a function, a class or a statement) is taken whole or not at all: a member needs its class.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weaver.sources.regions import language_of, without_marks
 
 @dataclass(frozen=True)
 class Standalone:
-    """A text to copy, and what it has besides the listing: ``includes``, ``imports``, and parts by their ``names``."""
+    """A text to copy, and what it adds to the listing: ``includes``, ``imports``, and parts, by their ``names``."""
 
     text: str
     includes: int = 0
@@ -25,9 +25,9 @@ class Standalone:
 
 
 def standalone(path: str, text: str, first: int, last: int, origin: str) -> Standalone:
-    """Return what is to be copied for lines ``first`` to ``last`` of a file; what comes along begins with ``origin``.
+    """Return the text to copy for lines ``first`` to ``last`` of a file; an extended one begins with ``origin``.
 
-    What is the whole of a file, or includes itself what it needs, or has no code, stays as it is.
+    A listing of a whole file, one with includes of its own, or one without code, is not extended.
     """
     lines = text.splitlines(keepends=True)
     start, end = (len("".join(lines[:count])) for count in (first - 1, last))
@@ -69,6 +69,6 @@ def _of_python(path: str, text: str, start: int, end: int, origin: str) -> Stand
 
 
 def _besides(taken: list[Part], start: int, end: int) -> tuple[str, ...]:
-    """The names of what is not, or not wholly, in the listing."""
+    """The names of the parts that are not entirely in the listing."""
     parts = [part for part in taken if not (start <= part.body and part.end <= end)]
     return tuple(dict.fromkeys(min(part.names) for part in parts if part.names))

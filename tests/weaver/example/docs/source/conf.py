@@ -1,4 +1,4 @@
-"""All that Sphinx needs to know."""
+"""The whole configuration of Sphinx."""
 
 project = "Shapes"
 extensions = ["myst_parser", "weaver"]
