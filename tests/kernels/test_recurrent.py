@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-# The tests need the fused kernels: nothing may fall back. The CPU warns once per process that oneDNN has no projections.
+# These need the fused kernels: nothing may fall back. The CPU warns once per process that oneDNN has no projections.
 pytestmark = [
     pytest.mark.needs("host kernels"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
