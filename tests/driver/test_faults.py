@@ -1,4 +1,4 @@
-"""Faults on request."""
+"""Injected faults."""
 
 from __future__ import annotations
 
