@@ -1,4 +1,4 @@
-"""What a report says of a failure."""
+"""What a report says about a failure."""
 
 from __future__ import annotations
 
