@@ -1,8 +1,8 @@
 """PyTorch's own operator database, with PyTorch's own framework for tests of a device type.
 
-`@ops` turns each method into a test for each entry and dtype: a *unit*. `instantiate_device_type_tests` turns these into
-a class for the device. A unit passes if all samples that the CPU supports agree with it. A unit that fails is listed
-with its reason in `exceptions.toml`; a listed unit that passes is an error.
+`@ops` makes each method a test for each entry and dtype: a *unit*. `instantiate_device_type_tests` turns them into a
+class for the device. A unit passes if all samples that the CPU supports agree with it. A unit that fails is listed with
+its reason in `exceptions.toml`; a listed unit that passes is an error.
 """
 
 from __future__ import annotations
