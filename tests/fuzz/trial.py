@@ -45,7 +45,7 @@ def trial(program: Program, mode: str, entries: Mapping[str, Any], limit: float 
 
 
 def death(ending: Ending, at: list[Any] | None) -> Finding | None:
-    """The finding that a child has died, named after the side, CPU or device, on which it died."""
+    """The finding that a child has died, on the CPU's side or the device's. A death on the CPU's is PyTorch's own."""
     if ending.cause is None:
         return None
     side, index = at or ["cpu", 0]
