@@ -60,7 +60,7 @@ SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M0 0
 
 @pytest.fixture
 def built(repository: Repository) -> Path:
-    """The folder of the HTML of two pages."""
+    """The HTML folder of a site of a few pages."""
     repository.write("docs/source/_static/drawn.svg", SVG)
     repository.page(INDEX)
     repository.page(ONE, "accelerator/one.md")
