@@ -106,7 +106,7 @@ def test_isin_of_a_number(invert: bool) -> None:
         assert_close(out.cpu(), there.cpu())
 
 
-@pytest.mark.needs("host kernels")  # the CPU fallback gives what the CPU does
+@pytest.mark.needs("host kernels")  # the CPU fallback returns what the CPU does
 @pytest.mark.parametrize("sizes", [(0, 2), (3, 0)])
 @pytest.mark.parametrize("beta", [0, 2])
 def test_a_matrix_without_elements_leaves_what_is_added(sizes: tuple[int, int], beta: int) -> None:

@@ -340,7 +340,7 @@ def test_what_is_wrong_is_refused_at_the_call_in_the_cpus_words(call: Callable[[
             call(torch.ones(2, 3, device=device))
         messages.append(f"{type(raised.value).__name__}: {raised.value}")
     assert messages[0] == messages[1]
-    torch.openreg.synchronize()  # the device goes on
+    torch.openreg.synchronize()  # the device still works
     assert torch.ones(1, device="openreg").item() == 1
 
 

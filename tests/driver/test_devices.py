@@ -1,4 +1,4 @@
-"""Devices: how many, which one, what they are."""
+"""Devices: their number, the current one, and their properties."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Execution:
         return None
 
     def _attempts(self, index: int, statement: Statement) -> tuple[Exception | None, Exception | None, bool]:
-        """What a line raises on the CPU and on the device, and whether the device may accept it alone."""
+        """What a line raises on the CPU and on the device, and whether the device may accept what the CPU refuses."""
         self.watch("cpu", index)
         separate = copied(self.host) if statement.may_accept else None
         state = torch.get_rng_state()

@@ -175,7 +175,7 @@ def test_large_scores_do_not_overflow() -> None:
     close([tensor.cpu() for tensor in results(tensors, None, {}, "openreg")], expected)
 
 
-@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # says what gradcheck does by default
+@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # a warning about the defaults of gradcheck
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=["plain", "causal"])
 def test_finite_differences(options: dict[str, Any]) -> None:
     leaves = [random(size, torch.float64).to("openreg").requires_grad_() for size in ((1, 2, 3, 2),) * 3]

@@ -222,7 +222,7 @@ def ones(*sizes: int, device: str = "openreg", dtype: torch.dtype = torch.float3
 def test_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
-    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device goes on
+    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device still works
 
 
 def trained(

@@ -462,7 +462,7 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32, device: str = "openreg
 def test_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
-    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device goes on
+    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device still works
 
 
 def test_running_statistics_in_place_of_others() -> None:

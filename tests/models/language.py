@@ -80,7 +80,7 @@ def sentences() -> Batch:
 
 
 def recordings() -> Batch:
-    """Noise as audio, and the words that it stands for."""
+    """Noise as audio, and random words as its transcript."""
     return {"input_features": torch.randn(4, 16, 2 * LENGTH), "labels": torch.randint(3, WORDS, (4, LENGTH // 2))}
 
 

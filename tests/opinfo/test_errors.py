@@ -16,7 +16,7 @@ OTHER_WORDS = {"narrow_copy": 2}
 
 
 def refusal(entry: Any, sample: Any) -> tuple[str, str] | None:
-    """The type and the first line of what the call raises, without the name of the device; None where it returns."""
+    """The type and the first line of what the call raises, without the name of the device; None if it returns."""
     try:
         entry(sample.input, *sample.args, **sample.kwargs)
     except Exception as error:

@@ -25,7 +25,7 @@ SEED = int(os.environ.get("OPENREG_MISTAKES_SEED", "0"))
 
 
 def refusal(entry: OpInfo, leaves: list[Any], spec: Any, device: str) -> str | None:
-    """The type and first line of what a call raises, by itself or at the next wait; None if it returns."""
+    """The type and first line of what a call raises, at once or at the next wait; None if it returns."""
     torch.manual_seed(0)
     placed = [leaf.to(device, copy=True) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     args, kwargs = tree_unflatten(placed, spec)

@@ -36,7 +36,7 @@ def test_reading_the_address_names_the_device_and_the_cure(run_process: RunProce
         ctypes.string_at(x.data_ptr(), 4)
         """
     )
-    # A driver need not know that its addresses are the host's (has_unified_memory in openreg.h).
+    # A driver may share the host's addresses without declaring it (has_unified_memory in openreg.h).
     if done.returncode == 0 and not offers.is_simulated():
         pytest.skip("host code may use the addresses of this device")
     assert done.returncode == -11

@@ -58,7 +58,7 @@ def ones(*sizes: int) -> torch.Tensor:
 
 
 def queue_work() -> None:
-    """Queues an hour of work, and kernels and copies behind it."""
+    """Queues an hour of work, and kernels and copies after it."""
     x = ones(1 << 20)
     alive.append(x)
     torch.openreg._sleep(HOUR)
