@@ -18,12 +18,12 @@ from tests import offers
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 
 
-# They are of the guide, built as it is: its texts, results that are committed, and the pages.
+# These test the guide itself, built as shipped: its messages, its committed results and its pages.
 GUIDE = Driver("csrc/driver", "ON")
 OF_THE_GUIDE = (
     "build", "conformance", "docs", "driver_conformance", "examples", "fuzz", "opinfo", "python_backend", "weaver",
 )  # fmt: skip
-# Of the simulated device. Another driver has the kit of conformance/driver in their place.
+# Only for the simulated device. For another driver the kit in conformance/driver replaces them.
 OF_THE_SIMULATOR = ("driver",)
 _TESTS = Path(__file__).parent
 
@@ -36,12 +36,12 @@ def _left_out() -> tuple[str, ...]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Names the mark of what a test cannot do without."""
+    """Registers the marker for what a test requires of the driver."""
     config.addinivalue_line("markers", f"needs(name, ...): skipped unless the driver offers {', '.join(offers.OFFERS)}")
 
 
 def pytest_report_header() -> list[str]:
-    """The driver that the tests run on, and what is left out for it."""
+    """Names the driver under test and the folders left out for it."""
     left = [f"tests/{name}" for name in _left_out() if (_TESTS / name).is_dir()]
     return [
         about_device(),
@@ -57,7 +57,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures of the test
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what the driver does not offer."""
+    """Skips a test that needs what the driver does not offer."""
     for mark in item.iter_markers("needs"):
         offers.require(*mark.args)
 
@@ -81,9 +81,9 @@ def run_process() -> RunProcess:
 
 @pytest.fixture
 def nothing_falls_back() -> Iterator[None]:
-    """Raises where an operator has no kernel of the device. Random numbers are the same in each test.
+    """Makes the fallback an error and seeds the random numbers.
 
-    Without the kernels that run as host code nearly every operator falls back, so those tests are skipped.
+    Without host kernels nearly every operator falls back, so the tests that use this are skipped.
     """
     offers.require("host kernels")
     torch.manual_seed(0)

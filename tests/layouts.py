@@ -21,7 +21,7 @@ DTYPES = [
     torch.complex64,
     torch.complex128,
 ]
-# Those that PyTorch stores and converts, and computes little with.
+# Dtypes that PyTorch stores and converts but barely computes with.
 STORED_DTYPES = [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
 
 

@@ -1,6 +1,6 @@
-"""What the driver under the tests offers. A test that needs more is skipped, with the reason.
+"""What the driver under test offers. A test that needs more is skipped, with the reason.
 
-`@pytest.mark.needs("faults", "queue")` names what a test, or a file, cannot do without (tests/conftest.py).
+`@pytest.mark.needs("faults", "queue")` declares what a test, or a file, requires (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def library() -> ctypes.CDLL:
 
 
 def has_host_kernels() -> bool:
-    """Whether the driver runs functions of the host as kernels; without them operators take the fallback."""
+    """Whether the driver runs host functions as kernels; without them operators take the fallback."""
     return hasattr(library(), "orLaunchHostKernel")
 
 
@@ -41,7 +41,7 @@ def has_activity() -> bool:
 
 
 def is_simulated() -> bool:
-    """Whether it is the simulator, with its texts and its variables of the environment."""
+    """Whether this is the simulator, with its messages and environment variables."""
     import torch
 
     return bool(torch.get_device_module("openreg").get_device_properties(0).driver == "simulated")
@@ -71,7 +71,7 @@ def _has_priorities() -> bool:
     return least.value != greatest.value
 
 
-# By name, how to find out, and what is said where it is not offered.
+# For each name, how to detect the feature, and the skip reason where it is missing.
 OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
     "host kernels": (cache(has_host_kernels), "the driver runs no host code as kernels"),
     "host functions": (cache(_has_host_functions), "the driver calls no function of the host in a stream's order"),
@@ -85,7 +85,7 @@ OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
 
 
 def require(*names: str) -> None:
-    """Skips the test where the driver does not offer one of them."""
+    """Skips the test if the driver lacks any of them."""
     for name in names:
         is_offered, otherwise = OFFERS[name]
         if not is_offered():

@@ -1,11 +1,11 @@
-"""A plugin of pytest for `make test`: the files that take longest come first, and some of the files if not all.
+"""A pytest plugin for `make test`: the slowest files run first, and a run can be limited to a share of the files.
 
-A file stays in one worker (tools/commands.py), so what comes last must be short, or one worker is busy while the
-others wait. benchmarks/results/loop.md says which tests are slow.
+A file stays in one worker (tools/commands.py), so the last files must be short, or one worker is busy while the
+others wait. benchmarks/results/loop.md lists the slow tests.
 
-With `--share 1/3` each third file is run, beginning with the second. With `--longest 1/3`, or OPENREG_LONGEST=1/3, all
-files are run, but of the tests of tools each third alone: those build, or start process after process. CI takes
-another share for each commit.
+`--share 1/3` runs every third file, beginning with the second. `--longest 1/3`, or OPENREG_LONGEST=1/3, runs all files
+but only every third of the tool tests, which build or start process after process. CI takes a different share for each
+commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import pytest
 from share import ALL, share
 
-# Those of what surrounds the backend build, or start process after process: seconds for each test.
+# Tests of the tools around the backend, which build or start process after process: seconds for each test.
 TOOLS = (
     "tests/build/test_install.py",
     "tests/python_backend/",
@@ -44,13 +44,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _rank(item: pytest.Item, folders: tuple[str, ...]) -> int:
-    """The number of the first folder, or file, that has the test; that of the folders where none has it."""
+    """The index of the first folder or file that contains the test; the number of folders if none does."""
     path = item.path.relative_to(item.config.rootpath).as_posix()
     return next((number for number, first in enumerate(folders) if path.startswith(first)), len(folders))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Takes the shares, and sorts the files; within one, and among the rest, the order stays."""
+    """Selects the shares and sorts the files by rank; the sort is stable."""
     files = set(config.getoption("share").take(sorted({item.path for item in items})))
     of_tools = [item for item in items if _rank(item, TOOLS) < len(TOOLS)]
     left_out = set(of_tools).difference(config.getoption("longest").take(of_tools))

@@ -27,7 +27,7 @@ def seed() -> Iterator[None]:
 
 
 def on_device(value: Any) -> Any:
-    """Tensors go to the device, and lists of them; everything else stays."""
+    """Moves tensors, also those in lists, to the device; leaves everything else as it is."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("openreg"), value)
 
 
@@ -156,7 +156,7 @@ def tensors(result: Any) -> list[Tensor]:
 
 
 def rounded(value: Any, dtype: torch.dtype) -> Any:
-    """What autocast hands on: floating-point tensors in the dtype, the rest as it is."""
+    """Casts floating-point tensors to the dtype, as autocast does; leaves the rest as it is."""
     return torch.utils._pytree.tree_map_only(
         torch.Tensor, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, value
     )
@@ -177,7 +177,7 @@ def test_lower_precision(name: str, half: torch.dtype) -> None:
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("name", FLOAT32)
 def test_float32(name: str, half: torch.dtype) -> None:
-    """From half precision, so that the cast is seen: the result is that of rounded arguments in float32."""
+    """The arguments are in half precision, so that the cast is visible: the result is computed in float32."""
     call, *arguments = FLOAT32[name]()
     arguments = rounded(arguments, half)
     with torch.autocast("openreg", dtype=half):
@@ -191,7 +191,7 @@ def test_float32(name: str, half: torch.dtype) -> None:
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("name", WIDEST)
 def test_widest(name: str, half: torch.dtype) -> None:
-    """All in half precision stays so; with the first tensor in float32 it is float32."""
+    """Half-precision arguments give a half-precision result; one float32 tensor makes it float32."""
     for first in (half, torch.float32):
         call, *arguments = WIDEST[name]()
         where = next(i for i, argument in enumerate(arguments) if isinstance(argument, Tensor))
@@ -229,7 +229,7 @@ def test_what_is_in_no_list_keeps_its_dtype() -> None:
         assert (half + single).dtype == torch.float32
         assert functional.relu(single).dtype == torch.float32
         assert torch.mm(half, single).dtype == torch.float16
-        # What writes into a given tensor takes that tensor's dtype, and is in no list.
+        # Out and in-place variants keep the dtype of the given tensor, and are in no list.
         out = torch.empty(2, 2, device="openreg")
         assert torch.mm(single, single, out=out).dtype == torch.float32
         assert single.clone().addmm_(single, single).dtype == torch.float32
@@ -379,7 +379,7 @@ def test_checkpointed_parts_run_in_the_same_dtype_again() -> None:
     def part(x: Tensor) -> Tensor:
         y: Tensor = layer(x)
         seen.append(y.dtype)
-        return y.exp()  # The second run ends where all is there that the derivative needs.
+        return y.exp()  # The second run stops once it has everything that the derivative needs.
 
     with torch.autocast("openreg", dtype=torch.bfloat16):
         y: Tensor = checkpoint(part, x, use_reentrant=False)
@@ -388,7 +388,7 @@ def test_checkpointed_parts_run_in_the_same_dtype_again() -> None:
 
 
 class Product(torch.autograd.Function):
-    """A product of matrices that records in which dtypes its parts run."""
+    """A matrix product that records the dtypes of its forward and its backward."""
 
     seen: ClassVar[list[tuple[str, torch.dtype]]] = []
 
@@ -410,7 +410,7 @@ class Product(torch.autograd.Function):
 
 
 class Float32Product(Product):
-    """The same in float32, wherever it is called."""
+    """The same, always in float32."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="openreg", cast_inputs=torch.float32)  # type: ignore[untyped-decorator]
@@ -421,7 +421,7 @@ class Float32Product(Product):
 
 @pytest.mark.parametrize(("function", "dtype"), [(Product, torch.bfloat16), (Float32Product, torch.float32)])
 def test_custom_functions(function: type[torch.autograd.Function], dtype: torch.dtype) -> None:
-    """The backward runs outside the region, in the state that the forward had."""
+    """The backward runs outside the region, with the autocast state of the forward."""
     Product.seen.clear()
     x, y = (torch.randn(2, 2).to("openreg").requires_grad_() for _ in range(2))
     with torch.autocast("openreg", dtype=torch.bfloat16):

@@ -1,4 +1,4 @@
-"""Autograd on the device: what moving a module keeps, and derivatives of every kind, by their values on the CPU."""
+"""Autograd on the device: what moving a module preserves, and every kind of derivative, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-with warnings.catch_warnings(action="ignore"):  # PyTorch's own, at the first forward mode
+with warnings.catch_warnings(action="ignore"):  # PyTorch's own warning, at the first use of forward mode
     import torch._decomp.decompositions_for_jvp
 
 from tests.conftest import RunProcess
@@ -36,7 +36,7 @@ def seeded() -> Iterator[None]:
 
 
 class Tied(nn.Module):
-    """Two layers with one weight, and a buffer."""
+    """Two layers that share one weight, and a buffer."""
 
     steps: Tensor
 
@@ -149,7 +149,7 @@ def test_data_takes_memory_sizes_and_device() -> None:
     assert (parameter.data_ptr(), parameter.stride(), parameter.shape) == (source.data_ptr(), (1, 3), (3, 2))
     assert parameter.is_leaf
     assert parameter.requires_grad
-    assert view.tolist() == [1.0, 1.0]  # the memory of before
+    assert view.tolist() == [1.0, 1.0]  # the old memory
     (parameter * parameter).sum().backward()
     assert parameter.grad is not None
     assert parameter.grad.tolist() == (2 * source).tolist()
@@ -180,7 +180,7 @@ def test_hooks_stay_on_a_moved_parameter() -> None:
 
 
 class Nobody(TorchDispatchMode):
-    """Refuses every call of an operator that comes as far as Python."""
+    """Fails on every operator call that reaches Python."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise AssertionError(f"asked for {func}")
@@ -197,7 +197,7 @@ def test_conjugate_and_negative_bits_move_along() -> None:
 
 
 class Wrapper(Tensor):
-    """A tensor that says it is on the device, and has its values elsewhere."""
+    """A tensor that reports the device but keeps its values elsewhere."""
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> Wrapper:
@@ -208,7 +208,7 @@ class Wrapper(Tensor):
         raise AssertionError(f"asked for {func}")
 
 
-# Tensors that are more than sizes and strides over a storage, or less.
+# Tensors that are not just sizes and strides over a storage.
 OTHER_KINDS: dict[str, Callable[[], Tensor]] = {
     "sparse": lambda: torch.eye(2).to_sparse(),
     "compressed": lambda: torch.eye(2).to_sparse_csr(),
@@ -363,7 +363,7 @@ def test_gradcheck_in_every_mode() -> None:
 
 
 class Cube(torch.autograd.Function):
-    """With a derivative that has a derivative, and one for forward mode."""
+    """A function that is differentiable twice and supports forward mode."""
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -384,7 +384,7 @@ class Cube(torch.autograd.Function):
 
 
 class ThroughTheHost(torch.autograd.Function):
-    """A kernel of the user's own, written for the CPU."""
+    """A user's own function that computes on the CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -484,7 +484,7 @@ def test_checkpoint_restores_the_random_numbers(device: str, reentrant: bool) ->
         torch.manual_seed(7)
         output = call(x)
         between = torch.rand(3, device=device)
-        x.grad = None  # the reentrant form knows backward() alone
+        x.grad = None  # the reentrant form supports only backward()
         output.sum().backward()
         gradient = x.grad
         assert gradient is not None

@@ -11,22 +11,22 @@ pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimen
 
 OPS = torch.ops.openreg
 REAL = [dtype for dtype in DTYPES if dtype.is_floating_point]
-# PyTorch's opcheck knows the fourth of its tests for its own devices only.
+# The fourth test of PyTorch's opcheck supports only PyTorch's own devices.
 OPCHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
 def soft_cap(x: torch.Tensor, cap: float) -> torch.Tensor:
-    """The definition, of PyTorch's own operators."""
+    """The definition in terms of PyTorch's own operators."""
     return cap * torch.tanh(x.contiguous() / cap)
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """The definition, of PyTorch's own operators."""
+    """The definition in terms of PyTorch's own operators."""
     return torch.nn.functional.silu(gate) * up
 
 
 def on_device(*shape: int) -> torch.Tensor:
-    """Doubles around zero, none of them zero, that want a gradient."""
+    """Doubles around zero, none of them zero, that require gradients."""
     return values(shape, torch.float64).div(8).add(0.03).to("openreg").requires_grad_()
 
 
@@ -172,7 +172,7 @@ def test_gradients_against_differences() -> None:
     assert torch.autograd.gradgradcheck(OPS.swiglu, (x, y))
 
 
-# What PyTorch's own check does, it warns of since 2.14.
+# Since 2.14 PyTorch warns about what its own check does.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("device", ["cpu", "openreg"])
 def test_opcheck(device: str) -> None:

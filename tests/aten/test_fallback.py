@@ -19,7 +19,7 @@ def fresh_policy() -> Iterator[None]:
 
 
 def check(function: object, *tensors: torch.Tensor) -> None:
-    """The function falls back, and gives on the device what it gives on the CPU: values, dtypes, strides, and there."""
+    """Checks that the function falls back, and returns the CPU's values, dtypes and strides on the device."""
     assert callable(function)
     device_tensors = [to_device(t) for t in tensors]
     torch.openreg.reset_fallback_stats()
@@ -119,7 +119,7 @@ def test_lists_and_optional_tensors() -> None:
         (lambda x: x.to(memory_format=torch.channels_last), True),
         (lambda x: x[:, ::2, 1:], True),
         (lambda x: x[:1].expand(5, 8, 6, 4), True),
-        (lambda x: x[:, :, ::5, ::3], False),  # it leaves out too much
+        (lambda x: x[:, :, ::5, ::3], False),  # it skips too much of the storage
         (lambda x: x[:0], True),
         (lambda x: x[0, 0, 0, 0], True),
     ],
@@ -402,7 +402,7 @@ COMPOSITE_IN_NAME: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("call", COMPOSITE_IN_NAME.values(), ids=COMPOSITE_IN_NAME)
 def test_composite_in_name_only(call: Callable[[str], object]) -> None:
-    """Each ended in a stub without a kernel, or read memory of the device as the host's, which ends a process."""
+    """Each ended in a stub without a kernel, or read device memory as host memory, which crashes the process."""
     torch.testing.assert_close(call("openreg"), call("cpu"), check_device=False)
 
 

@@ -1,7 +1,7 @@
-"""Operators that write into a tensor of the host, with tensors of the device among their arguments.
+"""Operators that write into a host tensor, with device tensors among their arguments.
 
-The dispatcher takes them to the device's kernels. A number comes back to the host; anything larger is refused, and
-nothing is written.
+The dispatcher routes them to the device's kernels. A single number is copied back to the host; anything larger is
+refused, and nothing is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nested, sparse and quantized tensors: what works has the CPU's values, and the rest is refused by name."""
+"""Nested, sparse and quantized tensors: what works gives the CPU's values, and the rest is refused by name."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_nested_is_printed_moved_and_brought_back() -> None:
 
 
 def attention(device: str, scale: float | None) -> list[torch.Tensor]:
-    """The result and the gradients of query, key and value, for two sequences of 3 and 5, and two heads."""
+    """The result and the gradients of query, key and value, for sequences of lengths 3 and 5 and two heads."""
     generator = torch.Generator().manual_seed(0)
     rows = [torch.randn(length, 2, 4, generator=generator).to(device) for length in (3, 5)]
     query, key, value = (
@@ -225,7 +225,7 @@ def test_attention_over_jagged_rows(scale: float | None) -> None:
 
 
 def test_no_nested_tensor_ends_the_process() -> None:
-    """Autograd asks for the sizes of each result in a function that promises not to throw."""
+    """Autograd reads the sizes of each result in a function that must not throw."""
     program = """
 import warnings; warnings.simplefilter("ignore")
 import torch

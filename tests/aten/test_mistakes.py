@@ -1,6 +1,6 @@
-"""A mistake in a call: it raises what the CPU raises, there or at the next wait, and the device goes on.
+"""A wrong call raises what the CPU raises, at the call or at the next wait, and the device stays usable.
 
-Before each mistake comes a call that is right and like it, of which the backend might have learned too much.
+Each wrong call follows a similar valid one, from which the backend might have cached too much.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ MISTAKES: dict[str, tuple[Call, Call]] = {
 
 
 def outcome(call: Call, on: str) -> object:
-    """The values, or the exception's type and message, be it raised by the call or by the wait for it."""
+    """The values, or the type and message of the exception, raised by the call or by the wait for it."""
     try:
         result = call(on)
         if on != "cpu":
@@ -106,11 +106,11 @@ def test_isin_of_a_number(invert: bool) -> None:
         assert_close(out.cpu(), there.cpu())
 
 
-@pytest.mark.needs("host kernels")  # the CPU fallback gives what the CPU does
+@pytest.mark.needs("host kernels")  # the CPU fallback returns what the CPU does
 @pytest.mark.parametrize("sizes", [(0, 2), (3, 0)])
 @pytest.mark.parametrize("beta", [0, 2])
 def test_a_matrix_without_elements_leaves_what_is_added(sizes: tuple[int, int], beta: int) -> None:
-    """The CPU gives the sizes of what is added: its own meta function, and CUDA, give those of the product."""
+    """The CPU returns the sizes of the added tensor; its own meta function, and CUDA, return those of the product."""
     added = torch.full((), float("nan") if beta == 0 else 5.0)
     result = torch.addmv(
         added.to("openreg"), torch.ones(sizes).to("openreg"), torch.ones(sizes[1]).to("openreg"), beta=beta

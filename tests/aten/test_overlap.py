@@ -61,7 +61,7 @@ INTEGERS: dict[str, Change] = {
 
 
 def outcome(change: Change, x: torch.Tensor) -> object:
-    """What the tensor is afterwards, or the error of the call."""
+    """The tensor after the call, or the call's error."""
     try:
         change(x)
     except RuntimeError as error:
@@ -95,7 +95,7 @@ def test_bools_are_values_where_indices_come_first(method: str) -> None:
 
 @pytest.mark.needs("host kernels")
 def test_what_is_overwritten_is_read_before() -> None:
-    """Here the CPU reads what it has written, or refuses what is added."""
+    """In these cases the CPU reads what it has already written, or refuses the added tensor."""
     x = torch.arange(9.0).view(3, 3)
     ones = torch.ones(3, 3)
     assert_close(x.to("openreg").addmm_(ones.to("openreg"), x.to("openreg")).cpu(), x + ones @ x)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The generator, reading a list in a folder of its own."""
+    """The generator, with its list in a temporary folder."""
     spec = importlib.util.spec_from_file_location("generate_structured", FOLDER / "generate_structured.py")
     assert spec is not None
     assert spec.loader is not None

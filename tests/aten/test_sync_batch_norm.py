@@ -1,4 +1,4 @@
-"""The pieces of nn.SyncBatchNorm: put together over two devices, they are the batch norm of the whole batch."""
+"""The operators of nn.SyncBatchNorm: combined over two devices, they give the batch norm of the whole batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICES = ("openreg:0", "openreg:1")
 
 
 def gathered(tensors: list[Tensor], device: str) -> Tensor:
-    """What all processes have after an exchange: here, two devices of one process."""
+    """What every process holds after an all-gather: here, two devices of one process."""
     return torch.stack([tensor.to(device) for tensor in tensors])
 
 
@@ -110,7 +110,7 @@ def test_what_is_refused() -> None:
 
 
 def test_the_module_in_one_process() -> None:
-    """Without a group of processes it is a batch norm, on a device that its list of devices knows."""
+    """Without a process group it is a plain batch norm, and its list of supported devices includes this one."""
     module = torch.nn.SyncBatchNorm(3).to("openreg")
     plain = torch.nn.BatchNorm1d(3)
     x = torch.randn(4, 3)

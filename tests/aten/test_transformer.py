@@ -1,4 +1,4 @@
-"""nn.MultiheadAttention and nn.TransformerEncoder beside the CPU, in training and on PyTorch's fast path."""
+"""nn.MultiheadAttention and nn.TransformerEncoder compared with the CPU, in training and on PyTorch's fast path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASKS = {
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask and attn_mask is deprecated"),
-    pytest.mark.filterwarnings("ignore:enable_nested_tensor is True"),  # and norm_first is too: then it has no effect
+    pytest.mark.filterwarnings("ignore:enable_nested_tensor is True"),  # with norm_first it has no effect
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage"),  # the CPU makes one
 ]
 
@@ -83,7 +83,7 @@ def test_encoder(mask: str, padding: Tensor | None, activation: str, norm_first:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation=activation, norm_first=norm_first)
     module, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 8)
     actual, expected = both(module, x, mask=MASKS[mask], src_key_padding_mask=padding)
-    seen = slice(None) if padding is None else ~padding  # where it is padded, the CPU's nested tensor leaves zeros
+    seen = slice(None) if padding is None else ~padding  # in the padding, the CPU's nested tensor leaves zeros
     close(actual.cpu()[seen], expected[seen])
 
 

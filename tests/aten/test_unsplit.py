@@ -1,4 +1,4 @@
-"""Operators whose meta function is the backend's own: against the CPU, on the stream, and never falling back."""
+"""Operators with a meta function of the backend's own: compared with the CPU, queued, and never falling back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
 def same(call: Callable[..., object], *tensors: Tensor, device: str = "openreg:0") -> None:
-    """The call gives the values, dtypes and strides of the CPU."""
+    """Checks that the call gives the values, dtypes and strides of the CPU."""
     expected = call(*tensors)
     actual = call(*(tensor.to(device) for tensor in tensors))
     torch.testing.assert_close(pytree.tree_map(Tensor.cpu, actual), expected, check_stride=True)
@@ -147,7 +147,7 @@ def test_on_several_threads() -> None:
 
 
 def layouts(x: Tensor) -> Iterator[Tensor]:
-    """The same numbers by rows, transposed, with gaps, without a batch, and by channels."""
+    """The same numbers row-major, transposed, with gaps, without a batch, and channels-last."""
     yield x
     yield x.mT.contiguous().mT
     yield torch.stack([x, x], -1)[..., 0]
@@ -156,7 +156,7 @@ def layouts(x: Tensor) -> Iterator[Tensor]:
 
 
 def placed(x: Tensor, device: str = "openreg") -> Tensor:
-    """The tensor on the device, with the strides that it has here."""
+    """The tensor on the device, with the same strides."""
     if 0 in x.shape:
         return x.to(device)
     there = torch.as_strided(x, (x.untyped_storage().nbytes() // x.element_size(),), (1,), 0).to(device)
@@ -340,7 +340,7 @@ def test_what_is_wrong_is_refused_at_the_call_in_the_cpus_words(call: Callable[[
             call(torch.ones(2, 3, device=device))
         messages.append(f"{type(raised.value).__name__}: {raised.value}")
     assert messages[0] == messages[1]
-    torch.openreg.synchronize()  # the device goes on
+    torch.openreg.synchronize()  # the device still works
     assert torch.ones(1, device="openreg").item() == 1
 
 

@@ -1,4 +1,4 @@
-"""Runs the kit as a user does: as a process, on the backend that is installed here."""
+"""Runs the kit as a user does: in a process of its own, on the installed backend."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_poster(file: Path, *options: str) -> Ran:
 
 
 def collected(folder: Path, *options: str) -> list[str]:
-    """The names of all checks, as pytest's own list has them."""
+    """The names of all checks, as pytest lists them."""
     ran = _run(folder / "list", "--device", "none", "--level", "complete", "--collect-only", "--quiet", *options)
     # .../test_area.py::test_what[parameters]
     found = re.findall(r"test_(\w+)\.py::test_(.*)$", ran.output, re.MULTILINE)
@@ -53,7 +53,7 @@ def collected(folder: Path, *options: str) -> list[str]:
 def _run(folder: Path, *options: str) -> Ran:
     command = [sys.executable, "-m", "accelerator_conformance", *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (KIT, ROOT)))}
-    # Where there is no project: the settings of this repository are not those of its users.
+    # In a folder without a project, because the settings of this repository are not those of its users.
     ran = subprocess.run(
         command, cwd=folder.parent, env=environment, capture_output=True, text=True, check=False, timeout=280
     )

@@ -1,4 +1,4 @@
-"""Each defect is found, by the checks that concern it and by no other, and named."""
+"""Each defect is found by exactly the checks that concern it, and named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conformance.kit import run_kit
 FAILED, CRASHED, HUNG = "failed", "crashed", "hung"
 DRAWS = ("rand", "randn", "randint", "bernoulli", "randperm", "multinomial")
 
-# A module of `broken`, the options of the run, what is found, and what the terminal says about it.
+# A module of `broken`, the options of the run, the expected findings, and what the terminal says about them.
 DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
     "no_pinned_hook": (
         ["--area=hooks,memory", "-k=pin"],

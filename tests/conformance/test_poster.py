@@ -1,4 +1,4 @@
-"""The poster: every check once, marks by what a report says, and reports that cannot fill it in."""
+"""The poster: every check once, marks from a report, and reports that cannot fill it in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.conformance.kit import Ran, collected, run_kit, run_poster
 
-# PyTorch's database of operators takes seconds to import.
+# All areas except the operators, because PyTorch's database of them takes seconds to import.
 AREAS = "--area=device,module,hooks,guard,memory,tensors,streams,events,random,serialization,autograd,amp,models"
 SETUP = [
     f"--setup=tests.conformance.broken.{name}" for name in ("no_pinned_hook", "no_is_initialized", "three_kernels")

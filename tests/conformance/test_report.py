@@ -1,4 +1,4 @@
-"""What a report says of a failure."""
+"""What a report says about a failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.kit import KIT
 
-# The package is beside this one, and not installed.
+# The package is in this repository, and not installed.
 sys.path.append(str(KIT))
 
 from accelerator_conformance.isolation import Outcome

@@ -1,4 +1,4 @@
-"""The kit on the backend as it is, and what a run leaves."""
+"""The kit on the unmodified backend, and what a run leaves behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AREAS = "device,module,hooks,guard,memory,tensors,streams,events,random,serializ
 
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """All areas but the operators, of which PyTorch's database takes seconds to import."""
+    """All areas except the operators, because PyTorch's database of them takes seconds to import."""
     return run_kit(tmp_path_factory.mktemp("intact") / "report", f"--area={AREAS}", "--guide=https://guide.example/a/")
 
 
@@ -43,7 +43,7 @@ def test_operators_of_the_database(tmp_path: Path) -> None:
     assert ran.status == 0, ran.output
     modes = {check["name"].split("-")[1] for check in ran.report["checks"]}
     assert modes == {"forward", "noncontiguous", "out", "in_place", "backward"}
-    # Random operators leave nothing to compare but their form, which is compared all the same.
+    # Of the results of random operators, only the form is compared.
     assert ran.found() == {}
 
 
@@ -52,7 +52,7 @@ def test_resume_runs_what_is_left(tmp_path: Path) -> None:
     first = run_kit(tmp_path / "report", *broken, "--maxfail=1")
     assert [check["outcome"] for check in first.report["checks"]] == ["passed", "failed"], first.output
 
-    # What is known is not asked again: an outcome that no check gives stays.
+    # Checks with a known outcome do not run again: an outcome that no check gives stays.
     content = first.report
     content["checks"][0] |= {"outcome": "failed", "reason": "known from before"}
     (first.folder / "report.json").write_text(json.dumps(content), encoding="utf-8")

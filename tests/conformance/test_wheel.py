@@ -17,7 +17,7 @@ from tests.conformance.kit import KIT
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(KIT, folder / "kit")  # the build writes beside its sources
+    shutil.copytree(KIT, folder / "kit")  # the build writes next to its sources
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", str(folder)]
     command = [sys.executable, "-m", "pip", "wheel", *options, str(folder / "kit")]
     subprocess.run(command, check=True, capture_output=True, timeout=120)

@@ -25,7 +25,7 @@ def test_sheet_is_in_the_page_and_beside_it(repository: Repository) -> None:
     assert boxes > 100
     assert page.count("<li class='box ") == boxes
     assert "<a href='accelerator/hooks.html'>hooks</a>" in page
-    # The colours of the sheet by itself are not those of the page.
+    # Only the standalone sheet has colors of its own.
     assert "prefers-color-scheme" in sheet
     assert "--poster-ink:" not in page
 

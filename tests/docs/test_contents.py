@@ -1,4 +1,4 @@
-"""The table of chapters and the contents of the site say the same."""
+"""The table of chapters and the contents of the site agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TREE = re.compile(r"^```\{toctree\}\n((?::[^\n]*\n)*)\n(.*?)^```", re.MULTILINE
 
 
 def contents() -> dict[str, list[str]]:
-    """By caption, the pages of the site in their order."""
+    """The pages of the site by caption, in their order."""
     found = {}
     for options, pages in _TREE.findall((PAGES / "index.md").read_text(encoding="utf-8")):
         caption = re.search(r"^:caption: (.*)$", options, re.MULTILINE)

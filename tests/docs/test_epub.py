@@ -1,4 +1,4 @@
-"""The guide as an EPUB: pages in XHTML, with pictures and tabs that a reader of books can show."""
+"""The guide as an EPUB: pages in XHTML, with pictures and tabs that an e-book reader can show."""
 
 from __future__ import annotations
 

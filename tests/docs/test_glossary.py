@@ -26,7 +26,7 @@ def entries() -> list[tuple[list[str], str]]:
 
 
 def references(text: str, *roles: str) -> list[str]:
-    """What a text names with one of the roles, without a text of its own."""
+    """The targets that a text names with one of the roles, without their link texts."""
     return [" ".join(target.split()) for role, target in _ROLE.findall(text) if role in roles]
 
 

@@ -60,7 +60,7 @@ SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M0 0
 
 @pytest.fixture
 def built(repository: Repository) -> Path:
-    """The folder of the HTML of two pages."""
+    """The HTML folder of a site of a few pages."""
     repository.write("docs/source/_static/drawn.svg", SVG)
     repository.page(INDEX)
     repository.page(ONE, "accelerator/one.md")
@@ -87,7 +87,7 @@ def test_a_twin_has_what_the_page_shows(built: Path) -> None:
     assert "[the label](#a-label)" in twin
     assert '<a id="a-label"></a>' in twin
     assert "[there](../index.md)" in twin
-    # A file of the page is a link: it has a page of its own.
+    # A source file is a link, because it has a page of its own.
     assert twin.count("void Hooks::init() const {") == 1
     assert "* [csrc/hooks.cpp](../sources/csrc/hooks.cpp.html) 7 lines The hooks.\n" in twin
 

@@ -1,4 +1,4 @@
-"""The comparison notices what is wrong with an operator, and the list of exceptions what is wrong with itself."""
+"""The comparison detects a wrong operator, and the list of exceptions detects its own mistakes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_exception_covers_what_it_names(tmp_path: Path) -> None:
 
 
 def told_of(folder: Path, second: str) -> str:
-    """What is told of a run of three tests, the second of which does what is given."""
+    """The report on a run of three tests, the second of which runs the given code."""
     source = f"import os\ndef test_first(): pass\ndef test_second(): {second}\ndef test_third(): pass\n"
     (folder / "test_planted.py").write_text(source, encoding="utf-8")
     run = [sys.executable, "-m", "pytest", "-v", "--rootdir", str(folder), "test_planted.py"]

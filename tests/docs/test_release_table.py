@@ -1,4 +1,4 @@
-"""The tables of releases say what was found, and no failing test goes without a cause."""
+"""The tables of releases show what was found, and no failing test goes without a cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of states say what was tried, and link to what is there."""
+"""The tables of states show what was tried, and link to sections that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of stubs says what the running PyTorch reads, and what this backend fills."""
+"""The table of stubs shows what the running PyTorch reads, and what this backend fills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 Table = list[dict[str, Any]]
 Reads = dict[str, set[tuple[str, str]]]  # by device type, operators with the stubs that they read
 
-# Runs a spread of operators: elementwise, several inputs, reductions, derivatives, indexing, whole tensors, quantized.
+# Runs a variety of operators: elementwise, several inputs, reductions, derivatives, indexing, whole tensors, quantized.
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -80,7 +80,7 @@ def reads(tmp_path_factory: pytest.TempPathFactory) -> Reads:
 
 
 def differences(table: Table, reads: Reads) -> set[tuple[str, str, str]]:
-    """Reads that the table does not have; of what was read and what ran, pairs that only the table has."""
+    """Reads that the table lacks, and pairs that only the table has, of operators that ran and stubs that were read."""
     found = set()
     for device, seen in reads.items():
         listed = {(entry["operator"], row["name"]) for row in table for entry in row["readers"] if entry[device]}

@@ -1,4 +1,4 @@
-"""What the guide tells the weaver of PyTorch."""
+"""What the guide tells the weaver about PyTorch."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ RunDriver = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(autouse=True)
 def fresh_devices() -> Iterator[None]:
-    """Leaves every device as the next test wants to find it."""
+    """Resets every device for the next test."""
     yield
     for device in range(driver.device_count()):
         driver.set_device(device)
-        # A driver may have no reset; then the tests leave what they have made.
+        # A driver may have no reset; then what the tests have made stays.
         if (error := driver.lib.orDeviceReset()) == driver.Error.NOT_SUPPORTED:
             driver.synchronize()
         else:
@@ -35,7 +35,7 @@ def fresh_devices() -> Iterator[None]:
 
 @pytest.fixture
 def run_driver() -> RunDriver:
-    """Runs code that sees the bindings as `driver` in a process of its own, with more environment variables."""
+    """Runs code in a process of its own, with the bindings as `driver` and additional environment variables."""
 
     def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         prelude = "import ctypes, os, sys, threading, time\nfrom tests.driver import openreg as driver\n"

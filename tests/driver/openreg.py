@@ -1,7 +1,7 @@
-"""The driver's interface for Python, by ctypes and without torch.
+"""Python bindings of the driver's interface, through ctypes and without torch.
 
-``lib`` has every function of the public headers under its own name, typed, and returns the error as ``Error``.
-The functions below call it and raise ``DriverError``; handles and addresses are plain integers.
+``lib`` has every function of the public headers under its own name, typed; each returns its error as ``Error``.
+The functions below call them and raise ``DriverError``; handles and addresses are plain integers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Error(enum.IntEnum):
 
 
 class MemoryType(enum.IntEnum):
-    """Where a pointer lies."""
+    """The kind of memory that a pointer refers to."""
 
     UNREGISTERED = 0
     HOST = 1
@@ -299,9 +299,9 @@ HOST_KERNEL_SIGNATURES: dict[str, list[type]] = {
 
 
 def library_path() -> Path:
-    """The driver: the file that OPENREG_DRIVER_LIBRARY names, else the one inside the installed package.
+    """The driver: the file that OPENREG_DRIVER_LIBRARY names, otherwise the one inside the installed package.
 
-    The package is looked for and not imported, because importing it loads torch.
+    The package is located without being imported, because importing it loads torch.
     """
     if named := os.environ.get("OPENREG_DRIVER_LIBRARY"):
         return Path(named)
@@ -314,11 +314,11 @@ def library_path() -> Path:
 
 
 def _under_another_name(library: Path, folder: str) -> Path:
-    """A copy that the loader takes for another library, whatever it has loaded and will load: its devices are its own.
+    """Copies the library under another SONAME, so that the loader treats it as a separate one, with its own devices.
 
-    The loader knows a library by its file and by the name inside it, its SONAME. A backend that is imported later asks
-    for libopenreg.so, and would get this one by that name; a reset here would then pull the memory from under its
-    tensors. The other name is as long, so that nothing in the file moves.
+    The loader identifies a library by its file and by its SONAME. A backend that is imported later requests
+    libopenreg.so, and would get this one by that name; a reset here would then free the memory of its tensors. The new
+    name has the same length, so that nothing in the file moves.
     """
     name = b"\0" + library.name.encode() + b"\0"
     content = library.read_bytes()
@@ -365,7 +365,7 @@ def detail() -> str:
 
 
 def check(error: Error) -> None:
-    """Raises what a function of the driver returned."""
+    """Raises the error that a function of the driver returned."""
     if error == Error.NOT_READY:
         raise DriverError(error, "")
     if error != Error.SUCCESS:
@@ -390,12 +390,12 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """The device of this thread."""
+    """The current device of this thread."""
     return _number(lib.orGetDevice)
 
 
 def set_device(device: int) -> None:
-    """Changes the device of this thread."""
+    """Sets the current device of this thread."""
     check(lib.orSetDevice(device))
 
 
@@ -519,7 +519,7 @@ def module_load(source: str | bytes, options: str | None = None, form: Format = 
 
 
 def module_binary(module: int) -> bytes:
-    """What the compiler made."""
+    """The compiled binary of the module."""
     size = ctypes.c_size_t()
     check(lib.orModuleGetBinary(None, ctypes.byref(size), module))
     image = ctypes.create_string_buffer(size.value)
@@ -538,9 +538,9 @@ def pointer(address: int | None) -> Argument:
 
 
 def value(number: ctypes._SimpleCData[int] | ctypes._SimpleCData[float] | ctypes.Structure) -> Argument:
-    """A number of a type of C as an argument."""
+    """A number of a C type as an argument."""
     argument = Argument(1, ctypes.sizeof(number), ctypes.addressof(number))
-    argument.kept = number  # as long as the address is in use
+    argument.kept = number  # keeps it alive as long as the address is in use
     return argument
 
 

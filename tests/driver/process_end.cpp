@@ -1,5 +1,5 @@
-// Ways in which a process ends that no Python program can take: code behind a wait that runs on when the process ends,
-// and code that calls the driver after it. Usage: process_end WAY
+// Ways to end a process that no Python program can reproduce: code after a wait continues while the process ends, and
+// code calls the driver after that. Usage: process_end WAY
 #include <sys/mman.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ void sleep_on(orStream_t stream, uint64_t nanoseconds) {
   check(orLaunchKernel(sleep, &nanoseconds, sizeof(nanoseconds), stream));
 }
 
-// Copies from the source to the device, and returns on another thread as soon as the worker has begun to.
+// Copies from the source to the device on another thread, and returns that thread once the worker has begun to copy.
 std::thread copy_queued(const void* source, void (*then)(void*), void* argument) {
   void* target = nullptr;
   void* alias = nullptr;
@@ -39,7 +39,7 @@ std::thread copy_queued(const void* source, void (*then)(void*), void* argument)
   check(orMalloc(&target, kBytes));
   check(orStreamCreate(&stream));
   check(orGetHostAlias(&alias, target, kBytes));
-  sleep_on(stream, 20'000'000);  // the stream is not idle, so that the copy is queued
+  sleep_on(stream, 20'000'000);  // keeps the stream busy, so that the copy is queued
   std::thread thread([=] {
     check(orMemcpyAsync(target, source, kBytes, orMemcpyHostToDevice, stream));
     then(argument);
@@ -49,7 +49,7 @@ std::thread copy_queued(const void* source, void (*then)(void*), void* argument)
   return thread;
 }
 
-// The thread gives the source back when the copy has returned.
+// The thread unmaps the source when the copy has returned.
 void end_while_pageable_memory_is_copied() {
   void* const source = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::memset(source, 1, kBytes);
@@ -68,7 +68,7 @@ void end_while_pinned_memory_is_copied() {
 
 const char* answer(orError_t error) { return orGetErrorName(error); }
 
-// What is destroyed after the driver has ended its workers: made before the driver starts.
+// Constructed before the driver starts, so destroyed after the driver has ended its workers.
 struct Late {
   bool active = false;
   orStream_t idle = nullptr;
@@ -106,7 +106,7 @@ void end_and_call_the_driver_afterwards() {
   std::exit(0);
 }
 
-// A thread that waits must not hold what the calls of the end need.
+// A waiting thread must not hold a lock that the calls at the end of the process need.
 void end_while_a_thread_destroys_the_stream() {
   check(orStreamCreate(&late.idle));
   check(orStreamCreate(&late.busy));

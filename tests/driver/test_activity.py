@@ -15,7 +15,7 @@ from tests.driver.openreg import ActivityKind, Error, Fault, Kind, lib
 
 
 class Seen(NamedTuple):
-    """A copy of an orActivity, which is valid during the callback only."""
+    """A copy of an orActivity, which is valid only during the callback."""
 
     kind: int
     name: bytes | None
@@ -50,7 +50,7 @@ class Recording:
 
 @pytest.fixture(autouse=True)
 def stopped() -> Iterator[None]:
-    """A test that fails leaves nothing running."""
+    """Stops the recording, also after a failed test."""
     yield
     lib.orActivityStop()
     driver.check(lib.orActivitySetCorrelation(0))

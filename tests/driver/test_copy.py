@@ -10,7 +10,7 @@ import pytest
 from tests.driver import openreg as driver
 from tests.driver.openreg import Error, Kind, lib
 
-# Below and above what may run on the caller, and what is staged.
+# Below and above the limits for running on the caller and for staging.
 SIZES = [1, 1000, (1 << 20) + 1, 5 << 20]
 
 

@@ -1,4 +1,4 @@
-"""Devices: how many, which one, what they are."""
+"""Devices: their number, the current one, and their properties."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_reset_ends_memory_streams_and_events_but_not_the_default_stream() -> No
     assert lib.orStreamQuery(stream) == Error.INVALID_HANDLE
     assert lib.orEventQuery(event) == Error.INVALID_HANDLE
     driver.check(lib.orStreamQuery(default))
-    # What comes next reuses the places of the dead ones, and is not confused with them.
+    # New handles reuse the slots of the destroyed ones, and are not confused with them.
     assert driver.stream_create() != stream
     assert driver.event_create() != event
     assert lib.orStreamQuery(stream) == Error.INVALID_HANDLE

@@ -1,4 +1,4 @@
-"""Names, sentences and the last error."""
+"""Names and descriptions of errors, and the last error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""openreg_extended.h: fills, rows, registered memory, memory in a stream's order, host functions, peers."""
+"""openreg_extended.h: fills, 2-D copies, registered memory, stream-ordered memory, host functions, peer access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.driver.openreg import DriverError, Error, Fault, Kind, MemoryType, li
 
 
 def refused(error: Error, text: str, code: Error) -> None:
-    """The function returned this error, and left exactly this detail."""
+    """Checks that the function returned this error and left exactly this detail."""
     assert (code, driver.detail()) == (error, text)
 
 
@@ -147,7 +147,7 @@ def test_registering_is_checked() -> None:
             f"orHostRegister: of {size} bytes at {start:#x} some are pinned already: 1000 bytes at {address + 100:#x}",
             lib.orHostRegister(start, size),
         )
-    driver.check(lib.orHostRegister(address, 100))  # beside it
+    driver.check(lib.orHostRegister(address, 100))  # adjacent to it
     for start, size in ((8, 4), (address, 2**62), (2**64 - 8, 16)):
         refused(
             Error.INVALID_VALUE,
@@ -297,7 +297,7 @@ def test_host_functions_are_not_called_after_a_failure() -> None:
     seen: list[int | None] = []
     note = driver.HOST_FUNCTION(seen.append)
     driver.check(lib.orInjectFault(Fault.KERNEL, 0, 1))
-    driver.check(lib.orLaunchHostFunction(None, note, 1))  # is no kernel
+    driver.check(lib.orLaunchHostFunction(None, note, 1))  # not a kernel
     driver.sleep(0)
     driver.check(lib.orLaunchHostFunction(None, note, 2))
     with pytest.raises(DriverError, match="kernel 'sleep' failed"):

@@ -1,4 +1,4 @@
-"""Faults on request."""
+"""Injected faults."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_kernel_hangs_until_the_reset() -> None:
     stream = driver.stream_create()
     inject(Fault.HANG)
     driver.sleep(0, stream)
-    driver.sleep(0)  # the default stream goes on
+    driver.sleep(0)  # the default stream still runs
     driver.check(lib.orStreamSynchronize(None))
     assert lib.orStreamQuery(stream) == Error.NOT_READY
     driver.check(lib.orDeviceReset())

@@ -1,4 +1,4 @@
-"""Kernels, built in and host code, and what their failures do."""
+"""Built-in kernels and host kernels, and the effects of their failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where work runs under OPENREG_LAUNCH, and the driver's tests once more under the other modes."""
+"""Where work runs in each mode of OPENREG_LAUNCH, and the driver's tests again in the other modes."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_thread_starts_with_the_first_queued_work(run_driver: RunDriver) -> No
     assert ran.stdout == "0\n", ran.stderr
 
 
-# Inline has no asynchrony to test; these files have none either.
+# Inline has no asynchrony to test, so it runs only files without any.
 FILES = {
     "async": ["errors", "devices", "memory", "pinned", "copy", "streams", "events", "kernels", "faults"],
     "inline": ["memory", "pinned"],

@@ -1,4 +1,4 @@
-"""Device memory: room, errors of every kind of bad pointer, attributes."""
+"""Device memory: free space, errors for every kind of bad pointer, attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.driver.openreg import DriverError, Error, MemoryType, lib
 
 
 def offset_of(pointer: int) -> int:
-    """The offset in the device's memory, as the driver's texts say it."""
+    """The offset in the device's memory, as the driver's messages state it."""
     lib.orMemset(pointer, 0, 2**40)
     match = re.search(r"at openreg:\d \+ 0x([0-9a-f]+) run past", driver.detail())
     assert match is not None
@@ -68,7 +68,7 @@ def test_no_room_names_what_was_asked_and_what_is_left() -> None:
     for size in (total + 1, 2**64 - 1):
         assert lib.orMalloc(ctypes.byref(ctypes.c_void_p()), size) == Error.MEMORY_ALLOCATION
     assert lib.orGetLastError() == Error.MEMORY_ALLOCATION
-    driver.malloc(100)  # the error does not stay
+    driver.malloc(100)  # the error is not sticky
 
 
 def test_freeing_twice() -> None:
@@ -121,7 +121,7 @@ def test_bytes_past_the_end() -> None:
         f"orMemset: 401 bytes at openreg:0 + {offset + 600:#x} run past the end of the allocation of 1000 bytes at "
         f"openreg:0 + {offset:#x}; 400 bytes are left there"
     )
-    # The allocation takes 1024 bytes, but 1000 were asked for.
+    # The allocation takes 1024 bytes, but 1000 were requested.
     assert lib.orMemset(pointer + 1010, 0, 1) == Error.OUT_OF_RANGE
     assert driver.detail().endswith("0 bytes are left there")
     driver.check(lib.orMemset(pointer + 600, 0, 400))

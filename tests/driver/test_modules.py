@@ -1,4 +1,4 @@
-"""Modules: what the language has, what is refused, how work-items run."""
+"""Modules: the supported language, what is refused, and how work-items run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run_one(source: str, *arguments: driver.Argument, name: str = "f", options: 
 
 
 def refused(error: Error, text: str, call: Callable[..., object], *arguments: object) -> None:
-    """The call fails with this error and exactly this detail."""
+    """Checks that the call fails with this error and exactly this detail."""
     with pytest.raises(DriverError) as caught:
         call(*arguments)
     assert (caught.value.error, caught.value.detail) == (error, text)
@@ -330,7 +330,7 @@ def test_names_and_handles(module: int) -> None:
             (1,),
             (1,),
         )
-    driver.function(module, "add")  # the others live on
+    driver.function(module, "add")  # the other modules stay loaded
 
 
 def bad_launches(module: int) -> dict[str, tuple[Error, str, list[driver.Argument], tuple[int, ...], tuple[int, ...]]]:
@@ -413,7 +413,7 @@ def test_a_barrier_that_some_do_not_reach_is_a_failure(module: int) -> None:
     launch_function(driver.function(module, "diverge"), (2,), (8,), pointer(out))
     refused(Error.LAUNCH_FAILURE, f"orDeviceSynchronize: {text}", driver.synchronize)
     driver.check(lib.orDeviceReset())
-    test_barriers_and_local_memory(module)  # the fibers that were given up begin anew
+    test_barriers_and_local_memory(module)  # the abandoned fibers start afresh
     late = """__kernel void late(__global int* out) {
       for (int i = 0; i < 3 + (get_local_id(0) == 2); ++i) barrier(CLK_LOCAL_MEM_FENCE);
     }"""
@@ -484,7 +484,7 @@ def test_devices(module: int) -> None:
     there = driver.malloc(64)
     of_there = driver.stream_create()
     number = value(ctypes.c_int(1))
-    # The module was loaded while device 0 was current. So is its default stream.
+    # The module was loaded while device 0 was current, so it runs there, by default on that device's default stream.
     driver.set_device(0)
     here = driver.malloc(64)
     add = driver.function(module, "add")

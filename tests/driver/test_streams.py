@@ -1,4 +1,4 @@
-"""Streams: order, independence, waiting, the ring."""
+"""Streams: order, independence, waiting, the ring buffer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-// Drivers that are broken on purpose: each library made of this file has one defect, chosen by the macro DEFECT_<name>,
-// and lies over the simulated driver, which does all else. tests/driver_conformance/test_broken_drivers.py builds them.
+// Drivers that are broken on purpose: each library built from this file has one defect, chosen by the macro
+// DEFECT_<name>, and passes all else to the simulated driver. tests/driver_conformance/test_broken_drivers.py builds
+// them.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 
 namespace {
 
-// The function of the driver below.
+// The function of this name in the underlying driver.
 template <class Signature>
 Signature* below(const char* name) {
   void* const found = dlsym(RTLD_NEXT, name);
@@ -42,7 +43,7 @@ orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind k
   return BELOW(orMemcpyAsync)(dst, src, bytes > 1000 ? bytes - 1 : bytes, kind, stream);
 }
 #elif defined(DEFECT_copy_reads_its_source_late)
-// Takes pageable memory for pinned: what lies in it when somebody waits for the stream is what is copied.
+// Treats pageable memory as pinned: copies what it contains when the stream is synchronized.
 namespace {
 struct {
   void* staging = nullptr;
@@ -263,7 +264,7 @@ orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, 
   return error == orSuccess ? BELOW(orStreamSynchronize)(own) : error;
 }
 #elif defined(DEFECT_launch_reads_arguments_late)
-// What the arguments are when somebody waits for the stream is what the kernel gets.
+// The kernel gets the values that the arguments have when the stream is synchronized.
 namespace {
 struct {
   orFunction_t function = nullptr;
@@ -315,7 +316,7 @@ orError_t orLaunchFunction(orFunction_t function, const orLaunchConfig* config, 
   return BELOW(orLaunchFunction)(function, config, arguments, argument_count, stream);
 }
 #elif defined(DEFECT_launch_keeps_arguments_in_the_function)
-// All threads write their arguments to one place before the launch reads them there.
+// All threads write their arguments to the same place, from which the launch reads them.
 namespace {
 struct Place {
   std::atomic<const void*> value{nullptr};

@@ -1,4 +1,4 @@
-"""The kit on drivers: both of this repository keep the contract, and each that is broken on purpose is found out."""
+"""The driver kit: both drivers of this repository keep the contract, and each deliberately broken one is caught."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Kit:
         )
 
     def results(self, library: Path, tmp_path: Path, *arguments: str, **environment: str) -> list[dict[str, Any]]:
-        """What it found, from its JSON; the exit status agrees with it."""
+        """Returns the checks from its JSON, after checking that the exit status and the output agree with them."""
         file = tmp_path / "results.json"
         ran = self.run(library, "--json", file, *arguments, **environment)
         found: dict[str, Any] = json.loads(file.read_text())
@@ -86,7 +86,7 @@ def minimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def broken(defect: str, folder: Path) -> Path:
-    """A library with one defect that lies over the simulated driver."""
+    """Builds a library with one defect on top of the simulated driver."""
     below = shutil.copy(library_path(), folder)
     library = folder / f"{defect}.so"
     compiler = shlex.split(os.environ.get("CXX", "c++"))
@@ -114,7 +114,7 @@ def test_simulated_driver_passes_every_check(kit: Kit, tmp_path: Path, mode: str
     of_drivers = ("copies", "kernels", "memory", "modules", "process", "streams")
     assert chapters == {"driver", *(f"driver_{name}" for name in of_drivers)}
     assert all((ROOT / "docs/source/accelerator" / f"{chapter}.md").is_file() for chapter in chapters)
-    # Each is the opposite of what this device has.
+    # Each needs the opposite of what this device has.
     assert {check["name"]: check["reason"] for check in checks if check["outcome"] == "not offered"} == {
         "the host may use unified memory": "unified memory: has_unified_memory is 0",
         "a pair without access is refused": "devices without access to each other: 0 can use the memory of 1",
@@ -190,7 +190,7 @@ def test_minimal_driver_passes_what_it_offers(kit: Kit, tmp_path: Path, minimal:
     }
 
 
-# The groups asked, the checks that must fail, and what one of them has seen.
+# The groups to run, the checks that must fail, and what one of them must observe.
 DEFECTS = [
     (
         "event_completes_too_early",

@@ -1,4 +1,4 @@
-"""The driver over OpenCL keeps the contract, wherever a platform of OpenCL is installed."""
+"""The driver over OpenCL keeps the contract, wherever an OpenCL platform is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples that hold PyTorch's own lists beside what is written here: policies, the device module, the guard."""
+"""Examples that compare PyTorch's own lists with those written here: policies, the device module, the guard."""
 
 from __future__ import annotations
 

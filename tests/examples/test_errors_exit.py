@@ -1,4 +1,4 @@
-"""How processes end: each way of examples/errors_exit.py in processes of its own."""
+"""How processes end: each way of examples/errors_exit.py in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device in one file: copied, renamed, and compared with the CPU where its page does not look."""
+"""The device in one file: copied, renamed, and compared with the CPU in cases that its page does not cover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "one_file"
-# Runs where the device is named acme. What it prints must be nothing.
+# Runs where the device is named acme. It must print nothing.
 VALUES = """
     import copy
     import acme

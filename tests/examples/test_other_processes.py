@@ -1,4 +1,4 @@
-"""Examples whose point is another process: files that are loaded elsewhere, workers, a storage class."""
+"""Examples that need another process: files that are loaded elsewhere, workers, a storage class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of the page "Train a model": what it draws to train with, and how two pictures are compared."""
+"""The example of the page "Train a model": its training images, and how two pictures are compared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_picture_that_differs_in_more_is_refused(old: str, new: str) -> None:
 
 
 def test_the_picture_of_the_page_is_drawn_by_this_code() -> None:
-    """All of it but the numbers, which the page compares: it has trained."""
+    """All of it except the numbers, which the page compares after the training."""
     shown = PICTURE.read_text(encoding="utf-8")
     assert NUMBER.split(shown)[::2] == NUMBER.split(picture())[::2]
 

@@ -29,7 +29,7 @@ EXPRESSIONS = (
 
 
 def ends(statements: list[str]) -> list[str]:
-    """How each statement ends, in one process."""
+    """The outcome of each statement, in one process."""
     command = [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "examples/wrapper_subclass.py"]
     ran = subprocess.run([*command, *statements], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

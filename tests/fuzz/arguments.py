@@ -1,4 +1,4 @@
-"""Draws the arguments of a call by the pattern of its operator, and what may stand there by mistake."""
+"""Draws the arguments of a call by the pattern of its operator, and wrong arguments in their place."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _GROUPS = {
 _WORD = re.compile(r"\^all0|\^all|\^1|\^[a-z]|\^|\[\*\]|\*|\?[a-z0-9AB]*|!|#|\$|%|&|@")
 _SIZES = re.compile(r"[a-z0-9AB]+")
 _LARGEST = 1e5
-_SHARED = 0.75  # how often an operand is a view of a tensor that is there
+_SHARED = 0.75  # how often an operand is a view of an existing tensor
 
 
 @dataclass
 class Argument:
-    """One argument: its code, and what it stands for in the pattern."""
+    """One argument: its code, and its word in the pattern."""
 
     code: str
     word: str
     shape: Shape = ()
-    prefix: str = ""  # "name=" of one that goes by name
+    prefix: str = ""  # "name=" of a keyword argument
 
     @property
     def text(self) -> str:
-        """As it stands in the call."""
+        """Its text in the call."""
         return self.prefix + self.code
 
     @property
     def is_tensor(self) -> bool:
-        """Whether a tensor belongs there."""
+        """Whether the pattern has a tensor there."""
         return bool(self.word) and self.word not in ("#", "$", "@", "%", "()", "[*]")
 
     @property
@@ -85,7 +85,7 @@ class Drawing:
         return wrong
 
     def number(self) -> str:
-        """One that the call's dtype has, mostly."""
+        """A number, mostly one that the call's dtype can represent."""
         choices = ["0", "1", "2", "-1", "3", "True", "(2+0j)"]
         choices += ["0.5", "-1.5", "2.0", "inf", "nan"] if self.dtype.is_floating_point else []
         choices += ["1j", "(2+1j)"] if self.dtype.is_complex else []
@@ -103,7 +103,7 @@ class Drawing:
         return f"torch.tensor({_nested(flat, shape)}, dtype={dtype}, {where})"
 
     def operand(self, shape: Shape, dtype: torch.dtype, *, shared: float = _SHARED) -> str:
-        """A tensor of a shape: mostly a view of one that is there, of the dtype if one of that is there."""
+        """A tensor of a shape: mostly a view of an existing one of the dtype, otherwise a new one."""
         if self.random.random() < shared:
             known = [(name, tensor) for name, tensor in self._known() if tensor.dtype == dtype]
             self.random.shuffle(known)
@@ -214,7 +214,7 @@ class Drawing:
             below = shape[dim] if shape else 1
             sizes = shape if word == "^" else (below,)
         count = torch.Size(sizes).numel()
-        # Without repetitions, whose order of writing nothing promises.
+        # Without repetitions, for which the order of writes is undefined.
         numbers = self.random.sample(range(below), below)
         flat = [str(numbers[place % below]) for place in range(count)] if below else ["0"] * count
         if word in ("^", "^all") and below:

@@ -1,7 +1,7 @@
-"""Compares what the device has computed with what the CPU has, as closely as the dtypes on the way allow.
+"""Compares the results of the device with those of the CPU, as closely as the dtypes involved allow.
 
-Integers and bools must be equal. The order of accumulation decides the last bits of a floating-point number, and what
-is computed from it inherits the difference: so each variable carries the coarsest dtype and the largest number of all
+Integers and bools must be equal. The order of accumulation decides the last bits of a floating-point number, and
+results computed from it inherit the difference: so each variable carries the coarsest dtype and the largest number
 that it was computed from.
 """
 
@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten
 
 from tests.fuzz.program import key
 
-# The dtypes that an integer of a width may hold the bits of.
+# The dtypes whose bits an integer of the same width may hold.
 _READINGS = {
     torch.int16: (torch.half, torch.bfloat16),
     torch.uint16: (torch.half, torch.bfloat16),
@@ -26,7 +26,7 @@ _READINGS = {
     torch.int64: (torch.double,),
     torch.uint64: (torch.double,),
 }
-# By dtype, how far apart two results may be, as a share of the largest number on the way.
+# For each dtype, how far apart two results may be, relative to the largest number involved.
 _SHARES = {
     torch.float16: 5e-3,
     torch.bfloat16: 4e-2,
@@ -40,13 +40,13 @@ _SHARES = {
 
 @dataclass
 class Noise:
-    """What a variable was computed from."""
+    """How coarse and how large the numbers are that a variable was computed from."""
 
     share: float = 0.0
     largest: float = 1.0
 
     def merged(self, other: Noise) -> Noise:
-        """That of both."""
+        """The noise of both."""
         return Noise(max(self.share, other.share), max(self.largest, other.largest))
 
 
@@ -57,7 +57,7 @@ class NoiseOf:
     known: dict[str, Noise] = field(default_factory=dict)
 
     def spread(self, mentioned: Iterable[str], variables: Mapping[str, torch.Tensor]) -> None:
-        """After a statement: everything that it mentions, and all that shares memory with that, may depend on all."""
+        """After a statement, every variable that it mentions, or that shares memory with one, may depend on all."""
         touched = [name for name in mentioned if name in variables]
         total = Noise()
         for name in touched:
@@ -68,7 +68,7 @@ class NoiseOf:
                 self.known[name] = total
 
     def of(self, name: str) -> Noise:
-        """That of one variable."""
+        """The noise of one variable."""
         return self.known.get(name, Noise(2e-5))
 
 
@@ -82,7 +82,7 @@ def _own(tensor: torch.Tensor) -> Noise:
 
 
 def difference(expected: Any, actual: Any, noise: Noise, *, values: bool = True, strides: bool = True) -> str | None:
-    """What is wrong with a value of the device, if anything; without ``values`` only with its form."""
+    """What is wrong with a value of the device, if anything; without ``values`` only its form is compared."""
     if isinstance(expected, list | tuple):
         (expected, form), (actual, other) = tree_flatten(expected), tree_flatten(actual)
         if str(form) != str(other):
@@ -107,8 +107,8 @@ def _form(expected: torch.Tensor, actual: torch.Tensor, strides: bool) -> str | 
     for what in ("shape", "dtype", "layout", "requires_grad"):
         if getattr(expected, what) != getattr(actual, what):
             return f"{what} {getattr(actual, what)} instead of {getattr(expected, what)}"
-    # With gaps between its elements it is a view, or a part of what the kernel has computed, which is its own business.
-    # Without elements it has no order.
+    # A tensor with gaps is a view, or a part of what the kernel has computed, whose strides are the kernel's choice.
+    # A tensor without elements has no order.
     is_whole = torch.ops.aten.is_non_overlapping_and_dense(expected) or expected._is_view()
     has_order = is_whole and expected.numel() > 0
     if strides and has_order and any(one != other for size, one, other in _axes(expected, actual) if size > 1):
@@ -139,7 +139,7 @@ def _values(expected: torch.Tensor, actual: torch.Tensor, noise: Noise) -> str |
 
 
 def _is_nan(bits: torch.Tensor) -> torch.Tensor:
-    """Where integers are the bits of a NaN, which has many: a program may look at a number with `view(dtype)`."""
+    """Where integers are the bits of a NaN, which are not unique: a program may read a number with `view(dtype)`."""
     found = torch.zeros_like(bits, dtype=torch.bool)
     for dtype in _READINGS.get(bits.dtype, ()):
         found |= bits.contiguous().view(dtype).isnan()

@@ -1,7 +1,7 @@
-"""Programs from PyTorch's operator database: a valid call, and the same with one argument wrong, in turns.
+"""Programs from PyTorch's operator database: a valid call, and the same with one wrong argument, in turns.
 
-`tests/opinfo/test_mistakes.py` makes the same calls and asks whether they return. Here the values are compared, too: of
-the right call once more after each mistake, by which the backend might have learned something wrong.
+`tests/opinfo/test_mistakes.py` makes the same calls and checks whether they return. Here the values are compared, too:
+the valid call runs again after each mistake, from which the backend might have cached something wrong.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.opinfo.compare import Comparison
 from tests.opinfo.mistakes import DIFFERENT, calls, chosen, mistaken
 
 _LARGEST = 200  # elements, all of which are written down
-# What grows by these has no value.
+# Elements that these add are uninitialized.
 _RESIZING = ("resize_", "resize_as_")
 
 
 def asked(entries: Mapping[str, OpInfo]) -> list[str]:
-    """The names of the entries of which programs are made."""
+    """The names of the entries from which programs are made."""
     return [name for name, entry in entries.items() if _is_asked(entry)]
 
 
@@ -38,7 +38,7 @@ def _is_asked(entry: OpInfo) -> bool:
 
 
 def program(entries: Mapping[str, OpInfo], name: str, seed: int, number: int) -> Program:
-    """A program of one entry: another seed or number has other mistakes."""
+    """A program of one entry: another seed or number gives other mistakes."""
     drawn = Random(f"{seed} {number}")
     statements: list[Statement] = []
     reads_beyond = any(one in name for one in NEEDS_STRIDES)

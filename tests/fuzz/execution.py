@@ -1,8 +1,8 @@
-"""Runs a program on the CPU and on the device, line by line, and says where they part.
+"""Runs a program on the CPU and on the device, line by line, and reports where they differ.
 
-The rule: what the CPU accepts the device accepts, what the CPU refuses the device refuses, by that call or at the next
-wait, and in the end all variables are equal. The device is not waited for in between, unless a line reads from it or is
-refused: queued work is part of what is tried.
+The rule: the device accepts what the CPU accepts and refuses what the CPU refuses, by that call or at the next wait,
+and in the end all variables are equal. Nothing waits for the device in between, unless a line reads from it or is
+refused: queued work is part of the test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Watch = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """How the device differs from the CPU. Two findings of one kind are taken for the same defect."""
+    """How the device differs from the CPU. Two findings of one kind are treated as the same defect."""
 
     kind: str
     detail: str
@@ -40,7 +40,7 @@ class Finding:
 class _NotingEmpty(TorchFunctionMode):
     """Notes whether a call is given a tensor without elements.
 
-    Then no loop looks at the dtype, nor at a number, and which calls return depends on how far the kernel comes.
+    Then no loop checks the dtype or a number, and whether the call returns depends on how far the kernel gets.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class _NotingEmpty(TorchFunctionMode):
 
 
 def spoiled(statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
-    """What a refused line may have begun to write, with all that shares its memory: how far it came is undefined."""
+    """The variables that a refused line may have partly written, and all that share memory with them."""
     if "_(" not in statement.code and "out=" not in statement.code:
         return []
     storages = {key(known[name]) for name in statement.names if name in known}
@@ -64,7 +64,8 @@ def spoiled(statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str
 class Execution:
     """One run of a program on both sides.
 
-    ``watch`` is told the side and the line before each, ``say_line`` what then runs on the device, as it can be pasted.
+    ``watch`` is called with the side and the number of each line before it runs, ``say_line`` with the code that then
+    runs on the device, ready to be pasted.
     """
 
     def __init__(
@@ -83,10 +84,10 @@ class Execution:
         self._noise = NoiseOf()
         # A gradient may be an expanded number; whether it still is when it comes back depends on the copies on its way.
         self._has_gradients = any("requires_grad" in statement.code for statement in program.statements)
-        self._random: set[str] = set()  # what was drawn at random
+        self._random: set[str] = set()  # variables with random values
 
     def run(self) -> Finding | None:
-        """What is wrong, if anything."""
+        """Returns what is wrong, if anything."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for index, statement in enumerate(self.program.statements):
@@ -97,7 +98,7 @@ class Execution:
 
     def _step(self, index: int, statement: Statement) -> Finding | None:
         if statement.apart and is_ordered(statement.code, statement.apart, self.host):
-            return None  # It has lost a line without which it means nothing.
+            return None  # The program has lost a line without which this one means nothing.
         before = {key(tensor) for tensor in tensors(self.host).values()}
         failed = self._device_lines(self._ordering.before(statement, tensors(self.host)))
         if failed is not None:
@@ -119,7 +120,7 @@ class Execution:
         return None
 
     def _attempts(self, index: int, statement: Statement) -> tuple[Exception | None, Exception | None, bool]:
-        """What a line raises on the CPU and on the device, and whether the device may accept it alone."""
+        """What a line raises on the CPU and on the device, and whether the device may accept what the CPU refuses."""
         self.watch("cpu", index)
         separate = copied(self.host) if statement.may_accept else None
         state = torch.get_rng_state()
@@ -174,7 +175,7 @@ class Execution:
             if isinstance(expected, torch.Tensor) and expected.is_leaf and isinstance(actual, torch.Tensor):
                 pairs.append((f"{name}.grad", expected.grad, actual.grad))
         except RuntimeError:
-            return None  # One of several views whose base was changed: autograd lets nobody look at it.
+            return None  # One of several views whose base was changed: autograd forbids access to it.
         for what, one, other in pairs:
             try:
                 wrong = difference(

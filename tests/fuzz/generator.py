@@ -1,9 +1,9 @@
 """Writes random programs. Each line is tried on the CPU when it is written, so that the next can build on its result.
 
-What is drawn depends on the seed and on what the CPU computes, which is the same each time: a seed names a program.
-Hypothesis can draw and shrink programs, too. But it shrinks in the process that failed, and that may be gone here; the
-grammar and the children would stay as they are, and losing lines one by one (tests/fuzz/minimize.py) takes less code
-than a strategy for each kind of line. The lines are text, and need nothing but text to be run again in any process.
+The choices depend on the seed and on what the CPU computes, which is the same each time: a seed identifies a program.
+Hypothesis can draw and shrink programs, too. But it shrinks in the process that failed, which may no longer exist here;
+the grammar and the child processes would still be needed, and removing lines one by one (tests/fuzz/minimize.py) takes
+less code than a strategy for each kind of line. The lines are text, which can run again in any process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Generator:
         ]
 
     def program(self) -> Program:
-        """The whole of it."""
+        """The whole program."""
         length = self.random.choice(_LENGTHS)
         kinds, weights = zip(*self.kinds, strict=True)
         with warnings.catch_warnings():
@@ -112,7 +112,7 @@ class Generator:
             f"{name}.transpose_(0, -1)",
             f"{name}.as_strided_({shape}, {tuple(range(len(shape)))})",
         ]
-        # A storage that grows has bytes of no value.
+        # A storage that grows has uninitialized bytes.
         if torch.Size(shape).numel() * tensor.element_size() <= tensor.untyped_storage().nbytes():
             ways.append(f"{name}.set_({name}.untyped_storage(), 0, {shape})")
         self.writer.line(self.random.choice(ways))

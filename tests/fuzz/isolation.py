@@ -1,7 +1,7 @@
-"""Runs work in a child process that may die or hang, and sees how far it came.
+"""Runs work in a child process that may crash or hang, and records how far it got.
 
-The parent has imported torch and the backend, and never touches a device: a child is forked in a hundredth of a second,
-and the driver starts in it, in the launch mode that it is given.
+The parent has imported torch and the backend, and never touches a device: forking a child takes a hundredth of a
+second, and the driver starts in the child, in the given launch mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 MODES = ("auto", "async", "inline")
-LIMIT = 60.0  # seconds without a word
+LIMIT = 60.0  # seconds without a message
 _FAILED = "failed"
 
 Say = Callable[..., None]
@@ -28,7 +28,7 @@ Say = Callable[..., None]
 
 @dataclass
 class Ending:
-    """How a child ended, and the last that it said."""
+    """How a child ended, and its last messages."""
 
     cause: str | None
     """A signal, a status or silence; None if it came to its end."""
@@ -40,7 +40,7 @@ class Ending:
 def in_child(
     work: Callable[[Say], None], mode: str, hear: Callable[[str, Any], None] = lambda *_: None, limit: float = LIMIT
 ) -> Ending:
-    """Runs ``work``, which is given a function to say a subject and a message with, in a child of a launch mode.
+    """Runs ``work``, which is given a function that sends a subject and a message, in a child with a launch mode.
 
     Requires: nothing here has touched a device. Throws: ``RuntimeError`` with what ``work`` raises.
     """
@@ -88,12 +88,12 @@ def _work(work: Callable[[Say], None], mode: str, write: int, errors: int) -> No
     except BaseException:
         say(_FAILED, traceback.format_exc())
     finally:
-        # Not the way that Python ends: what the parent has imported is not the child's to take down.
+        # Without Python's shutdown: the child must not tear down what the parent has imported.
         os._exit(status)
 
 
 def _listen(read: int, ending: Ending, hear: Callable[[str, Any], None], limit: float) -> bool:
-    """Hears what the child says until it ends; False if it is silent for too long."""
+    """Reads the child's messages until it ends; False if it is silent for too long."""
     rest = b""
     last = time.monotonic()
     while True:

@@ -1,4 +1,4 @@
-"""Where the device differs from the CPU, and may."""
+"""Known and accepted differences between the device and the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Known:
-    """A difference, by patterns: what kind it is of, what the line says, and what is said of it."""
+    """A difference, by patterns for its kind, its line and its detail."""
 
     kind: str
     line: str

@@ -1,4 +1,4 @@
-"""Values as Python that gives them again."""
+"""Values as Python expressions that evaluate to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Unwritable(Exception):
-    """There is no Python for a value."""
+    """A value has no Python expression."""
 
 
 def written(value: Any) -> str:

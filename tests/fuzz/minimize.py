@@ -1,4 +1,4 @@
-"""Makes a program that fails small: fewer lines, then simpler ones, as long as it fails in the same way."""
+"""Minimizes a program that fails: fewer lines, then simpler ones, as long as it fails in the same way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fuzz.program import NAME, Program
 Fails = Callable[[Program], bool]
 
 _TENSOR = re.compile(r"torch\.tensor\((\[[^=]*\]|[^][,=]+), ")
-# What a line may do without.
+# Parts of a line that may be superfluous.
 _SUPERFLUOUS = (
     re.compile(r", (?!dtype|device|out|copy)\w+=[^=,()]+(?=[,)])"),
     re.compile(r"\.(?:clone|contiguous|requires_grad_|t|squeeze|conj)\(\)"),
@@ -21,7 +21,7 @@ _SUPERFLUOUS = (
 
 
 def minimized(program: Program, fails: Fails, seconds: float) -> Program:
-    """The smallest program found in that time that fails; ``program`` itself does."""
+    """The smallest failing program found in that time. Requires: ``program`` itself fails."""
     until = time.monotonic() + seconds
 
     def still(candidate: Program) -> bool:
@@ -69,7 +69,7 @@ def _simpler(program: Program, fails: Fails) -> Program:
 
 
 def _variants(code: str) -> Iterator[str]:
-    """Lines that say the same in fewer words, or with plainer numbers. Each is shorter, or has more zeros and ones."""
+    """Simpler variants of a line, each of which is shorter or has more ones."""
     for pattern in _SUPERFLUOUS:
         for match in pattern.finditer(code):
             yield code[: match.start()] + code[match.end() :]
@@ -82,7 +82,7 @@ def _variants(code: str) -> Iterator[str]:
 
 
 def _fewer(literal: str) -> Iterator[str]:
-    """Of a nested list, the first half of the rows, and of the columns."""
+    """The first half of the rows of a nested list, and the first half of its columns."""
     if not literal.startswith("[") or NAME.search(literal):
         return
     rows = re.findall(r"\[[^][]*\]", literal)

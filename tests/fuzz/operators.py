@@ -1,6 +1,6 @@
 """The operators that a program may call, each with a pattern of its arguments.
 
-A pattern is a list of words, one for each argument, after ``name=`` if it goes by name:
+A pattern is a list of words, one for each argument, after ``name=`` for a keyword argument:
 
     *        a tensor of the call's shape, which is drawn anew for each call
     ?        a tensor that broadcasts to it, or a number
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Operator:
-    """What can be called."""
+    """An operator that can be called."""
 
     name: str
     """As in torch; "F." stands before functions of torch.nn.functional, "." before what only tensors have."""
@@ -244,11 +244,11 @@ IN_PLACE = (
         "any",
     ),
 )
-# Along a dimension without a stride the CPU's selection reads beyond the tensor, and gives what it finds there.
+# Along a dimension with stride 0 the CPU's selection reads beyond the tensor, and returns what it finds there.
 NEEDS_STRIDES = ("median", "nanmedian", "kthvalue", "mode", "quantile", "nanquantile")
-# What is added is written into the output of some before the factors are read. An output that is a part of a factor is
-# then overwritten while it is read: in which order, neither side says.
+# These write the added tensor into the output before they read the factors. An output that is part of a factor is then
+# overwritten while it is read, in an order that neither side defines.
 WRITTEN_FIRST = ("addbmm",)
-# Where the output overlaps what is added, the CPU refuses it, or reads what it has just written. Here what is
-# overwritten is read before, so its values are those of separate tensors.
+# Where the output overlaps the added tensor, the CPU refuses the call, or reads what it has just written. The device
+# reads it before it is overwritten, so its values are those of separate tensors.
 READ_BEFORE = ("addmm", "addmv", "addr", "baddbmm", "addbmm", "mm", "bmm", "mv", "matmul", "dot", "linear")

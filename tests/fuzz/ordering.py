@@ -1,4 +1,4 @@
-"""The order that a program with several streams needs: who uses memory that another stream has used waits for it."""
+"""The order that a program with several streams needs: a stream waits for the last stream that used the same memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 
 from tests.fuzz.program import Statement, key
 
-# Long enough that a wait which is missing shows.
+# Long enough that a missing wait shows.
 _SLEEP = "torch.openreg._sleep(200_000)"
 
 
 class Ordering:
-    """What stands around the lines of a program on the device.
+    """The synchronization around the lines of a program on the device.
 
-    Every use counts as a write: who reads waits for the last reader, too. The order comes from the storages that the
+    Every use counts as a write: a reader waits for the last reader, too. The order comes from the storages that the
     CPU's tensors share, so a program that has lost some of its lines still has the waits that it needs.
     """
 
@@ -25,7 +25,7 @@ class Ordering:
         self._streams: set[int] = set()
 
     def before(self, statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
-        """The lines that make the stream of a statement wait; they make the stream if it is new."""
+        """The lines that make the stream of a statement wait, and create the stream if it is new."""
         lines = []
         if statement.stream and not self._streams:
             lines.append("s0 = torch.openreg.current_stream(d0)")
@@ -42,7 +42,7 @@ class Ordering:
         return lines
 
     def after(self, statement: Statement, known: Mapping[str, torch.Tensor]) -> list[str]:
-        """The lines that tell the allocator of the memory of another stream."""
+        """The record_stream calls for memory that was allocated on another stream."""
         lines = []
         for name in statement.names:
             if name not in known:
@@ -56,7 +56,7 @@ class Ordering:
         return lines
 
     def forget(self, storages: set[int]) -> None:
-        """Storages that are gone: another one may get their place."""
+        """Forgets storages that no longer exist: a new one may get their address."""
         for storage in storages:
             self._created.pop(storage, None)
             self._last.pop(storage, None)

@@ -1,4 +1,4 @@
-"""Which elements of memory tensors have in common, and whether a line minds."""
+"""Which memory tensors share, and whether that changes the outcome of a line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.fuzz.program import BOUND, copied, key, tensors
 
 
 def is_taken(code: str, names: Mapping[str, Any]) -> bool:
-    """Whether the CPU does not refuse a line."""
+    """Whether the CPU accepts a line."""
     return attempt(f"result = {BOUND.sub('', code)}", copied(names)) is None
 
 
 def is_ordered(code: str, apart: str, names: Mapping[str, Any]) -> bool:
-    """Whether the outcome of a line depends on the order of reading and writing; not if the CPU refuses it."""
+    """Whether the outcome of a line depends on the order of reads and writes; False if the CPU refuses the line."""
     plain, separate = copied(names), copied(names)
     if attempt(f"result = {BOUND.sub('', code)}", plain) is not None:
         return False
@@ -30,9 +30,9 @@ def is_ordered(code: str, apart: str, names: Mapping[str, Any]) -> bool:
 
 
 def overlaps(written: torch.Tensor, read: Iterable[torch.Tensor]) -> bool:
-    """Whether a tensor has two elements in one place, or one where an element of another is.
+    """Whether two elements of a tensor overlap each other, or one overlaps an element of another tensor.
 
-    One without elements may be resized, and reach anywhere.
+    A tensor without elements may be resized, and then overlap anything in its storage.
     """
     shared = [other for other in read if key(other) == key(written)]
     if not written.numel():
@@ -44,7 +44,7 @@ def overlaps(written: torch.Tensor, read: Iterable[torch.Tensor]) -> bool:
 
 
 def _places(tensor: torch.Tensor) -> list[int]:
-    """The bytes of all elements, by their place in the storage."""
+    """The offsets in the storage of the bytes of all elements."""
     size = tensor.element_size()
     steps = [range(0, count * step, step) if step else [0] * count for count, step in _axes(tensor)]
     begin = int(tensor.storage_offset()) * size

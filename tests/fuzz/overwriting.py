@@ -1,7 +1,7 @@
-"""Lines that write into memory that is there: ``out=``, and methods in place.
+"""Lines that write into existing memory: ``out=``, and in-place methods.
 
-Where what is written overlaps what is read, PyTorch mostly refuses the call, and promises no values where it does not.
-A line stays in a program only if its outcome on the CPU is that of separate memory.
+Where a call writes memory that it also reads, PyTorch mostly refuses it, and otherwise leaves the values undefined. A
+line stays in a program only if its outcome on the CPU is that of separate memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Overwriting:
         self.writer = writer
 
     def out(self, operator: Operator, drawing: Drawing, arguments: list[Argument]) -> None:
-        """A call with ``out=``: mostly of the right shape and dtype, often a view of something that is there."""
+        """A call with ``out=``: mostly of the right shape and dtype, often a view of an existing tensor."""
         code = call(operator.name, arguments)
         refused, result = self.writer.tried(code)
         single = isinstance(result, torch.Tensor)
@@ -51,13 +51,13 @@ class Overwriting:
         )
 
     def in_place(self, operator: Operator, home: str, arguments: list[Argument]) -> None:
-        """A call of what has no other form."""
+        """A call of an operator that has only an in-place form."""
         code, rest = call(operator.name, arguments), arguments[1:]
         apart = call(operator.name, [arguments[0].text, *(argument.apart for argument in rest)])
         self._write(operator, home, code, arguments[0].code, rest, apart)
 
     def may_convert(self, source: str, target: str) -> bool:
-        """Whether the numbers of one expression have values in the dtype of another."""
+        """Whether the dtype of the target can represent the numbers of the source."""
         refused, pair = self.writer.tried(f"{source}, {target}")
         if refused is not None or not isinstance(pair[1], torch.Tensor | list):
             return True
@@ -77,7 +77,7 @@ class Overwriting:
         return drawing.operand(shape, dtype)
 
     def _write(self, operator: Operator, home: str, code: str, target: str, read: list[Argument], apart: str) -> None:
-        """``apart`` is the same line where all that is read is copied before."""
+        """``apart`` is the same line reading copies."""
         if read and "out=" not in code and not self.may_convert(read[0].code, target):
             return
         like = Statement("")
@@ -85,7 +85,7 @@ class Overwriting:
             may_accept = operator.name.removeprefix("F.") in READ_BEFORE
             like = Statement("", apart=apart, may_refuse=True, may_accept=may_accept)
             self.writer.watch(code)
-            # Of several outputs, and of sums, PyTorch does not say in which order they are written and read.
+            # For several outputs, and for sums, PyTorch does not define the order of writes and reads.
             is_unsaid = operator.is_inexact or operator.name in WRITTEN_FIRST
             is_open = "out=(" in code or ("out=" in code and is_unsaid)
             if is_open and is_taken(code, self.writer.names):
@@ -105,7 +105,7 @@ class Overwriting:
             [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
             for value in values
         )
-        # What a list has twice is written twice.
+        # A tensor that a list has twice is written twice.
         beside = [[*written[:place], *written[place + 1 :]] for place in range(len(written))]
         return any(overlaps(one, [*others, *rest]) for one, rest in zip(written, beside, strict=True))
 

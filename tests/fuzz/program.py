@@ -1,7 +1,8 @@
 """A random program: lines of Python that mean the same on the CPU and on the device.
 
-A program is text, so that it goes to a child process and back, loses any of its lines, and is pasted into a shell.
-Names say where a tensor is: ``x1`` on the first device, ``y1`` on the second, ``h1`` on the host; ``v1`` is no tensor.
+A program is text, so that it can go to a child process and back, lose any of its lines, and be pasted into a shell.
+Names tell where a tensor is: ``x1`` on the first device, ``y1`` on the second, ``h1`` on the host; ``v1`` is not a
+tensor.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Program:
-    """Some lines, and what they came from."""
+    """Some lines, and their origin."""
 
     origin: str
     statements: tuple[Statement, ...]
@@ -69,7 +70,7 @@ class Program:
         return replace(self, statements=self.statements[:begin] + self.statements[end:])
 
     def with_code(self, index: int, code: str) -> Program:
-        """The program with another line in the place of one."""
+        """The program with one line replaced."""
         changed = replace(self.statements[index], code=code)
         return replace(self, statements=(*self.statements[:index], changed, *self.statements[index + 1 :]))
 
@@ -89,7 +90,7 @@ class Program:
 
 
 def namespace(devices: tuple[str, str], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What the lines of a program find; ``entries`` are those of the operator database."""
+    """The names that the lines of a program can use; ``entries`` are those of the operator database."""
     return {
         "torch": torch,
         "F": torch.nn.functional,
@@ -102,12 +103,12 @@ def namespace(devices: tuple[str, str], entries: Mapping[str, Any]) -> dict[str,
 
 
 def tensors(names: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Of the names, those of tensors."""
+    """The variables that are tensors."""
     return {name: value for name, value in names.items() if isinstance(value, torch.Tensor) and NAME.fullmatch(name)}
 
 
 def copied(names: Mapping[str, Any]) -> dict[str, Any]:
-    """The same variables with memory of their own, shared among them as it is."""
+    """The same variables with copied memory, which they share among themselves as the originals do."""
     storages: dict[int, torch.UntypedStorage] = {}
     copies = dict(names)
     for name, tensor in tensors(names).items():
@@ -120,5 +121,5 @@ def copied(names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def key(tensor: torch.Tensor) -> int:
-    """The same for all tensors that share one storage."""
+    """A key that is the same for all tensors that share one storage."""
     return int(tensor.untyped_storage()._cdata)

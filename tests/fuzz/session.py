@@ -1,4 +1,4 @@
-"""Programs, one batch after another in each launch mode, until the time is over; what is found is made small."""
+"""Runs programs, one batch after another in each launch mode, until the time is over, and minimizes the findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fuzz.program import Program, namespace
 from tests.fuzz.trial import death, trial
 
 BATCH = 40
-_EACH_OF_DATABASE = 4  # one program of so many is made from the operator database
+_EACH_OF_DATABASE = 4  # one in this many programs comes from the operator database
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Found:
     note: str = ""
 
     def text(self) -> str:
-        """As it is printed."""
+        """The text that is printed."""
         head = f"{self.origin}, mode {self.mode}: {self.finding.kind}\n{self.finding.detail}"
         return f"{head}\n{self.note}\n{self.listing}" if self.note else f"{head}\n{self.listing}"
 
@@ -63,7 +63,7 @@ class Session:
     _next: int = 0
 
     def run(self, seconds: float, programs: int | None = None) -> None:
-        """Runs batches until the time is over, or so much is found; with ``programs``, so many in whatever time."""
+        """Runs batches until the time is over or enough is found; with ``programs``, that many without a time limit."""
         begun = told = time.monotonic()
         until = begun + seconds if programs is None else float("inf")
         modes = itertools.cycle(self.modes)
@@ -76,12 +76,12 @@ class Session:
                 self.say(f"{self.programs} programs, {self.statements} statements, {told - begun:.0f} s")
 
     def batch(self, mode: str, first: int, last: int, until: float = float("inf")) -> None:
-        """Runs some programs in children; where one dies, the next goes on behind the program that it died of."""
+        """Runs some programs in children; if one dies, the next continues after the program that killed it."""
         while first < last and len(self.found) < self.most:
             first = self._child(mode, first, last, until)
 
     def program(self, number: int, watch: Callable[[str], None] = lambda _: None) -> Program:
-        """The program of a number. Touches no device, but may end the process where PyTorch's CPU does."""
+        """The program of a number. Touches no device, but may crash the process where PyTorch's CPU does."""
         if self.entries and number % _EACH_OF_DATABASE == 0:
             name = Random(f"{self.seed} {number} entry").choice(database.asked(self.entries))
             return database.program(self.entries, name, self.seed, number)
@@ -100,7 +100,7 @@ class Session:
                 say("ran", len(program.statements))
                 if finding is not None:
                     say("finding", [finding.kind, finding.detail, finding.index])
-                    break  # A device that has gone wrong is no place for the next program.
+                    break  # The next program needs a device without errors.
             say("done", True)
 
         def hear(subject: str, message: Any) -> None:
@@ -128,7 +128,7 @@ class Session:
         return int(number) + 1
 
     def _dies_on_the_cpu(self, number: int) -> bool:
-        """Whether a program ends the process without a device."""
+        """Whether a program crashes the process without a device."""
 
         def work(_: Say) -> None:
             names = namespace(("cpu", "cpu"), self.entries)

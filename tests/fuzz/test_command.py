@@ -10,7 +10,7 @@ from pathlib import Path
 
 from environment import ROOT
 
-# A wrong kernel, which must be registered behind the backend, and operators of which it is the only one.
+# A wrong kernel, which must be registered after the backend, and a list of operators with only that one.
 DEFECT = """
 made = fuzz._session
 def with_defect(options):

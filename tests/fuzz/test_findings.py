@@ -1,4 +1,4 @@
-"""A backend that is wrong in one place is found out, and the program that shows it becomes small."""
+"""A defect in one place of a backend is found, and the program that shows it is minimized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# The process that a session runs in: as tools/fuzz.py makes it, but for the defect, which its children have, too, and
+# The process that a session runs in: as tools/fuzz.py makes it, but with the defect, which its children inherit, and
 # with few operators, so that the wrong one comes soon.
 SESSION = """
     import json, os, sys, time
@@ -40,7 +40,7 @@ SESSION = """
 
 
 def result(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> Any:
-    """Of a session with a defect of an operator: the programs, the first finding, what ended the CPU."""
+    """The outcome of a session with a defect in an operator: number of programs, first finding, crashes on the CPU."""
     code = textwrap.dedent(SESSION).format(
         operator=operator, defect=textwrap.dedent(defect).strip(), mode=mode, limit=limit
     )
@@ -58,7 +58,7 @@ def result(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> A
 
 
 def session(operator: str, defect: str, mode: str = "auto", limit: int = 20) -> tuple[int, str, str]:
-    """With a defect of an operator: after how many programs it is found, as what, and the lines that show it."""
+    """Finds a defect in an operator: after how many programs, as which kind, and the lines that show it."""
     count, found, _ = result(operator, defect, mode, limit)
     assert found, "nothing was found"
     kind, listing, note = found[0]

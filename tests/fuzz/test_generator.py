@@ -1,4 +1,4 @@
-"""What is generated: the same from the same seed, of all kinds, and without a finding where nothing is wrong."""
+"""Generated programs: reproducible from their seed, of all kinds, and without a finding where nothing is wrong."""
 
 from __future__ import annotations
 

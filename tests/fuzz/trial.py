@@ -1,4 +1,4 @@
-"""One program in a child of its own: what is wrong with it, be it a value, an error, or the end of the process."""
+"""Runs one program in a child of its own, and reports a wrong value, an error, or a crash of the process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.fuzz.program import DATABASE, PREAMBLE, Program
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a program."""
+    """The outcome of a program."""
 
     finding: Finding | None
     lines: tuple[str, ...] = ()
     """What ran on the device."""
 
     def listing(self) -> str:
-        """The program as it can be pasted."""
+        """The program, ready to be pasted."""
         preamble = PREAMBLE + (DATABASE if any("entries[" in line for line in self.lines) else "")
         return preamble + "\n".join(self.lines)
 
@@ -45,7 +45,7 @@ def trial(program: Program, mode: str, entries: Mapping[str, Any], limit: float 
 
 
 def death(ending: Ending, at: list[Any] | None) -> Finding | None:
-    """The finding that a child has died on the device's side. What kills the CPU's side is PyTorch's own."""
+    """The finding that a child has died, on the CPU's side or the device's. A death on the CPU's is PyTorch's own."""
     if ending.cause is None:
         return None
     side, index = at or ["cpu", 0]

@@ -1,4 +1,4 @@
-"""Views of a tensor as expressions: of a shape that is asked for, or as it comes."""
+"""Views of a tensor as expressions: of a requested shape, or of any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Shape = tuple[int, ...]
 
 
 def fitting(random: Random, name: str, tensor: torch.Tensor, shape: Shape) -> Iterator[str]:
-    """Views of a tensor that have a shape, each in another way."""
+    """Views of a tensor that have a shape, each made in another way."""
     have = tuple(tensor.shape)
     if have == shape:
         yield name
@@ -40,7 +40,7 @@ def fitting(random: Random, name: str, tensor: torch.Tensor, shape: Shape) -> It
 
 
 def drawn(random: Random, name: str, tensor: torch.Tensor) -> str:
-    """Some view of a tensor."""
+    """A random view of a tensor."""
     dims = tensor.dim()
     ways: list[Callable[[], str]] = [
         lambda: f"{name}.unsqueeze({random.randint(-dims - 1, dims)})",
@@ -96,7 +96,7 @@ def _slices(random: Random, have: Shape, want: Shape) -> str:
 
 
 def _strided(random: Random, name: str, tensor: torch.Tensor, shape: Shape) -> Iterator[str]:
-    # Not all of the storage: how much more than its elements a result has depends on the kernel.
+    # Not the whole storage: how much larger than its elements the storage of a result is depends on the kernel.
     elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     elements = elements if tensor.numel() else 0
     order = list(range(len(shape)))

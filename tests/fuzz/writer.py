@@ -19,7 +19,7 @@ _PLAIN = Statement("")
 
 
 class Writer:
-    """The lines so far, and the variables as they are on the CPU. ``watch`` is told each line before it is tried."""
+    """The lines so far, and the variables on the CPU. ``watch`` is called with each line before it is tried."""
 
     def __init__(self, random: Random, watch: Callable[[str], None]) -> None:
         self.random = random
@@ -37,7 +37,7 @@ class Writer:
         return tensors(self.names)
 
     def has_gradients(self) -> bool:
-        """Whether autograd looks on."""
+        """Whether any tensor requires gradients."""
         return any(tensor.requires_grad for tensor in self.tensors.values())
 
     def tried(self, code: str, names: Mapping[str, Any] | None = None) -> tuple[Exception | None, Any]:
@@ -47,7 +47,7 @@ class Writer:
         return attempt(f"result = {code}", found), found.get("result")
 
     def bind(self, code: str, home: str, *, inexact: bool = False, like: Statement = _PLAIN) -> str:
-        """Writes a line whose result gets a name, or each part of it one. Returns the last name, if there is one."""
+        """Writes a line that names its result, or each part of it. Returns the last name, if there is one."""
         refused, result = self.tried(code)
         if refused is not None:
             self._count += 1
@@ -89,7 +89,7 @@ class Writer:
             del self.names[name]
 
     def _stream(self, code: str) -> int:
-        """The stream of a line: the default one for what concerns another device, the host or gradients."""
+        """The stream of a line: the default stream if it involves another device, the host or gradients."""
         names = Statement(code).names
         if not self._has_streams or "d1" in code or any(name[0] != "x" for name in names) or self.has_gradients():
             return 0

@@ -1,4 +1,4 @@
-"""addr: a matrix plus an outer product, by the library, into outputs of other dtypes too."""
+"""addr: a matrix plus an outer product, computed by the library, also into outputs of other dtypes."""
 
 from __future__ import annotations
 

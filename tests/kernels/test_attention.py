@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention beside the CPU: which implementation is chosen, its values, its gradients."""
+"""scaled_dot_product_attention compared with the CPU: the chosen implementation, its values and its gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# The fused kernels: which of them is chosen, and what each gives.
+# The tests check which fused kernel is chosen, and what it computes.
 pytestmark = pytest.mark.needs("host kernels")
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -24,7 +24,7 @@ TOLERANCES: dict[torch.dtype, dict[str, Any]] = {
     torch.float16: {"rtol": 0.01, "atol": 0.01},
 }
 OVERRIDEABLE, MATH = SDPBackend.OVERRIDEABLE, SDPBackend.MATH
-# Without its types: the tests pass lists of arguments.
+# Untyped, because the tests pass lists of arguments.
 scaled_dot_product_attention: Any = functional.scaled_dot_product_attention
 LOWER = torch.ones(5, 7).tril().bool()
 # Since PyTorch 2.14 a fused kernel never sees three dimensions.
@@ -175,7 +175,7 @@ def test_large_scores_do_not_overflow() -> None:
     close([tensor.cpu() for tensor in results(tensors, None, {}, "openreg")], expected)
 
 
-@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # says what gradcheck does by default
+@pytest.mark.filterwarnings("ignore:Backwards compatibility")  # a warning about the defaults of gradcheck
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=["plain", "causal"])
 def test_finite_differences(options: dict[str, Any]) -> None:
     leaves = [random(size, torch.float64).to("openreg").requires_grad_() for size in ((1, 2, 3, 2),) * 3]
@@ -211,7 +211,7 @@ def test_logsumexp() -> None:
 
 
 class TestDropout:
-    """The mask is drawn by the device's generator, and once more in the backward."""
+    """The device's generator draws the mask, and the backward draws it again."""
 
     def test_a_seed_fixes_it(self) -> None:
         query = random((1, 2, 6, 4)).to("openreg")
@@ -234,7 +234,7 @@ class TestDropout:
         assert torch.equal(torch.openreg.get_rng_state(), before)
 
     def test_the_mask_and_its_gradients(self) -> None:
-        """With the identity for a value, the output is the matrix of weights: it shows what was dropped."""
+        """With the identity matrix as value, the output is the matrix of weights, which shows what was dropped."""
         heads, length = 3, 6
         query, key = random((2, heads, length, 4), torch.float64), random((2, heads, length, 4), torch.float64)
         identity = torch.eye(length, dtype=torch.float64).expand(2, heads, length, length)
@@ -269,7 +269,7 @@ class TestDropout:
 
 
 class TestChoice:
-    """Which implementation runs: what sdpa_kernel allows, and what the kernel takes."""
+    """Which implementation runs: what sdpa_kernel allows, and what the kernel supports."""
 
     query = torch.ones(1, 2, 3, 4, device="openreg")
 
@@ -382,7 +382,7 @@ class TestChoice:
         ):
             messages = []
             for device in ("cpu", "openreg"):
-                # The CPU's own kernel takes a value of another length than key.
+                # The CPU's own kernel accepts a value whose length differs from the key's.
                 with sdpa_kernel(MATH), pytest.raises(RuntimeError) as raised:
                     scaled_dot_product_attention(*(random(size).to(device) for size in sizes))
                 messages.append(str(raised.value))
@@ -396,7 +396,7 @@ class TestChoice:
 
 
 class TestOperators:
-    """The operators called by themselves refuse what would make them read memory that is not theirs."""
+    """Called directly, the operators refuse arguments that would make them read out of bounds."""
 
     forward = staticmethod(torch.ops.aten._scaled_dot_product_fused_attention_overrideable)
     query = torch.ones(1, 2, 3, 4, device="openreg")

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients, beside the CPU."""
+"""Convolutions and their gradients, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_integers_fall_back() -> None:
     assert torch.openreg.fallback_stats() == {"aten::convolution": 1}
     backward = torch.ops.aten.convolution_backward_overrideable
     arguments = (signal[:, :, 1:], signal, filters, [1], [0], [1], False, [0], 1, [True] * 3)
-    with pytest.raises(RuntimeError, match="not implemented for 'Long'"):  # on the CPU neither
+    with pytest.raises(RuntimeError, match="not implemented for 'Long'"):  # nor on the CPU
         backward(*arguments)
 
 
@@ -140,7 +140,7 @@ def test_on_another_stream() -> None:
 @pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_three_dimensions_channels_last(dtype: torch.dtype) -> None:
-    """The result lies in memory as the input does. On the CPU that depends on the dtype and the processor."""
+    """The result has the input's memory format. On the CPU that depends on the dtype and the processor."""
     x = torch.randn(2, 3, 4, 5, 6).to(dtype).to(memory_format=torch.channels_last_3d)
     weight = torch.randn(4, 3, 2, 2, 2).to(dtype)
     output = functional.conv3d(x.to("openreg"), weight.to("openreg"))
@@ -178,7 +178,7 @@ def test_devices_and_dtypes_that_differ() -> None:
     ],
 )
 def test_the_operator_called_by_itself_checks_its_arguments(changes: dict[str, Any], why: str) -> None:
-    """aten::convolution has checked them, but nobody has to come that way, and the library believes its caller."""
+    """aten::convolution checks them, but this operator can be called directly, and the library trusts its caller."""
     arguments: dict[str, Any] = {"weight": (3, 2, 2), "bias": (3,), "stride": [1], "padding": [0], "dilation": [1]}
     arguments |= {"transposed": False, "output_padding": [0], "groups": 1} | changes
     for name in ("weight", "bias"):

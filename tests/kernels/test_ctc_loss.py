@@ -1,4 +1,4 @@
-"""The CTC loss and its gradient, beside the CPU."""
+"""The CTC loss and its gradient, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-ctc_loss: Any = functional.ctc_loss  # its annotations know no lengths in lists
+ctc_loss: Any = functional.ctc_loss  # its annotations do not allow lists of lengths
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_lengths_on_the_device() -> None:
 
 
 def test_a_target_that_does_not_fit() -> None:
-    """Ten labels in nine steps: infinite, or zero where that is asked for; the gradient as well."""
+    """Ten labels in nine steps: the loss is infinite, or zero with zero_infinity; the gradient is the CPU's."""
     for zero_infinity in (False, True):
         results = []
         for device in ("cpu", "openreg"):
@@ -96,7 +96,7 @@ def test_devices_that_differ() -> None:
     ],
 )
 def test_a_label_that_is_no_class_is_refused(targets: torch.Tensor, lengths: list[int], label: str) -> None:
-    """The CPU reads what lies there: it returns a number, or the process dies."""
+    """The CPU reads out of bounds: it returns some number, or the process crashes."""
     log_probs = torch.zeros(5, 2, 4, device="openreg", requires_grad=True)
     with pytest.raises(RuntimeError, match=f"ctc_loss: {label}, and log_probs has 4 classes: give labels of 0 to 3"):
         ctc_loss(log_probs, targets.to("openreg"), [5, 5], lengths)

@@ -1,4 +1,4 @@
-"""Kernels over a TensorIterator that are written by hand: add, where, fill and the reductions."""
+"""Hand-written kernels over a TensorIterator: add, where, fill and the reductions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = Callable[..., torch.Tensor]
 
 
 def check(call: Call, *tensors: torch.Tensor, exact: bool = True) -> None:
-    """The call gives on the device what it gives on the CPU, and does not fall back."""
+    """Checks that the call gives the same on the device as on the CPU, without falling back."""
     torch.openreg.reset_fallback_stats()
     expected, actual = call(*tensors), call(*(to_device(t) for t in tensors))
     assert torch.openreg.fallback_stats() == {}
@@ -95,7 +95,7 @@ def test_a_number_is_taken_as_it_is_at_the_call() -> None:
 
 
 def test_views_that_the_iterator_of_pytorch_only_borrows() -> None:
-    """Those of glu are gone when the kernel is launched: nothing may be asked of them."""
+    """The views of glu are gone when the kernel is launched, so it must not access them."""
     for rows in range(2, 40, 2):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(torch.nn.functional.glu(x.to("openreg"), 0).cpu(), torch.nn.functional.glu(x, 0))
@@ -209,7 +209,7 @@ def test_no_elements_whose_strides_reach_back() -> None:
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float32, torch.complex64], ids=str)
 @pytest.mark.parametrize("name", ["mul", "atan2", "igamma", "gcd", "bitwise_and", "remainder", "pow", "maximum", "lt"])
 def test_no_elements_of_a_dtype_that_the_loop_has_not(name: str, dtype: torch.dtype) -> None:
-    """A loop over no elements refuses what it refuses over some, also where an operand is broadcast to none."""
+    """A loop over no elements refuses the same dtypes as over some, also where an operand is broadcast to none."""
 
     def outcome(*operands: torch.Tensor) -> object:
         try:

@@ -1,4 +1,4 @@
-"""Embedding bags and their gradients, beside the CPU."""
+"""Embedding bags and their gradients, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFFSETS = torch.tensor([0, 4, 4, 7])  # the second bag is empty
 def results(
     device: str, dtype: torch.dtype, indices: torch.Tensor, offsets: Any, weighted: bool, **options: Any
 ) -> Any:
-    """The bags, and the gradients of the table and, where there are any, of the weights."""
+    """The bags, and the gradients of the table and of the weights, if any."""
     generator = torch.Generator().manual_seed(2)
     leaves = [torch.randn(10, 4, generator=generator).to(dtype).to(device).requires_grad_()]
     if weighted:
@@ -129,7 +129,7 @@ def test_a_sparse_gradient_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_no_bag_is_looked_for_where_there_is_none(mode: str) -> None:
-    """The CPU looks in an empty table, and the process dies."""
+    """The CPU searches an empty table, and the process crashes."""
     table = torch.ones(10, 3, device="openreg", requires_grad=True)
     none, indices = torch.tensor([], dtype=torch.long, device="openreg"), torch.tensor([1, 2], device="openreg")
     with pytest.raises(RuntimeError, match="embedding_bag: got 2 indices and no bag: give the offset"):

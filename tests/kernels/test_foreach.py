@@ -1,4 +1,4 @@
-"""Operators that take lists, beside the CPU: PyTorch's own samples of them, and what one launch must not change."""
+"""Operators on lists of tensors, compared with the CPU: PyTorch's samples, and what one launch must not change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on(device: str, values: Any) -> Any:
 
 
 def outcome(device: str, operator: Callable[..., Any], sample: Any) -> Any:
-    """What is returned and what the lists are after it, on the CPU; or the message of what was raised."""
+    """The result and the lists after the call, on the CPU; or the type and message of the exception."""
     options = {name: value for name, value in sample.kwargs.items() if not name.endswith("fastpath")}
     tensors, arguments = on(device, sample.input), on(device, sample.args)
     try:
@@ -44,7 +44,7 @@ def variants(info: Any) -> Iterator[Callable[..., Any]]:
     return (variant for variant in (info.method_variant, info.inplace_variant) if variant is not None)
 
 
-# PyTorch says it once per process, of a norm of one complex number.
+# PyTorch warns once per process, for a norm of one complex number.
 @pytest.mark.filterwarnings("ignore:Casting complex values to real discards the imaginary part:UserWarning")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("info", OPERATORS, ids=lambda info: info.name)
@@ -66,7 +66,7 @@ def lists(*counts: int) -> list[list[torch.Tensor]]:
 
 
 def operators(function: Callable[[], Any]) -> list[str]:
-    """What a call reaches in the dispatcher, itself included."""
+    """The operators that the call dispatches, itself included."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         function()
     return [event.name for event in profiler.events() if event.name.startswith("aten::")]
@@ -84,12 +84,12 @@ def test_a_number_in_a_tensor(number: torch.Tensor) -> None:
     (tensors,) = lists(4)
     expected = [2.0 * tensor.cpu() for tensor in tensors]
     torch._foreach_mul_(tensors, number)
-    number.fill_(9.0)  # the kernel has it, or the stream comes to it later
+    number.fill_(9.0)  # the kernel already has the number, or the stream runs this later
     torch.testing.assert_close([tensor.cpu() for tensor in tensors], expected)
 
 
 def test_views_of_one_memory() -> None:
-    """The tensors of a list are worked off in their order, so what overlaps gets what it gets on the CPU."""
+    """The tensors of a list are processed in order, so overlapping tensors get the CPU's values."""
     for device in ("cpu", "openreg"):
         memory = torch.arange(6.0, device=device)
         torch._foreach_mul_([memory[:4], memory[2:]], 2.0)
@@ -126,7 +126,7 @@ def test_lists_that_do_not_fit(change: Callable[[Any, Any], Any], why: str) -> N
 
 
 def test_a_number_that_the_dtype_has_not() -> None:
-    """Refused at the call, for one number and for the second of many: in a kernel it would stop the device."""
+    """Refused at the call, for one number and for the second of two: an error in a kernel would stop the device."""
     tensors = [torch.ones(2, device="openreg", dtype=torch.float16) for _ in range(2)]
     torch._foreach_clamp_max_(tensors, [1.0, 2.0])
     for numbers in (1e30, [1.0, 1e30]):
@@ -154,7 +154,7 @@ def test_on_the_second_device_and_another_stream() -> None:
 
 
 def test_results_have_the_strides_of_the_cpu() -> None:
-    """A view may have any stride in a dimension of size 1. What comes of it differs between the operators."""
+    """A view may have any stride in a dimension of size 1. Its effect on the result differs between operators."""
     models = [
         torch.arange(6.0).as_strided((3, 1), (1, 17)),
         torch.arange(6.0).as_strided((1, 3), (1, 1)),
@@ -174,7 +174,7 @@ def test_results_have_the_strides_of_the_cpu() -> None:
 
 
 def test_a_change_in_place_is_counted() -> None:
-    """By the count autograd knows that what it has saved is there no more."""
+    """The version counter tells autograd that a saved tensor was modified."""
     for name, *arguments in (("zero_",), ("add_", 1.0), ("sqrt_",)):
         tensors = [torch.ones(3, device="openreg"), torch.ones(2, device="openreg")]
         getattr(torch, f"_foreach_{name}")(tensors, *arguments)

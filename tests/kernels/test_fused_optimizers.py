@@ -1,4 +1,4 @@
-"""Steps of optimizers with fused=True: the CPU's numbers, one kernel for all parameters, and what is refused."""
+"""Optimizer steps with fused=True: the CPU's numbers, one kernel for all parameters, and what is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parameters(device: str, dtype: torch.dtype) -> list[torch.nn.Parameter]:
 
 
 def train(device: str, dtype: torch.dtype, kind: str, steps: int = 4, **more: Any) -> list[torch.Tensor]:
-    """Trains with gradients that are the same on each device. Returns the parameters and the state, on the CPU."""
+    """Trains with the same gradients on each device. Returns the parameters and the state, on the CPU."""
     params = parameters(device, dtype)
     make, options = KINDS[kind]
     optimizer: Any = make(params, **{"lr": 0.1, **options, **more})
@@ -128,7 +128,7 @@ def test_all_parameters_take_one_kernel() -> None:
 
 @pytest.mark.parametrize("kind", ["sgd momentum", "adam", "adamw amsgrad", "adagrad"])
 def test_it_unscales_and_skips_as_on_the_cpu(kind: str) -> None:
-    """What a GradScaler hands over: the scale, and whether a gradient overflowed."""
+    """A GradScaler passes the scale, and whether a gradient overflowed."""
 
     def step(device: str, overflow: float) -> list[torch.Tensor]:
         params = parameters(device, torch.float32)
@@ -205,7 +205,7 @@ def test_numbers_of_the_step_must_be_on_the_device() -> None:
 
 @pytest.mark.parametrize("rate", [1.0, torch.tensor(1.0)], ids=["number", "tensor"])
 def test_no_parameters_are_no_step(rate: Any) -> None:
-    """A learning rate on the device is enough for a call to arrive here, and the CPU does nothing either."""
+    """One tensor argument on the device dispatches the call here. As on the CPU, it does nothing."""
     options = {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
     of_adam = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "amsgrad": False, "maximize": False}
     lr = rate.to("openreg") if isinstance(rate, torch.Tensor) else rate

@@ -1,4 +1,4 @@
-"""GradScaler on the device: gradients divided and looked through, the scale, skipped steps, messages."""
+"""GradScaler on the device: unscaling with the check for infinities, the scale, skipped steps, messages."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_list_of_several_dtypes() -> None:
 
 
 def test_it_is_never_reset_here() -> None:
-    """found_inf is set where something is found, and stays what it was where nothing is."""
+    """found_inf is set if an infinity or a NaN is found, and is otherwise left unchanged."""
     found_inf = number(1.0)
     unscale([torch.ones(2, device="openreg")], found_inf, number(1.0))
     assert found_inf.item() == 1.0
@@ -92,7 +92,7 @@ def test_one_element_in_any_shape() -> None:
 
 @pytest.mark.parametrize("interval", [1, 3])
 def test_update_scale(interval: int) -> None:
-    """A step that was skipped halves the scale; as many as the interval in a row that were not double it."""
+    """A skipped step halves the scale; `interval` steps in a row that are not skipped double it."""
     states = []
     for device in ("openreg", "cpu"):
         scale, tracker, seen = number(8.0, device), number(0, device, torch.int32), []
@@ -222,13 +222,13 @@ def ones(*sizes: int, device: str = "openreg", dtype: torch.dtype = torch.float3
 def test_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
-    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device goes on
+    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device still works
 
 
 def trained(
     device: str, optimizer: Callable[..., Any], overflow_at: int, **options: Any
 ) -> tuple[list[Tensor], list[float]]:
-    """The weights after some steps, and the scale after each; in one of them the gradients overflow."""
+    """The weights after some steps, and the scale after each step; in one step the gradients overflow."""
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
     chosen = optimizer(model.parameters(), lr=0.05, **options)
@@ -260,7 +260,7 @@ def test_training_with_an_overflow(optimizer: Callable[..., Any], options: dict[
 
 
 def test_with_autocast_small_gradients_survive() -> None:
-    """In half precision a gradient below 6e-8 is zero. Scaled, it is not."""
+    """In half precision a gradient below 6e-8 underflows to zero. The scaled gradient does not."""
     weights = []
     for scale in (1.0, 2.0**16):
         layer = nn.Linear(1, 1, bias=False).to("openreg")
@@ -293,7 +293,7 @@ def test_unscale_and_clip() -> None:
 
 @pytest.mark.parametrize("overflow_on", [None, 0, 1])
 def test_parameters_on_two_devices(overflow_on: int | None) -> None:
-    """An overflow on either of them skips the step of both."""
+    """An overflow on either device skips the step on both."""
     weights = [nn.Parameter(torch.ones(3, device=f"openreg:{index}")) for index in range(2)]
     optimizer, scaler = torch.optim.SGD(weights, lr=0.5), torch.amp.GradScaler("openreg", 4.0)
     losses = [weight.sum() * (torch.inf if index == overflow_on else 1) for index, weight in enumerate(weights)]

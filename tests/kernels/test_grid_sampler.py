@@ -1,4 +1,4 @@
-"""Grid sampling in two and three dimensions, and its gradients, beside the CPU."""
+"""Grid sampling in two and three dimensions, and its gradients, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODES = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "
 
 
 def tensors(dims: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """An input, and a grid that leaves it in places."""
+    """An input, and a grid that lies partly outside of it."""
     of_input, of_grid = SIZES[dims]
     return torch.randn(of_input).to(dtype), (torch.rand(of_grid) * 2.4 - 1.2).to(dtype)
 

@@ -1,4 +1,4 @@
-"""Losses of differences, which PyTorch would make of an output of the wrong shape, with a warning."""
+"""mse_loss and smooth_l1_loss, for which PyTorch would resize an output of the wrong shape, with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mm and addmm: products of BLAS, over dtypes, sizes, layouts and what is added, and what BLAS does not take."""
+"""mm and addmm: BLAS products over dtypes, sizes, layouts and added terms, and what BLAS does not support."""
 
 import itertools
 from collections.abc import Callable
@@ -14,13 +14,13 @@ LAYOUTS: dict[str, Layout] = {
     "part of rows": lambda t: torch.cat([t, t], 1)[:, : t.shape[1]],
     "one row for all": lambda t: t[:1].expand(t.shape) if len(t) > 1 else t,
 }
-# Only into what does not overlap with itself.
+# An output must not overlap itself.
 OUTPUTS = {name: layout for name, layout in LAYOUTS.items() if name != "one row for all"}
 DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float16, torch.int64]
 
 
 def numbers(*sizes: int, dtype: torch.dtype) -> torch.Tensor:
-    """Small numbers, integers also as floats: their products are exact in each dtype."""
+    """Small integers, also as floats: their products are exact in every dtype."""
     return torch.randint(-3, 4, sizes).to(dtype) * (1 + 1j if dtype.is_complex else 1)
 
 
@@ -33,7 +33,7 @@ def test_products(dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
     for left, right, into in itertools.product(LAYOUTS.values(), LAYOUTS.values(), OUTPUTS.values()):
         a, b = left(numbers(rows, inner, dtype=dtype)), right(numbers(inner, columns, dtype=dtype))
         da, db = left(a.to("openreg")), right(b.to("openreg"))
-        # What is there must not count: 0 * nan is nan.
+        # The old contents must not count: 0 * nan is nan.
         empty = torch.full((rows, columns), float("nan")) if dtype.is_floating_point else torch.full((rows, columns), 9)
         out = into(empty.to(dtype).to("openreg"))
         assert torch.equal(torch.mm(da, db).cpu(), a @ b)
@@ -75,7 +75,7 @@ def test_lazy_bits_count(lazy: Callable[[torch.Tensor], torch.Tensor]) -> None:
 @pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex128, torch.bfloat16, torch.int64], ids=str)
 def test_an_output_may_be_a_factor(dtype: torch.dtype) -> None:
-    """On the CPU what this gives depends on the processor."""
+    """On the CPU the result depends on the processor."""
     a, other = numbers(3, 3, dtype=dtype), numbers(3, 3, dtype=dtype)
     for left, right in ((True, True), (True, False), (False, True)):
         b, c = a.to("openreg"), other.to("openreg")

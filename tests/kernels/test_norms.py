@@ -46,7 +46,7 @@ def here(tensor: Any) -> Any:
 
 
 def there(tensor: Any) -> Any:
-    """The same tensor on the device, strides and all."""
+    """The same tensor on the device, with the same strides."""
     if tensor is None:
         return None
     on_device = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="openreg")
@@ -54,7 +54,7 @@ def there(tensor: Any) -> Any:
 
 
 def same(actual: list[Any], expected: list[Any], dtype: torch.dtype) -> None:
-    """Compares values, dtypes and strides; those of the dimensions with one element mean nothing."""
+    """Compares values, dtypes and strides; ignores the strides of dimensions with one element."""
     assert [tensor is None for tensor in actual] == [tensor is None for tensor in expected]
     for one, other in zip(actual, expected, strict=True):
         if one is None or other is None:
@@ -103,7 +103,7 @@ def test_batch_norm_by_layout(layout: str, training: bool) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_batch_norm_by_dtype(dtype: torch.dtype, mixed: bool, training: bool) -> None:
     if mixed and dtype in (torch.float32, torch.float64):
-        mixed = False  # there is no other dtype to mix with; float64 with float32 is among the refused
+        mixed = False  # there is no other dtype to mix with; float64 with float32 is refused
     of_parameters = torch.float32 if mixed else dtype
     parameters = [(torch.rand(4) + 0.5).to(of_parameters) for _ in range(4)]
     for shape in ((6, 4), (2, 4, 3, 5)):
@@ -176,7 +176,7 @@ def test_the_overload_with_a_fourth_result() -> None:
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_batch_norm_with_out(layout: str, training: bool) -> None:
-    """Against the overload that returns new tensors: on the CPU the one with `out=` is wrong for many layouts."""
+    """Compared with the overload that returns new tensors: the CPU's `out=` is wrong for many layouts."""
     x = LAYOUTS[layout]()
     weight, statistics = torch.rand(4), (torch.randn(4), torch.rand(4) + 0.5)
     expected_statistics = [t.clone() for t in statistics]
@@ -294,7 +294,7 @@ def test_second_derivatives() -> None:
     def group(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         return functional.group_norm(x, 2, w, b)
 
-    torch.openreg.set_fallback_policy("all")  # the derivatives of derivatives are made of other operators
+    torch.openreg.set_fallback_policy("all")  # second derivatives use other operators
     for norm in (batch, group):
         leaves = [
             t.to("openreg", torch.float64).requires_grad_()
@@ -319,7 +319,7 @@ def test_tensors_without_elements() -> None:
                     with_gradients(norm, there(x), there(weight))
             else:
                 same(with_gradients(norm, there(x), there(weight)), expected, torch.float32)
-    # PyTorch's kernel for the CPU ends the process with this call: it divides by the number of elements.
+    # PyTorch's CPU kernel crashes the process with this call: it divides by the number of elements.
     x, ones = torch.empty(0, 4, device="openreg"), torch.ones(4, device="openreg")
     gradients = aten.native_batch_norm_backward(x, x, ones, None, None, ones, ones, True, 1e-5, [True] * 3)
     assert [gradient.tolist() for gradient in gradients] == [[], [0.0] * 4, [0.0] * 4]
@@ -462,11 +462,11 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32, device: str = "openreg
 def test_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
-    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device goes on
+    assert (ones(2) + 1).tolist() == [2.0, 2.0]  # the device still works
 
 
 def test_running_statistics_in_place_of_others() -> None:
-    """The same tensor as mean and as weight, and statistics that are a part of another tensor."""
+    """The running statistics are two columns of one tensor."""
     x = torch.randn(6, 4)
     results: list[list[Any]] = []
     for to in (there, here):
@@ -478,7 +478,7 @@ def test_running_statistics_in_place_of_others() -> None:
 
 @pytest.mark.needs("queue")
 def test_they_are_queued() -> None:
-    """Evaluation too, whose saved statistics have no elements."""
+    """Evaluation too, which saves empty statistics."""
     x, weight = torch.randn(4, 4, device="openreg"), torch.ones(4, device="openreg")
     for call in (
         lambda: functional.batch_norm(x, None, None, weight, training=True),

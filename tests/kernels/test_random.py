@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.conftest import RunProcess
 
-# The fallback draws from a generator of the CPU: other numbers, and other positions of the device's generator.
+# The fallback draws from a CPU generator: other numbers, and other positions of the device's generator.
 pytestmark = pytest.mark.needs("host kernels")
 REAL = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGRAL = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -54,7 +54,7 @@ def drawn(draw: Draw, dtype: torch.dtype, count: int = 20_000) -> Tensor:
 
 
 def distance(sample: Tensor, distribution: Callable[[Tensor], Tensor]) -> float:
-    """Kolmogorov and Smirnov's: the largest gap between the sample's cumulative function and the distribution's."""
+    """The Kolmogorov-Smirnov statistic: the largest gap between the cumulative functions of sample and distribution."""
     ordered = sample.double().sort().values
     expected = distribution(ordered)
     steps = torch.arange(len(ordered) + 1, dtype=torch.float64) / len(ordered)
@@ -62,7 +62,7 @@ def distance(sample: Tensor, distribution: Callable[[Tensor], Tensor]) -> float:
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
-    """The generator once more, from the paper."""
+    """A second implementation of the generator, from the paper."""
     for _ in range(10):
         first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
         counter = [
@@ -75,7 +75,7 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
     return counter
 
 
-KNOWN = [  # of Random123, the library of the paper's authors
+KNOWN = [  # from Random123, the library of the paper's authors
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
     ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
@@ -129,7 +129,7 @@ def test_philox_state_and_operators_draw_from_one_sequence() -> None:
     next_one = torch.empty(1, dtype=torch.int64, device="openreg").random_(-(2**63), None, generator=generator)
     drawn = [value % 2**64 for value in bits.tolist()]
     assert drawn[:2] == ours
-    assert next_one.item() % 2**64 == drawn[2]  # what was reserved, no operator draws
+    assert next_one.item() % 2**64 == drawn[2]  # no operator draws what was reserved
 
 
 @pytest.mark.parametrize(("draw", "dtype"), CASES)
@@ -191,7 +191,7 @@ def test_uniform(dtype: torch.dtype) -> None:
     x = drawn(lambda t: t.uniform_(), dtype)
     assert x.min() >= 0
     assert x.max() < 1
-    # The numbers of a dtype of few bits are few, and the cumulative function has steps of that size.
+    # A dtype of few bits has few numbers, so the cumulative function has steps of that size.
     assert distance(x, lambda v: v) < 0.012 + torch.finfo(dtype).eps / 2
     shifted = drawn(lambda t: t.uniform_(-3, 5), dtype)
     assert shifted.min() >= -3

@@ -1,4 +1,4 @@
-"""LSTM and GRU beside the CPU: the modules, and the fused cells that they call on the device."""
+"""LSTM and GRU compared with the CPU: the modules, and the fused cells that they call on the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-# The fused kernels, and that nothing falls back. The CPU says once in a process that its library has no projections.
+# These need the fused kernels: nothing may fall back. The CPU warns once per process that oneDNN has no projections.
 pytestmark = [
     pytest.mark.needs("host kernels"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN"),
@@ -46,7 +46,7 @@ def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float32) -> Non
 
 
 def flat(nested: Any) -> list[Tensor]:
-    """The tensors of what a module returns: its output and its state, one tensor or two."""
+    """Flattens what a module returns: its output, and its state of one or two tensors."""
     if isinstance(nested, PackedSequence):
         return [nested.data]
     return [nested] if isinstance(nested, Tensor) else [tensor for part in nested for tensor in flat(part)]
@@ -141,7 +141,7 @@ def test_dropout_between_layers_is_seeded() -> None:
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])
 def test_a_second_derivative(kind: Module) -> None:
-    """With create_graph PyTorch does not call the fused backward, but a formula of differentiable operators."""
+    """With create_graph PyTorch replaces the fused backward by a formula of differentiable operators."""
     module = kind(3, 4).double()
     x = torch.randn(2, 3, dtype=torch.float64)
     found = []
@@ -161,7 +161,7 @@ def test_gradients_by_finite_differences(kind: Module) -> None:
 
 
 def lstm_arguments(dtype: torch.dtype = torch.float64, device: str = "openreg") -> list[Tensor]:
-    """Sizes of input gates, hidden gates, cx and two biases, for a batch of 2 and 3 hidden units."""
+    """Input gates, hidden gates, cx and two biases, for a batch of 2 and 3 hidden units."""
     return [torch.randn(size, dtype=dtype).to(device) for size in ((2, 12), (2, 12), (2, 3), (12,), (12,))]
 
 

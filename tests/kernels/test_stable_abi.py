@@ -1,4 +1,4 @@
-"""The operators of csrc/stable, which know PyTorch by its stable interface alone."""
+"""The operators of csrc/stable, which use only PyTorch's stable interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPCHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """PyTorch's own, on the CPU."""
+    """PyTorch's own RMS norm, on the CPU."""
     return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
 
 
@@ -188,7 +188,7 @@ def test_gradients_against_differences(device: str) -> None:
         assert torch.autograd.gradgradcheck(lambda *tensors: RMS_NORM(*tensors, 1e-3), arguments)
 
 
-# What PyTorch's own check does, it warns of since 2.14.
+# Since 2.14 PyTorch warns about what its own check does.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("device", ["cpu", "openreg"])
 def test_opcheck(device: str) -> None:

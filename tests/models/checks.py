@@ -1,4 +1,4 @@
-"""What is asked of each model."""
+"""The checks that each model must pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HALVES = [torch.bfloat16, torch.float16]
 
 
 def training_is_that_of_the_cpu(subject: Subject, bound: float = 1e-5) -> None:
-    """Each loss, parameter and buffer differs by at most this share, of itself or of the tensor's largest number."""
+    """Each loss, parameter and buffer differs by at most `bound`, relative to itself or the tensor's largest number."""
     expected, training = pair(subject)
     theirs, ours = expected.losses(), training.losses()
     assert ours[-1] < ours[0]

@@ -1,4 +1,4 @@
-"""Lets a failed assertion of the checks show both sides, as one of a test does."""
+"""Makes a failed assertion in checks.py show both sides, as one in a test does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the package `transformers`, small and with random parameters: nothing is fetched."""
+"""Models of the package `transformers`, small and with random parameters: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.models.training import Batch, Subject
 
-# It writes to its log that losses without a name are the usual ones.
+# Otherwise it logs that a model without a loss type gets the default loss.
 transformers.logging.set_verbosity_error()
 
 WORDS, WIDTH, LENGTH = 256, 128, 64
@@ -19,7 +19,7 @@ ATTENTIONS = ("eager", "sdpa")
 
 
 def gpt2(**options: Any) -> nn.Module:
-    """A decoder with learned places; the output table is the input table."""
+    """A decoder with learned positions; the input and output embeddings are tied."""
     return transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
             vocab_size=WORDS, n_positions=LENGTH, n_embd=WIDTH, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=1,
@@ -29,7 +29,7 @@ def gpt2(**options: Any) -> nn.Module:
 
 
 def bert(**options: Any) -> nn.Module:
-    """An encoder that guesses words; tied as GPT-2."""
+    """An encoder that predicts masked words; tied like GPT-2."""
     return transformers.BertForMaskedLM(
         transformers.BertConfig(
             vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
@@ -40,7 +40,7 @@ def bert(**options: Any) -> nn.Module:
 
 
 def llama(**options: Any) -> nn.Module:
-    """A decoder with rotated places and two queries to a key; nothing is tied."""
+    """A decoder with rotary positions and two query heads per key head; nothing is tied."""
     return transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
@@ -51,18 +51,18 @@ def llama(**options: Any) -> nn.Module:
 
 
 def t5(**options: Any) -> nn.Module:
-    """An encoder and a decoder with relative places and one table for both."""
+    """An encoder and a decoder with relative positions and one embedding for both."""
     return transformers.T5ForConditionalGeneration(
         transformers.T5Config(
             vocab_size=WORDS, d_model=WIDTH, d_kv=32, d_ff=2 * WIDTH, num_layers=2, num_heads=4, dropout_rate=0,
-            # The first is no name of T5's own, and every model with a decoder of this kind has it.
+            # decoder_start_token_id is not an option of T5 alone: every encoder-decoder model has it.
             **{"decoder_start_token_id": 0} | options, feed_forward_proj="gated-gelu", pad_token_id=0,
         )
     )  # fmt: skip
 
 
 def whisper(**options: Any) -> nn.Module:
-    """A decoder behind an encoder of sound, which begins with two convolutions."""
+    """A decoder after an audio encoder, which begins with two convolutions."""
     return transformers.WhisperForConditionalGeneration(
         transformers.WhisperConfig(
             vocab_size=WORDS, d_model=WIDTH, num_mel_bins=16, encoder_layers=2, decoder_layers=2,
@@ -74,24 +74,24 @@ def whisper(**options: Any) -> nn.Module:
 
 
 def sentences() -> Batch:
-    """Words, each of which is to be foretold or guessed."""
+    """Words, each of which is to be predicted."""
     words = torch.randint(3, WORDS, (4, LENGTH))
     return {"input_ids": words, "labels": words}
 
 
 def recordings() -> Batch:
-    """Noise, and the words that were spoken."""
+    """Noise as audio, and random words as its transcript."""
     return {"input_features": torch.randn(4, 16, 2 * LENGTH), "labels": torch.randint(3, WORDS, (4, LENGTH // 2))}
 
 
 def own_loss(model: nn.Module, batch: Batch) -> Tensor:
-    """What the model itself makes of inputs and labels."""
+    """The loss that the model itself computes from inputs and labels."""
     loss: Tensor = model(**batch).loss
     return loss
 
 
 def subject(make: Callable[..., nn.Module], draw: Callable[[], Batch], attention: str) -> Subject:
-    """A model with attention of PyTorch's (sdpa) or spelled out in matrix products (eager)."""
+    """A model with PyTorch's attention (sdpa) or one written out in matrix products (eager)."""
     return Subject(lambda: make(attn_implementation=attention), draw, own_loss)
 
 

@@ -1,4 +1,4 @@
-"""The networks that are trained, made of PyTorch's own modules."""
+"""The networks that are trained, built from PyTorch's own modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = 100
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, inward: int, outward: int, stride: int, activation: type[nn.Module]) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Residual(nn.Module):
 
 
 def residual_network(activation: type[nn.Module], pooling: type[nn.Module]) -> nn.Module:
-    """The 18 layers of ResNet-18, a quarter as wide, behind a stem for small images."""
+    """The 18 layers of ResNet-18, a quarter as wide, after a stem for small images."""
     layers = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), activation(inplace=True)]
     layers.append(pooling(3, 2, padding=1))
     for inward, outward in pairwise([16, 16, 32, 64, 128]):
@@ -46,7 +46,7 @@ def residual_network(activation: type[nn.Module], pooling: type[nn.Module]) -> n
 
 
 def resnet18() -> nn.Module:
-    """As published: it has kinks, at which rounding decides between two gradients (see `smooth_resnet18`)."""
+    """As published, with kinks, at which rounding decides between two gradients (see `smooth_resnet18`)."""
     return residual_network(nn.ReLU, nn.MaxPool2d)
 
 
@@ -88,7 +88,7 @@ class Patches(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A language model whose output table is its input table."""
+    """A recurrent language model with tied input and output embeddings."""
 
     def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Recurrent(nn.Module):
 
 
 class Causal(nn.Module):
-    """A language model of masked attention, post-norm."""
+    """A language model with causal attention, post-norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,23 +123,23 @@ class Causal(nn.Module):
 
 
 def vectors() -> Batch:
-    """Numbers without order."""
+    """Random vectors."""
     return {"inputs": torch.randn(32, 64), "targets": torch.randint(CLASSES, (32,))}
 
 
 def images() -> Batch:
-    """Noise in three colours."""
+    """Noise in three channels."""
     return {"inputs": torch.randn(8, 3, 32, 32), "targets": torch.randint(CLASSES, (8,))}
 
 
 def images_in_channels_last() -> Batch:
-    """The same, the colours of a point beside each other."""
+    """The same in channels_last."""
     batch = images()
     return batch | {"inputs": batch["inputs"].to(memory_format=torch.channels_last)}
 
 
 def sentences() -> Batch:
-    """Words in any order, each with the next as its target."""
+    """Random words, each with the next as its target."""
     words = torch.randint(WORDS, (8, 33))
     return {"inputs": words[:, :-1], "targets": words[:, 1:]}
 

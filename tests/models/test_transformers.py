@@ -35,7 +35,7 @@ def test_mixed_precision_stays_near_float32(name: str, dtype: torch.dtype) -> No
 
 
 def trained(family: str, attention: str = "sdpa") -> tuple[Training, Training]:
-    """Both trainings after some steps, ready to be asked."""
+    """Both trainings after some steps, with the models in evaluation mode."""
     both = pair(LANGUAGE_MODELS[f"{family}, {attention}"])
     for training in both:
         training.losses()
@@ -44,7 +44,7 @@ def trained(family: str, attention: str = "sdpa") -> tuple[Training, Training]:
 
 
 def prompt(training: Training) -> Batch:
-    """What the model goes on from: the first words of the batch, or all of the sound."""
+    """The model's prompt: the first words of the batch, or all of the audio."""
     if "input_features" in training.batch:
         return {"input_features": training.batch["input_features"]}
     words = training.batch["input_ids"][:, :8]
@@ -52,7 +52,7 @@ def prompt(training: Training) -> Batch:
 
 
 def written(training: Training, **options: Any) -> Tensor:
-    """The words that the model writes, with those it began from where it repeats them."""
+    """The words that the model generates, including the prompt where the model repeats it."""
     model: Any = training.model
     words: Tensor = model.generate(**prompt(training), min_new_tokens=NEW_WORDS, max_new_tokens=NEW_WORDS, **options)
     return words
@@ -62,7 +62,7 @@ def written(training: Training, **options: Any) -> Tensor:
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize(
     ("family", "options"),
-    # A decoder that has learned so little says one word again and again, unless it is forbidden to.
+    # A decoder that has learned so little repeats one word, unless it is forbidden to.
     [("GPT-2", {}), ("Llama", {}), ("T5", {"no_repeat_ngram_size": 1}), ("Whisper", {"no_repeat_ngram_size": 1})],
 )
 def test_what_is_generated_is_what_the_cpu_generates(family: str, options: dict[str, int], attention: str) -> None:

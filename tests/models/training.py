@@ -1,4 +1,4 @@
-"""A model on the CPU and the same on the device, trained with the same numbers: for tests and measurements."""
+"""The same model on the CPU and on the device, trained on the same data: for tests and measurements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Batch = dict[str, Tensor]
 
 
 def classified(model: nn.Module, batch: Batch) -> Tensor:
-    """The cross entropy of what the model says of the inputs."""
+    """The cross entropy of the model's scores for the inputs."""
     return functional.cross_entropy(model(batch["inputs"]), batch["targets"])
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, what it learns from, and its loss. Both are made with the CPU's generator."""
+    """A model, its data, and its loss. Model and data are drawn with the CPU's generator."""
 
     make: Callable[[], nn.Module]
     draw: Callable[[], Batch]
@@ -30,17 +30,17 @@ class Subject:
 
 
 class Training:
-    """A model and its optimizer on a device, with one batch that is shown again and again."""
+    """A model and its optimizer on a device, with one batch that every step uses."""
 
     def __init__(self, subject: Subject, model: nn.Module, batch: Batch, device: str) -> None:
         self.subject, self.model = subject, model
-        # Before the model is moved: it has to stay the same model.
+        # Before the model is moved, which must keep its parameters.
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
         model.to(device)
         self.batch = {name: tensor.to(device) for name, tensor in batch.items()}
 
     def step(self) -> Tensor:
-        """One step. Returns the loss before it, and does not wait."""
+        """One step. Returns the loss before it, without waiting for the device."""
         self.optimizer.zero_grad()
         loss = self.subject.loss(self.model, self.batch)
         loss.backward()
@@ -56,8 +56,8 @@ def pair(subject: Subject) -> tuple[Training, Training]:
     """The training on the CPU and the one on the device, from the same start."""
     torch.manual_seed(0)
     model, batch = subject.make(), subject.draw()
-    # A parameter that begins at zero consists of its gradients. Some of those are zero themselves but for rounding, as
-    # that of the bias of attention's keys is, and leave nothing to compare.
+    # A parameter that starts at zero consists of its gradients. Some of those are zero up to rounding, such as that of
+    # the attention's key bias, and leave nothing to compare.
     for parameter in model.parameters():
         if not parameter.any():
             nn.init.normal_(parameter, std=0.1)
@@ -66,7 +66,7 @@ def pair(subject: Subject) -> tuple[Training, Training]:
 
 
 def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, str]:
-    """Of all parameters and buffers, the largest difference as a share of the tensor's largest number, and its name."""
+    """The largest difference of a parameter or buffer, relative to the tensor's largest number, and its name."""
     differences = []
     for (name, one), (_, other) in zip(model.state_dict().items(), expected.state_dict().items(), strict=True):
         difference = (one.cpu() - other).abs().max().item()
@@ -75,7 +75,7 @@ def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, st
 
 
 def mixed_precision_losses(training: Training, dtype: torch.dtype) -> list[float]:
-    """The losses of all steps under autocast, the gradients scaled."""
+    """The losses of all steps under autocast, with scaled gradients."""
     scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
     losses = []
     for _ in range(STEPS):

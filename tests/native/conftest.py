@@ -1,4 +1,4 @@
-"""Native kernels need a process of their own: whether they are loaded is decided when the package is imported."""
+"""Native kernels need a process of their own, because the import of the package decides whether they are loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NativeProcess = Callable[..., str]
 
 @pytest.fixture
 def run_native(run_process: RunProcess, tmp_path: Path) -> NativeProcess:
-    """Runs Python code in a process with native kernels, and returns what it prints; the cache is one of the test."""
+    """Runs Python code in a process with native kernels and a cache of the test's own, and returns what it prints."""
     if not _C._has_modules():
         pytest.skip("the driver takes no modules")
 

@@ -15,7 +15,7 @@ BINARY = [torch.add, torch.sub, torch.mul]
 
 @pytest.fixture(autouse=True)
 def native_alone() -> Iterator[None]:
-    """The CPU computes nothing here, unless a test allows it."""
+    """Forbids the fallback, unless a test allows it."""
     torch.manual_seed(0)
     torch.openreg.set_fallback_policy("listed", [])
     yield
@@ -87,7 +87,7 @@ def bits(x: torch.Tensor) -> torch.Tensor:
     return x.cpu().reshape(-1).view(torch.uint8)
 
 
-# PyTorch refuses to fill memory that a tensor has several times.
+# PyTorch refuses to fill a tensor that overlaps itself.
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - {"expanded"}))
 @pytest.mark.parametrize("dtype", FILLED, ids=str)
 def test_fill(dtype: torch.dtype, layout: str) -> None:
@@ -211,7 +211,7 @@ def test_many_dimensions() -> None:
 def test_sum(dtype: torch.dtype, dim: int | tuple[int, ...] | None) -> None:
     skip_without(dtype)
     if dtype == torch.int32:
-        dtype = torch.int64  # PyTorch adds int32 up as int64: of another dtype than its operand
+        dtype = torch.int64  # PyTorch sums int32 in int64, so the result would have another dtype than its operand
     tolerance = (
         {"rtol": 2e-2, "atol": 5e-1} if dtype in (torch.float16, torch.bfloat16) else {"rtol": 1e-5, "atol": 1e-4}
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import RunProcess
 from torch_openreg import _C
 
-# The child asks for kernels while the lock of the compiled modules is held, by a thread that it does not have.
+# The child requests kernels while the lock of the compiled modules is held by a thread that it does not have.
 SOURCE = """
 import os, threading, time, torch
 x, y = torch.ones(4, 5, device="openreg"), torch.ones(5, 4, device="openreg")

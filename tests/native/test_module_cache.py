@@ -1,4 +1,4 @@
-"""Modules are compiled once, kept on disk, and compiled again where that is of no use."""
+"""Modules are compiled once, cached on disk, and compiled again if the cached binary is unusable."""
 
 from __future__ import annotations
 

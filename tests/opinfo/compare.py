@@ -1,7 +1,7 @@
-"""Runs a sample of PyTorch's operator database on the device and on the CPU, and compares.
+"""Runs samples of PyTorch's operator database on the device and on the CPU, and compares the results.
 
-What the CPU refuses is not asked of the device. Where an operator draws random numbers, or returns memory that nobody
-has written, only shapes, dtypes and layouts can be compared; `test_random.py` has the distributions.
+A sample that the CPU refuses does not run on the device. Where an operator draws random numbers, or returns
+uninitialized memory, only shapes, dtypes and layouts can be compared; `test_random.py` tests the distributions.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Noted:
 
 ON_CPU = "on the CPU"
 FACTORIES = ("arange", "linspace", "logspace")  # their samples leave the device out
-# The CPU's loop for 16 bits reads beyond its rows, and gives other numbers each time. It is asked in float32.
+# The CPU's loop for 16 bits reads beyond its rows, and gives other numbers each time: the CPU computes in float32.
 IN_FLOAT = ("grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample")
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """The same tensor on the CPU: strides, offset, lazy conjugation and the rest of its storage, too."""
+    """The same tensor on the CPU, with its strides, offset, lazy conjugation and the rest of its storage."""
     if tensor.layout is not torch.strided:
         return tensor.detach().cpu().requires_grad_(tensor.requires_grad)
     storage = tensor.untyped_storage()
-    fresh = storage.clone() if tensor.is_cpu else storage.cpu()  # of its own storage cpu() makes no copy
+    fresh = storage.clone() if tensor.is_cpu else storage.cpu()  # cpu() does not copy a storage of the CPU
     copy = torch.empty(0, dtype=tensor.dtype).set_(fresh, tensor.storage_offset(), tensor.size(), tensor.stride())
     if tensor.is_conj():
         copy = copy.conj()
@@ -51,7 +51,7 @@ def cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def mapped(sample: SampleInput, function: Callable[[Any], Any], name: str = "") -> SampleInput:
-    """A sample with other values. What is one tensor there is one here."""
+    """A sample with mapped values. A tensor that occurs several times stays one tensor."""
     known: dict[int, Any] = {}
 
     def once(value: Any) -> Any:
@@ -71,7 +71,7 @@ def in_float(value: Any) -> Any:
 
 
 def on_cpu(sample: SampleInput) -> SampleInput:
-    """A sample of the device as one of the CPU."""
+    """A sample of the device, moved to the CPU."""
 
     def move(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -84,7 +84,7 @@ def on_cpu(sample: SampleInput) -> SampleInput:
 
 
 def with_leaves(sample: SampleInput) -> SampleInput:
-    """Some samples have views of tensors that require gradients, which would get the gradients of their views."""
+    """Detaches views: some samples have views of tensors that require gradients, which would get the gradients."""
 
     def cut(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -95,7 +95,7 @@ def with_leaves(sample: SampleInput) -> SampleInput:
 
 
 def tolerance(op: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
-    """Relative and absolute, the widest that the database itself gives an operator; 0 if it gives none."""
+    """The widest relative and absolute tolerances that the database gives an operator; 0 if it gives none."""
     rtol, atol = 0.0, 0.0
     for info in op.decorators:
         for decorator in getattr(info, "decorators", ()):
@@ -168,7 +168,7 @@ class Comparison:
                 self._compare(sample, actual, expected, values=noted.values)
 
     def _samples(self, *, requires_grad: bool = False) -> Iterable[SampleInput]:
-        # As `sample_inputs` gives them, without its record of where each test is, which takes longer than operators.
+        # As from `sample_inputs`, without its record of each test's current sample, which takes longer than operators.
         samples: Iterable[SampleInput] = self.op.sample_inputs_func(self.op, self.device, self.dtype, requires_grad)
         return samples
 
@@ -197,7 +197,7 @@ class Comparison:
         return mapped(host, in_float, ON_CPU) if self.is_widened else host
 
     def _rounded(self, results: Any) -> Any:
-        """What was computed in float32, in the dtype that is asked for."""
+        """Converts results that were computed in float32 to the dtype of the unit."""
         return tree_map(lambda result: result.to(self.dtype), results) if self.is_widened else results
 
     def _run_all(self, samples: Iterable[SampleInput], run: Run) -> None:
@@ -216,7 +216,7 @@ class Comparison:
 
     @contextlib.contextmanager
     def _noting_random_numbers(self) -> Iterator[Noted]:
-        """Notes whether what is done inside has values that can be compared."""
+        """Notes whether the results of the block have values that can be compared."""
         noted = Noted(self.has_values)
         before = torch.get_rng_state()
         yield noted
@@ -251,7 +251,7 @@ class Comparison:
                 assert one == other
 
     def _device_of_result(self, sample: SampleInput) -> str:
-        """The type of the device that the result must be on: that of the tensors, or what a factory is told."""
+        """The device type that the result must have: that of the tensors, or the argument of a factory."""
         if self.op.name in FACTORIES:
             return "openreg"
         told = sample.kwargs.get("device")
@@ -262,7 +262,7 @@ class Comparison:
 
 @contextlib.contextmanager
 def _naming(sample: SampleInput) -> Iterator[None]:
-    """Lets an error say which sample it is about."""
+    """Adds the sample to an error as a note."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,8 @@
-"""How much of the database is run.
+"""Selects how much of the database runs.
 
-Without more, one unit of each entry is run, which takes a minute: always the same one, and another one from entry to
-entry, and none that is known to fail: whether it does can depend on the processor. Another number in OPENREG_OPINFO
-chooses other units, and `all` runs every one of them, as `make opinfo` does.
+By default one unit of each entry runs, which takes a minute: always the same one, a different one from entry to entry,
+and none that is known to fail, because whether it does can depend on the processor. Another number in OPENREG_OPINFO
+chooses other units, and `all` runs all of them, as `make opinfo` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNIT = re.compile(rf"test_(?P<mode>{'|'.join(exceptions.MODES)})_(?P<entry>\w+)_
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves one unit of each entry, unless all are wanted or some are named."""
+    """Keeps one unit of each entry, unless all are requested or some are named."""
     wanted = os.environ.get("OPENREG_OPINFO", "0")
     if wanted == "all" or config.option.keyword:
         return

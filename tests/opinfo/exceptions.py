@@ -1,4 +1,4 @@
-"""What is run of the database, and what of it fails on this device, and why: `exceptions.toml`."""
+"""Which parts of the database run, and which units fail on this device and why: `exceptions.toml`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ FILE = Path(__file__).with_name("exceptions.toml")
 
 @dataclass(frozen=True)
 class Exceptions:
-    """Units that fail. An empty set of modes or dtypes stands for all of them."""
+    """Units that fail. An empty set of modes or dtypes means all of them."""
 
     entries: frozenset[str]
     modes: frozenset[str]
     dtypes: frozenset[str]
     reason: str
-    apart: bool  # a part of PyTorch that this backend does not have yet: its units are counted apart
+    apart: bool  # a part of PyTorch that this backend does not have yet: its units are counted separately
 
     def covers(self, entry: str, mode: str, dtype: str) -> bool:
-        """Whether a unit is one of them."""
+        """Whether a unit is among them."""
         return entry in self.entries and mode in (self.modes or {mode}) and dtype in (self.dtypes or {dtype})
 
 
 def read(file: Path = FILE) -> list[Exceptions]:
-    """All of them, in the order of the file. Throws: ``ValueError`` for a table that has not what it must have."""
+    """All of them, in the order of the file. Throws: ``ValueError`` for an invalid table."""
     found = []
     for apart, key in ((False, "exception"), (True, "apart")):
         for table in tomllib.loads(file.read_text(encoding="utf-8")).get(key, []):
@@ -45,5 +45,5 @@ def read(file: Path = FILE) -> list[Exceptions]:
 
 
 def excused(exceptions: list[Exceptions], entry: str, mode: str, dtype: str) -> Exceptions | None:
-    """What a unit is excused by, if anything."""
+    """The exceptions that excuse a unit, if any."""
     return next((one for one in exceptions if one.covers(entry, mode, dtype)), None)

@@ -1,4 +1,4 @@
-"""What may go wrong in a call of an operator of the database, and where this device differs from the CPU then."""
+"""Mistakes in calls of the database's operators, and where the device then differs from the CPU."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MISTAKES = 6  # of each sample
 SAMPLES = 3
 LARGEST = 20_000  # elements
 DTYPES = (torch.float32, torch.int64)
-# Their layouts are not of this device, or they return memory that nobody has written.
+# The device does not have their layouts, or they return uninitialized memory.
 LEFT_OUT = re.compile(r"sparse|to_sparse|layout|empty|new_empty")
-# On the CPU itself these read and write beyond a tensor that is too small: the process may end.
+# On the CPU itself these read and write beyond a tensor that is too small: the process may crash.
 CRASHES_ON_THE_CPU = re.compile(r"batch_norm|lu_unpack|_segment_reduce")
-# Where the device refuses what the CPU takes, or takes what the CPU refuses.
+# Where the device refuses what the CPU accepts, or accepts what the CPU refuses.
 DIFFERENT = {
     "addmv": "the CPU's output has the sizes of what is added",
     "nn.functional.dropout": "there are masks for complex numbers here",
@@ -35,14 +35,14 @@ DIFFERENT = {
     "tensor_split": "PyTorch wants the indices on the CPU",
     "ldexp": "the exponent of a bool",
 }
-# An operator of the CPU by its own name. It takes no generator, and PyTorch says since 2.14 that it draws numbers.
+# An operator of the CPU, called directly. It takes no generator, and since PyTorch 2.14 it is tagged as random.
 FLASH_ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"
 if torch.Tag.nondeterministic_seeded in torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default.tags:
     DIFFERENT[FLASH_ATTENTION_OF_THE_CPU] = "numbers that the device's seed cannot repeat are refused"
 
 
 def wrong(value: Any) -> Iterator[Any]:
-    """What may stand in the place of an argument by mistake."""
+    """Wrong values for an argument."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return
@@ -65,12 +65,12 @@ def wrong(value: Any) -> Iterator[Any]:
 
 
 def chosen(name: str) -> bool:
-    """Whether an operator is asked."""
+    """Whether an operator is tested."""
     return not LEFT_OUT.search(name) and not CRASHES_ON_THE_CPU.search(name)
 
 
 def calls(entry: OpInfo, largest: int = LARGEST) -> Iterator[tuple[list[Any], TreeSpec]]:
-    """The arguments of an operator's first samples, flat, with the way back to ``(args, kwargs)``."""
+    """The arguments of an operator's first samples, flattened, with the spec that restores ``(args, kwargs)``."""
     for dtype in (dtype for dtype in DTYPES if dtype in entry.dtypes):
         for sample in islice(entry.sample_inputs(torch.device("cpu"), dtype, requires_grad=False), SAMPLES):
             leaves, spec = tree_flatten(((sample.input, *sample.args), dict(sample.kwargs)))
@@ -79,7 +79,7 @@ def calls(entry: OpInfo, largest: int = LARGEST) -> Iterator[tuple[list[Any], Tr
 
 
 def mistaken(leaves: list[Any], drawn: random.Random) -> Iterator[tuple[int, list[Any]]]:
-    """Some of the calls with one argument replaced, and which one that is."""
+    """Some of the calls with one argument replaced, each with the index of that argument."""
     mistakes = [(i, value) for i, leaf in enumerate(leaves) for value in wrong(leaf)]
     for i, value in drawn.sample(mistakes, min(MISTAKES, len(mistakes))):
         yield i, [*leaves[:i], value, *leaves[i + 1 :]]

@@ -1,4 +1,4 @@
-"""What is wrong with a call is said in the CPU's words: the error inputs of PyTorch's operator database."""
+"""Wrong calls raise the CPU's errors with the CPU's messages: the error inputs of PyTorch's operator database."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-# A composite kernel, which all devices but the CPU use, calls narrow, and that one refuses in words of its own.
+# A composite kernel, which all devices except the CPU use, calls narrow, which has messages of its own.
 OTHER_WORDS = {"narrow_copy": 2}
 
 
 def refusal(entry: Any, sample: Any) -> tuple[str, str] | None:
-    """The type and the first line of what the call raises, without the name of the device; None where it returns."""
+    """The type and the first line of what the call raises, without the name of the device; None if it returns."""
     try:
         entry(sample.input, *sample.args, **sample.kwargs)
     except Exception as error:
@@ -31,7 +31,7 @@ def refusal(entry: Any, sample: Any) -> tuple[str, str] | None:
 def test_refused_as_on_the_cpu(entry: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # What the library has taken before is launched without a trial, and must be refused all the same.
+        # Calls like those that the library accepted before are launched without a trial, and must still be refused.
         for sample in islice(entry.sample_inputs_func(entry, "openreg", torch.float32, False), 5):
             refusal(entry, sample)
         on_cpu, on_device = (

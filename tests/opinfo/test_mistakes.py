@@ -1,9 +1,9 @@
-"""Mistakes in calls of every operator: a good call first, and then the same with one argument wrong.
+"""Mistakes in calls of every operator: a valid call first, and then the same with one wrong argument.
 
-Each sample of PyTorch's operator database is run, and run again with one argument replaced: a tensor by one of other
-sizes or another dtype, a number by one that is too large, a name by another. Whatever comes of it, the device must go
-on, and what the CPU refuses must not return, nor the other way round, but for the operators that `DIFFERENT` names.
-Which arguments are replaced is drawn: OPENREG_MISTAKES_SEED draws others.
+Each sample of PyTorch's operator database runs, and runs again with one argument replaced: a tensor by one of other
+sizes or another dtype, a number by one that is too large, a name by another. In any case the device must stay usable,
+and it must refuse exactly what the CPU refuses, except for the operators in `DIFFERENT`. The replaced arguments are
+drawn at random: OPENREG_MISTAKES_SEED draws others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEED = int(os.environ.get("OPENREG_MISTAKES_SEED", "0"))
 
 
 def refusal(entry: OpInfo, leaves: list[Any], spec: Any, device: str) -> str | None:
-    """The type of what a call raises, there or at the next wait; None where it returns."""
+    """The type and first line of what a call raises, at once or at the next wait; None if it returns."""
     torch.manual_seed(0)
     placed = [leaf.to(device, copy=True) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     args, kwargs = tree_unflatten(placed, spec)

@@ -1,8 +1,8 @@
-"""PyTorch's own database of operators, with PyTorch's own framework for tests of a device type.
+"""PyTorch's own operator database, with PyTorch's own framework for tests of a device type.
 
-`@ops` makes a test of each method for each entry and dtype: a *unit*. `instantiate_device_type_tests` makes of them a
-class for the device. A unit passes when all samples that the CPU supports agree with it; what fails has its reason in
-`exceptions.toml`, and is an error there once it passes.
+`@ops` makes each method a test for each entry and dtype: a *unit*. `instantiate_device_type_tests` turns them into a
+class for the device. A unit passes if all samples that the CPU supports agree with it. A unit that fails is listed with
+its reason in `exceptions.toml`; a listed unit that passes is an error.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-# A warning must not pass for a sample that the CPU refuses.
+# A warning, raised as an error, would make the CPU appear to refuse a sample.
 pytestmark = pytest.mark.filterwarnings("ignore")
 EXCEPTIONS = exceptions.read()
 
-# Called at the end of each test, to forget at which sample it was. It looks through the stack, which takes longer than
+# Called at the end of each test, to clear the record of its current sample. It walks the stack, which takes longer than
 # most of these tests, and they keep no such record.
 common_utils.extract_test_fn = lambda: None
 Test = Callable[[Any, str, torch.dtype, OpInfo], None]
@@ -97,7 +97,7 @@ class TestOpInfo(TestCase):
 
 
 def record(entry: str, mode: str, dtype: str, outcome: str) -> None:
-    """Writes how a unit ended to the file OPENREG_OPINFO_RECORD, if there is to be one."""
+    """Appends the outcome of a unit to the file OPENREG_OPINFO_RECORD, if that is set."""
     if file := os.environ.get("OPENREG_OPINFO_RECORD"):
         with open(file, "a", encoding="utf-8") as lines:
             lines.write(json.dumps([entry, mode, dtype, outcome]) + "\n")

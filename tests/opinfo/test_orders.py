@@ -1,6 +1,6 @@
-"""The samples of PyTorch's operator database in other orders of memory, which its own tests leave out.
+"""The samples of PyTorch's operator database in other memory orders, which its own tests leave out.
 
-A kernel may write its output in an order that its strides do not say. Nothing but such inputs shows it.
+A kernel may write its output in an order that contradicts its strides. Only such inputs reveal that.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def reordered(sample: SampleInput, order: Callable[[Tensor], Tensor], device: st
 def outcome(
     op: OpInfo, sample: SampleInput, order: Callable[[Tensor], Tensor], device: str, seed: int = 0
 ) -> list[Tensor]:
-    """What the operator gives, and its gradients."""
+    """The results of the operator, and its gradients."""
     torch.manual_seed(seed)
     x, args, kwargs = reordered(sample, order, device)
     if "device" in kwargs:
@@ -71,7 +71,7 @@ def outcome(
 
 
 def samples(op: OpInfo, order: Callable[[Tensor], Tensor]) -> Iterator[SampleInput]:
-    """Those of an operator that this order changes."""
+    """The samples of an operator whose strides this order changes."""
     for sample in islice(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd), SAMPLES):
         tensors = [leaf for leaf in pytree.tree_leaves((sample.input, sample.args)) if isinstance(leaf, Tensor)]
         dense = [tensor for tensor in tensors if tensor.layout is torch.strided]
@@ -79,7 +79,7 @@ def samples(op: OpInfo, order: Callable[[Tensor], Tensor]) -> Iterator[SampleInp
             yield sample
 
 
-@pytest.mark.filterwarnings("ignore")  # Some samples call what PyTorch will remove, and it says so.
+@pytest.mark.filterwarnings("ignore")  # Some samples call deprecated functions.
 @pytest.mark.parametrize("order", [channels_last, transposed])
 def test_samples_in_another_order(order: Callable[[Tensor], Tensor]) -> None:
     compared, different = 0, {}
@@ -94,7 +94,7 @@ def test_samples_in_another_order(order: Callable[[Tensor], Tensor]) -> None:
             try:
                 expected, again = (outcome(op, sample, order, "cpu", seed) for seed in (0, 1))
                 torch.testing.assert_close(again, expected, equal_nan=True)
-            except Exception:  # the CPU does not take it, or draws random numbers
+            except Exception:  # the CPU refuses it, or draws random numbers
                 continue
             compared += 1
             try:

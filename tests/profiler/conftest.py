@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else each profile reports its own start on stderr
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each profile reports its own start on stderr

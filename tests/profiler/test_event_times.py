@@ -1,4 +1,4 @@
-"""Times of operators on the device, by events: torch.autograd.profiler.profile(use_device=...)."""
+"""Device times of operators, measured by events: torch.autograd.profiler.profile(use_device=...)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges: those of a program, and every operator as one."""
+"""Ranges: those of a program, and one for every operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile has what was asked for, and no more."""
+"""A profile contains what was requested, and no more."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_kinds_of_activity_can_be_chosen(types: list[str], expected: set[str]) -
     assert _kinds(recorded) == expected
     with profile(activities=[CPU, {DEVICE: types}]) as recorded:
         work()
-    # Calls of the driver are among the types of the host, too.
+    # Driver calls are among the types of the host, too.
     assert _kinds(recorded) == (expected | {RUNTIME} if types else set())
 
 

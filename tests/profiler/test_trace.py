@@ -1,4 +1,4 @@
-"""What a trace has of the device: names, rows, arrows, bytes, and which operator it was for."""
+"""The device's part of a trace: names, rows, arrows, bytes, and the operator of each event."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_ranges_of_the_program_are_shown_on_the_device() -> None:
     begin, end = inner["ts"] - 0.001, inner["ts"] + inner["dur"] + 0.001
     inside = [event for event in trace.of("kernel") if begin <= event["ts"] and event["ts"] + event["dur"] <= end]
     assert [trace.operator_of(kernel) for kernel in inside][-2:] == ["aten::mul", "aten::sub"]
-    # Ranges on the device count for no operator: their kernels do.
+    # Ranges on the device do not count toward an operator: their kernels do.
     total = sum(event["dur"] for event in trace.on_device())
     rows = [row for row in recorded.key_averages() if not row.is_user_annotation]
     of_operators = sum(row.self_device_time_total for row in rows if row.device_type == torch.autograd.DeviceType.CPU)

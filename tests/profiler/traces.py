@@ -1,4 +1,4 @@
-"""Reads what `torch.profiler` has recorded: as a trace of Chrome's format, which is what a user opens."""
+"""Reads what `torch.profiler` has recorded from its Chrome trace, the file that a user opens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trace:
         self.events: list[dict[str, Any]] = self.whole["traceEvents"]
 
     def of(self, *categories: str) -> list[dict[str, Any]]:
-        """What lasted, of these categories, in the order of time."""
+        """The events of these categories that have a duration, in the order of time."""
         found = [event for event in self.events if event["ph"] == "X" and event.get("cat") in categories]
         return sorted(found, key=lambda event: (event["ts"], -event["dur"]))
 
@@ -46,20 +46,20 @@ class Trace:
         return [event for event in self.of("privateuse1_runtime") if name in (None, event["name"])]
 
     def arrows(self, phase: str) -> dict[int, dict[str, Any]]:
-        """Of the arrows from a call to the device, the starts ("s") or the ends ("f"), by number."""
+        """The starts ("s") or the ends ("f") of the arrows from calls to the device, by number."""
         found = [event for event in self.events if event.get("cat") == "ac2g" and event["ph"] == phase]
         arrows = {event["id"]: event for event in found}
         assert len(arrows) == len(found), "two arrows have one number"
         return arrows
 
     def labels(self, kind: str) -> dict[tuple[int, int], str]:
-        """What rows are called, by what was said last: `kind` is "process_name", "process_labels" or "thread_name"."""
+        """The latest label of each row: `kind` is "process_name", "process_labels" or "thread_name"."""
         given = [event for event in self.events if event["ph"] == "M" and event["name"] == kind]
         given.sort(key=lambda event: event["ts"])
         return {(event["pid"], event["tid"]): next(iter(event["args"].values())) for event in given}
 
     def operators(self) -> dict[int, str]:
-        """Names of operators and ranges by the number that what they started carries."""
+        """Names of operators and ranges by the external id, which the events that they started carry."""
         given = self.of("cpu_op", "user_annotation")
         return {event["args"]["External id"]: event["name"] for event in given if "External id" in event["args"]}
 
@@ -69,11 +69,11 @@ class Trace:
 
 
 def times(recorded: Any) -> dict[str, float]:
-    """Microseconds on the device of each name, in the table of a profile."""
+    """Microseconds on the device by name, from the table of a profile."""
     return {row.key: row.self_device_time_total for row in recorded.key_averages() if row.self_device_time_total}
 
 
 def sum_of(recorded: Any, names: Iterable[str] | None = None) -> float:
-    """Microseconds of what ran on the device, each once."""
+    """The total microseconds on the device, each event counted once."""
     rows = [row for row in recorded.key_averages() if row.device_type == torch.autograd.DeviceType.PrivateUse1]
     return sum(float(row.self_device_time_total) for row in rows if names is None or row.key in names)

@@ -1,4 +1,4 @@
-"""Host code must not touch device memory: what PyTorch offers raises an error, and a raw access is named."""
+"""Host code must not touch device memory: PyTorch's accessors raise an error, and a raw access is explained."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_reading_the_address_names_the_device_and_the_cure(run_process: RunProce
         ctypes.string_at(x.data_ptr(), 4)
         """
     )
-    # A driver need not know that its addresses are the host's (has_unified_memory in openreg.h).
+    # A driver may share the host's addresses without declaring it (has_unified_memory in openreg.h).
     if done.returncode == 0 and not offers.is_simulated():
         pytest.skip("host code may use the addresses of this device")
     assert done.returncode == -11
-    if offers.is_simulated():  # its handler says which tensor it was
+    if offers.is_simulated():  # its handler names the device
         assert "host code accessed device memory at openreg:0" in done.stderr
         assert "cpu()" in done.stderr
 

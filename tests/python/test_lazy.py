@@ -1,4 +1,4 @@
-"""Lazy initialization: what starts the device, what waits for it, and what a forked process is told."""
+"""Lazy initialization: which calls start the device, which wait for it, and the error in a forked process."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_derivatives_are_checked_and_training_has_no_race() -> None:
             loss = model(x).sum()
         loss.backward()
         optimizer.step()
-        # Nothing orders the step, on the default stream, before it.
+        # Nothing orders the step, which runs on the default stream, before this.
         with side, pytest.raises(RaceError, match="on stream"):
             next(model.parameters()).sum()
 

@@ -1,4 +1,4 @@
-"""The package examples/python_backend: its own tests, on both of its bases, and what its README says, installed."""
+"""The package examples/python_backend: its own tests on both of its bases, and, installed, its README's commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "examples" / "python_backend"
 TESTS = {
     "compiled": ["tests"],
-    # What does not concern the base is not run again.
+    # Tests that do not concern the base are not run again.
     "uncompiled": [f"tests/test_{what}.py" for what in ("uncompiled", "register", "tensors", "random")],
 }
 
@@ -32,7 +32,7 @@ def test_its_own_tests_pass(base: str) -> None:
 
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
 INSTALL = "pip install --no-build-isolation ."
-# A command of the README, what is added to keep it short, and what it says.
+# A command of the README, arguments that keep it short, and what it prints.
 COMMANDS = {
     "use": ("python -c 'import torch; print(torch.ones(2, device=\"remote\") + 1)'", "", "tensor([2., 2.], device="),
     "opinfo": ("python opinfo.py", "1", " units pass: 99.51%"),
@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 def run(python: Path, command: str, folder: Path) -> str:
-    """Runs a command in the environment of an interpreter. Returns what it said."""
+    """Runs a command in the environment of an interpreter. Returns its output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TORCH_"))}
     environment["PATH"] = f"{python.parent}{os.pathsep}{environment['PATH']}"
     ran = subprocess.run(
@@ -58,7 +58,7 @@ def run(python: Path, command: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the packages of this one, but for its backend: a process has one."""
+    """The interpreter of an environment with the packages of this one except its backend: a process has only one."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")

@@ -1,4 +1,4 @@
-"""Makes a stream busy, through the driver that the backend has loaded: for a time, or until the test says otherwise."""
+"""Keeps a stream busy through the driver that the backend has loaded, for a time or until the test releases it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sleep_on(stream: torch.Stream, milliseconds: float) -> None:
 
 
 def assert_queued(call: Callable[[], object]) -> None:
-    """Calls once, which tries what the library refuses, and once more on a busy stream: that must not wait."""
+    """Calls once, to learn what the library refuses, and once more on a busy stream, where it must not wait."""
     call()
     torch.openreg.synchronize()
     with torch.Stream("openreg") as stream:
@@ -35,15 +35,15 @@ def assert_queued(call: Callable[[], object]) -> None:
 
 
 _HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_kept: list[object] = []  # What the driver calls must outlive the call, and nobody hears when that has returned.
+_kept: list[object] = []  # A callback must outlive its call, and nothing reports when that has returned.
 
 
 @contextmanager
 def held(stream: torch.Stream) -> Iterator[threading.Event]:
     """Keeps a stream busy, but not its device, until the event is set, or the block ends.
 
-    A kernel that waits would keep the device's processors from all other streams: it may have but one.
-    Skips the test where the driver calls no functions of the host.
+    A kernel that waits would keep the device's processors, perhaps its only one, from all other streams.
+    Skips the test where the driver calls no host functions.
     """
     offers.require("host functions")
     gate, ended = threading.Event(), threading.Event()
@@ -62,14 +62,14 @@ def held(stream: torch.Stream) -> Iterator[threading.Event]:
 
 
 def time_at_driver(event: torch.Event) -> int:
-    """The driver's error when it is asked for the time from the event to itself."""
+    """The driver's error code for the elapsed time from the event to itself."""
     milliseconds, handle = ctypes.c_double(), ctypes.c_void_p(event.event_id)
     error: int = _driver.orEventElapsedTime(ctypes.byref(milliseconds), handle, handle)
     return error
 
 
 def new_driver_stream(device: int) -> int:
-    """A stream that the backend does not know of, made with the driver."""
+    """Creates a stream with the driver, unknown to the backend."""
     stream = ctypes.c_void_p()
     with torch.openreg.device(device):
         assert _driver.orStreamCreate(ctypes.byref(stream)) == 0
@@ -78,5 +78,5 @@ def new_driver_stream(device: int) -> int:
 
 
 def destroy_driver_stream(handle: int) -> None:
-    """Ends such a stream."""
+    """Destroys such a stream."""
     assert _driver.orStreamDestroy(ctypes.c_void_p(handle)) == 0

@@ -1,5 +1,5 @@
-// Deleters that have something to say, below a handler of warnings that throws: memory of the device that is freed
-// twice, and pinned memory that was used on a stream which has ended.
+// Deleters that warn under a warning handler that throws: device memory that is freed twice, and pinned memory that was
+// used on a stream that has been destroyed.
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>

@@ -2,8 +2,8 @@
 
     python tests/runtime/ends.py WAY    this process, in that way
 
-Each says with which status its process is to end, and what it may leave on stdout and stderr. test_ends.py tries each a
-few times.
+Each way states the exit status of its process, and what it may write to stdout and stderr. test_ends.py runs each a few
+times.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ HOUR = 3600 * 10**9  # nanoseconds
 PYTHON_BACKEND = Path(__file__).parents[2] / "examples" / "python_backend"
 
 before_torch: list[Callable[[], None]] = []
-# Called after all functions that torch registers, which it does now.
+# Registered before torch is imported, so called after all exit functions of torch.
 atexit.register(lambda: [function() for function in before_torch])
 
-# One process can have one of the two backends.
+# A process can load only one of the two backends.
 if "in-the-python-backend" in sys.argv:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     sys.path[:0] = [str(PYTHON_BACKEND), str(PYTHON_BACKEND / "build")]
 
 import torch  # noqa: E402
 
-alive: list[object] = []  # what only the end of the interpreter destroys
+alive: list[object] = []  # destroyed only when the interpreter shuts down
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a process ends, and what is to be seen of it."""
+    """How a process ends, and the outcome that is expected."""
 
     run: Callable[[], None]
     status: int = 0
     stdout: str = ""
-    error: str = ""  # the last line of the traceback on stderr; without one nothing may stand there
+    error: str = ""  # the last line of the traceback on stderr; if empty, stderr must be empty
 
 
 def ones(*sizes: int) -> torch.Tensor:
@@ -58,7 +58,7 @@ def ones(*sizes: int) -> torch.Tensor:
 
 
 def queue_work() -> None:
-    """Queues an hour of work, and kernels and copies behind it."""
+    """Queues an hour of work, and kernels and copies after it."""
     x = ones(1 << 20)
     alive.append(x)
     torch.openreg._sleep(HOUR)
@@ -68,7 +68,7 @@ def queue_work() -> None:
 
 
 def daemon(function: Callable[[], object]) -> None:
-    """Runs the function again and again on a thread for which the end does not wait."""
+    """Runs the function in a loop on a daemon thread."""
 
     def run() -> None:
         while True:
@@ -104,14 +104,14 @@ def by_sigterm() -> None:
 
 
 def by_sigint() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets programs in the background ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background programs ignore it
     queue_work()
     send_soon(signal.SIGINT)
     torch.accelerator.synchronize()
 
 
 def beside_daemon_threads() -> None:
-    """One waits for the device, one for a value, and one for an event."""
+    """One thread waits for the device, one for a value, and one for an event."""
     total = ones().sum()
     torch.openreg._sleep(HOUR)
     event = torch.Event("openreg")
@@ -123,18 +123,18 @@ def beside_daemon_threads() -> None:
 
 
 def during_copies_from_pageable_memory() -> None:
-    """Large copies, for which threads wait whose sources die with the call; and small ones, from staging buffers."""
+    """Large copies, whose threads wait because the sources die with the call; and small ones, from staging buffers."""
     x, y = ones(1 << 20), ones(1 << 20)
     torch.openreg._sleep(HOUR)
     daemon(lambda: x.copy_(torch.ones(1 << 20)))
-    daemon(lambda: y.copy_(torch.ones(1 << 20, dtype=torch.float64)))  # by way of a temporary of the operator's own
+    daemon(lambda: y.copy_(torch.ones(1 << 20, dtype=torch.float64)))  # through a temporary of the operator
     time.sleep(0.1)
     for _ in range(50):
         alive.append(torch.ones(1 << 18).to("openreg", non_blocking=True))
 
 
 def during_copies_from_pinned_memory() -> None:
-    """In the middle of a row of copies whose source is dead; and a thread waits to give other pinned memory back."""
+    """During queued copies whose source has been freed, while a thread waits to free other pinned memory."""
     x, source = ones(1 << 22), torch.ones(1 << 22).pin_memory()
     for _ in range(500):
         x.copy_(source, non_blocking=True)
@@ -146,14 +146,14 @@ def during_copies_from_pinned_memory() -> None:
 
 
 def inside_a_kernel() -> None:
-    """Ends while a worker is in the middle of one, and others are queued."""
+    """Ends while a worker runs one kernel, and others are queued."""
     x = ones(1 << 22)
     for _ in range(1000):
         x.abs_()
 
 
 def in_a_fork() -> None:
-    """The child goes through the whole end of an interpreter, with the tensors of its parent."""
+    """The child goes through a full interpreter shutdown, with its parent's tensors."""
     queue_work()
     child = os.fork()
     if child == 0:
@@ -166,7 +166,7 @@ def in_a_fork() -> None:
 
 
 def with_exit_handlers() -> None:
-    """They use the device, one before and one after the handlers of torch and the backend."""
+    """The handlers use the device, one before and one after those of torch and the backend."""
     x = ones()
 
     def use() -> None:
@@ -177,18 +177,18 @@ def with_exit_handlers() -> None:
 
 
 class Late:
-    """Uses the device when it dies, which is when the interpreter takes its modules down."""
+    """Uses the device when it is destroyed, which is when the interpreter tears down its modules."""
 
     def __init__(self) -> None:
         self.tensor = ones()
-        self.again = self  # a cycle: only the garbage collector ends it
+        self.again = self  # a cycle: only the garbage collector frees it
 
     def __del__(self) -> None:
         sys.stdout.write(f"{self.tensor.sum().item()}\n")
 
 
 def with_tensors_alive() -> None:
-    """In modules and cycles, with gradients, on streams of their own, pinned, and with work behind them."""
+    """In modules and cycles, with gradients, on streams of their own, and pinned."""
     model = torch.nn.Linear(100, 100, device="openreg")
     model(ones(4, 100)).sum().backward()
     with torch.Stream("openreg"):
@@ -196,7 +196,7 @@ def with_tensors_alive() -> None:
 
 
 def on_two_devices() -> None:
-    """Each waits for an event of the other, and copies between them are queued."""
+    """Each device waits for an event of the other, and copies between them are queued."""
     x, y = torch.ones(1 << 20, device="openreg:0"), torch.ones(1 << 20, device="openreg:1")
     with torch.device("openreg:1"):
         torch.accelerator.set_device_index(1)
@@ -209,13 +209,13 @@ def on_two_devices() -> None:
 
 
 def inject_kernel_fault() -> None:
-    """Lets the next kernel of device 0 fail."""
+    """Makes the next kernel of device 0 fail."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     assert driver.orInjectFault(1, 0, 1) == 0
 
 
 def after_an_error() -> None:
-    """One that nobody has seen on one device, and one that was caught on the other."""
+    """The error was caught on one device, and the other device works."""
     kept = [ones() for _ in range(10)]
     alive.extend([kept, torch.ones(8).pin_memory(), torch.Event("openreg")])
     inject_kernel_fault()
@@ -229,8 +229,8 @@ def after_an_error() -> None:
 
 
 def in_the_python_backend() -> None:
-    """With work queued on the process that stands for the device, and tensors alive."""
-    importlib.import_module("torch_remote").register()  # only this way has it on its path
+    """With work queued in the process that plays the device, and tensors alive."""
+    importlib.import_module("torch_remote").register()  # only this way has it on the import path
     x = torch.ones(1 << 20, device="remote")
     for _ in range(100):
         x = x.abs()
@@ -238,7 +238,7 @@ def in_the_python_backend() -> None:
 
 
 class Numbers(torch.utils.data.Dataset[torch.Tensor]):
-    """Tensors of one number each."""
+    """A dataset of tensors, each filled with its index."""
 
     def __len__(self) -> int:
         return 1000
@@ -248,7 +248,7 @@ class Numbers(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def in_the_middle_of_a_data_loader() -> None:
-    """Its workers are forks of a process that uses the device, and its thread pins what they send."""
+    """Its workers are forks of a process that uses the device, and its thread pins their batches."""
     total = ones(100)
     loader = torch.utils.data.DataLoader(Numbers(), batch_size=4, num_workers=2, pin_memory=True)
     batches = iter(loader)
@@ -275,30 +275,30 @@ WAYS: dict[str, Way] = {
     "after-an-error": Way(after_an_error, stdout="caught\n"),
     "in-the-middle-of-a-data-loader": Way(in_the_middle_of_a_data_loader, stdout="191.0\n"),
 }
-if PYTHON_BACKEND.is_dir():  # an example of the guide, which a backend that is made of it does not have
+if PYTHON_BACKEND.is_dir():  # an example of the guide, which a backend derived from it does not have
     WAYS["in-the-python-backend"] = Way(in_the_python_backend)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was to be seen of a process, or is expected."""
+    """The observed or expected outcome of a process."""
 
-    status: int  # negative: the signal that killed it, SIGALRM when it had not ended after a minute
+    status: int  # negative: the signal that killed it, SIGALRM if it did not end within a minute
     stdout: str
     stderr: tuple[str, ...]  # its first line and its last
 
 
 def expected(name: str) -> Seen:
-    """What is to be seen of a process that ends in that way."""
+    """The expected outcome of a process that ends in that way."""
     error = ("Traceback (most recent call last):", WAYS[name].error) if WAYS[name].error else ()
     return Seen(WAYS[name].status, WAYS[name].stdout, error)
 
 
 def start(name: str, mode: str, stdout: int, stderr: int) -> int:
-    """Forks a process that ends in that way, in a launch mode, and returns its number.
+    """Forks a process that ends in that way, in a launch mode, and returns its process id.
 
-    This process has imported torch and not used the device. In the child this does not return, but raises what the way
-    ends with. What it writes goes to the two file descriptors.
+    This process has imported torch but not used the device. In the child the call does not return, but raises whatever
+    the way ends with. The child's output goes to the two file descriptors.
     """
     if (child := os.fork()) != 0:
         return child
@@ -311,7 +311,7 @@ def start(name: str, mode: str, stdout: int, stderr: int) -> int:
 
 
 def seen_of(name: str, mode: str, runs: int, jobs: int) -> Iterator[Seen]:
-    """Lets so many processes end in that way, some at a time, and yields what was to be seen of each."""
+    """Runs `runs` processes that end in that way, `jobs` at a time, and yields the outcome of each."""
     for first in range(0, runs, jobs):
         with contextlib.ExitStack() as stack:
             pairs = [
@@ -328,7 +328,7 @@ def seen_of(name: str, mode: str, runs: int, jobs: int) -> Iterator[Seen]:
 
 
 def main() -> None:
-    """Ends this process in a way, or many processes in many; then prints what was to be seen, in lines of JSON."""
+    """Ends this process in one way, or with --runs many processes in several, and prints the outcomes as JSON lines."""
     parser = argparse.ArgumentParser()
     parser.add_argument("ways", nargs="+", metavar="WAY", help=", ".join(WAYS))
     parser.add_argument("--modes", nargs="+", default=["auto"], help="launch modes")

@@ -1,6 +1,6 @@
-// Calls each member of the device guard from C++, for test_guard.py: some have no caller in Python, and none of
-// PyTorch's own bodies can be reached once a backend has registered its guard. Compiled by the test into a library that
-// ctypes loads.
+// Calls each member of the device guard from C++, for test_guard.py: some have no caller in Python, and PyTorch's
+// default implementations cannot be reached once a backend has registered its guard. Compiled by the test into a
+// library that ctypes loads.
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Interface = c10::impl::DeviceGuardImplInterface;
 
-// What a backend gets that overrides only what it must.
+// The guard of a backend that overrides only what it must.
 struct Bare final : Interface {
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
   c10::Device exchangeDevice(c10::Device device) const override { return device; }
@@ -27,7 +27,7 @@ struct Bare final : Interface {
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 };
 
-// Keeps warnings, and makes exceptions of them.
+// Records warnings, and throws them as exceptions.
 struct Strict final : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     kept += "; warning: " + warning.msg();
@@ -123,8 +123,8 @@ std::string call(const Interface& guard, const std::string& name, int64_t index,
 
 }  // namespace
 
-// The result of a member as text, or the error's, and the warnings. `owner` is "bare" or "registered". The text is
-// valid until the thread's next call.
+// The result of a member, or its error, as text, followed by the warnings. `owner` is "bare" or "registered". The text
+// is valid until the thread's next call.
 extern "C" const char* probe(const char* owner, const char* name, int64_t index, int64_t number) {
   thread_local std::string answer;
   Strict handler;

@@ -1,5 +1,5 @@
-// Calls hooks from C++, for test_hooks.py: some of them have no other caller, and none of PyTorch's own bodies can be
-// reached once a backend has registered its hooks. Compiled by the test into a library that ctypes loads.
+// Calls hooks from C++, for test_hooks.py: some of them have no other caller, and PyTorch's default implementations
+// cannot be reached once a backend has registered its hooks. Compiled by the test into a library that ctypes loads.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Storage.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// What a backend gets that overrides nothing.
+// The hooks of a backend that overrides nothing.
 struct Bare final : at::PrivateUse1HooksInterface {};
 
 const at::PrivateUse1HooksInterface& hooks_of(const std::string& owner) {
@@ -55,8 +55,8 @@ std::string call(const at::PrivateUse1HooksInterface& hooks, const std::string& 
 
 }  // namespace
 
-// The result of hook `name` as text, or the error's kind and text. `owner` is "bare" or "registered". The text is valid
-// until the thread's next call.
+// The result of hook `name` as text, or the kind and text of its error. `owner` is "bare" or "registered". The text is
+// valid until the thread's next call.
 extern "C" const char* probe(const char* owner, const char* name, int64_t argument) {
   thread_local std::string result;
   try {

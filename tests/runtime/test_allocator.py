@@ -65,7 +65,7 @@ def test_a_segment_is_split_and_joined_again() -> None:
     states = [(b["size"], b["requested_size"], b["state"]) for b in segment["blocks"]]
     assert states == [(3 * MIB, 3 * MIB, "active_allocated")] * 3 + [(11 * MIB, 0, "inactive")]
     assert (segment["total_size"], segment["allocated_size"]) == (20 * MIB, 9 * MIB)
-    del blocks[0], blocks[1]  # the first and the last: no neighbours
+    del blocks[0], blocks[1]  # the first and the last, which are not adjacent
     (segment,) = (s for s in segments() if s["address"] not in in_use)
     assert [b["size"] for b in segment["blocks"]] == [3 * MIB, 3 * MIB, 14 * MIB]
     stats = torch.accelerator.memory_stats()
@@ -191,7 +191,7 @@ def test_without_record_stream_the_block_is_handed_out_at_once() -> None:
     assert overwritten.data_ptr() == address
     torch.accelerator.current_stream().synchronize()
     with side:
-        assert y.tolist() == [9.0] * 1000  # the wrong values that record_stream is there for
+        assert y.tolist() == [9.0] * 1000  # the wrong values that record_stream prevents
 
 
 def test_record_stream_of_another_device() -> None:
@@ -405,7 +405,7 @@ def test_the_profiler_sees_device_memory() -> None:
 
 
 def test_the_profiler_leaves_the_cache_as_it_is() -> None:
-    """Small freed blocks wait for requests of their size. What reads two sums at each allocation joins none of them."""
+    """Small freed blocks wait for requests of their size. Reading two totals at each allocation joins none of them."""
     torch.accelerator.empty_cache()
     kept = torch.empty(16, device="openreg")
     joined = torch.accelerator.memory_stats()["inactive_split.small_pool.allocated"]
@@ -430,7 +430,7 @@ def test_no_warning_leaves_a_deleter_as_an_exception(tmp_path: Path) -> None:
     command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-isystem", str(torch_folder / "include")]
     command += [str(Path(__file__).with_name("deleters.cpp")), "-o", str(program)]
     command += [f"-{flag}{folder}" for folder in libraries for flag in ("L", "Wl,-rpath,", "Wl,-rpath-link,")]
-    # The program calls nothing of the backend, which registers itself when it is loaded: --no-as-needed keeps it.
+    # The program calls no function of the backend, which registers itself when loaded: --no-as-needed keeps it.
     subprocess.run([*command, "-Wl,--no-as-needed", "-ltorch_openreg", "-ltorch_cpu", "-lc10"], check=True)
     ran = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert "no exception has left a deleter" in ran.stdout, ran.stdout + ran.stderr

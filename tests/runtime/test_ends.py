@@ -1,4 +1,4 @@
-"""How processes end: each way of ends.py, with its status and nothing on stderr that does not belong there."""
+"""How processes end: each way of ends.py, with its exit status and nothing unexpected on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime import ends
 
-# They end in the midst of queued work, of host kernels and of faults.
+# The processes end amid queued work, host kernels and faults.
 pytestmark = pytest.mark.needs("queue", "host kernels", "faults", "simulator")
 MODES = ["auto", "async"]
 RUNS = 2  # of each way in each mode
@@ -21,7 +21,7 @@ All = dict[tuple[str, str], list[ends.Seen]]
 
 @pytest.fixture(scope="module")
 def seen() -> All:
-    """What was to be seen of the processes of each way and mode."""
+    """The outcomes of the processes of each way and mode."""
     found: All = defaultdict(list)
     together = [[way for way in ends.WAYS if way != ALONE]]
     if ALONE in ends.WAYS:

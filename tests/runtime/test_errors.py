@@ -1,4 +1,4 @@
-"""The exceptions that errors of the driver become, their texts, and what still works after each."""
+"""The exceptions raised for errors of the driver, their messages, and what still works after each."""
 
 from __future__ import annotations
 

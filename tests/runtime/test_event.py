@@ -67,7 +67,7 @@ def test_an_event_holds_up_a_stream_of_another_device() -> None:
     with there:
         x.copy_(torch.ones(10).pin_memory(), non_blocking=True)
     assert not there.query()
-    assert x.tolist() == [0.0] * 10  # on the default stream, which nobody told to wait
+    assert x.tolist() == [0.0] * 10  # on the default stream, which does not wait
     there.synchronize()
     assert event.query()
     assert x.tolist() == [1.0] * 10
@@ -86,7 +86,7 @@ def test_an_event_can_be_recorded_again() -> None:
 
 @pytest.mark.parametrize("waiter", ["event", "stream", "accelerator", "module"])
 def test_waiting_lets_other_python_threads_run(waiter: str) -> None:
-    # The kernel is a Python function, and a Python thread ends it: if the waiting thread kept the GIL, none would run.
+    # A Python function holds the stream, and a Python thread releases it: neither can run if the waiter keeps the GIL.
     stream = torch.Stream("openreg:0")
     with held(stream) as gate:
         event = stream.record_event()

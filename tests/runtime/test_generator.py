@@ -9,7 +9,7 @@ import torch
 
 from tests.conftest import RunProcess
 
-# The fallback draws from a generator of the CPU, which takes other numbers of positions.
+# The fallback draws from a CPU generator, which uses other numbers of positions.
 DRAWS_ON_THE_DEVICE = pytest.mark.needs("host kernels")
 
 

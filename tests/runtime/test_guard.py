@@ -232,7 +232,7 @@ def test_an_event_that_was_never_recorded(probe: Probe) -> None:
     assert probe("elapsedTime").startswith("openreg: elapsed_time needs two events that have been recorded")
 
 
-# What must not throw.
+# Members that must not throw.
 
 
 def test_noexcept_members_warn(probe: Probe) -> None:
@@ -302,7 +302,7 @@ print(probe("deviceCount"), probe("getDevice"))
     ], done.stderr
 
 
-# What a backend gets for a member that it leaves out.
+# The defaults of members that a backend leaves out.
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_the_current_device_through_the_private_functions() -> None:
     assert _C._accelerator_hooks_get_current_device() == 1 == openreg.current_device()
     assert _C._accelerator_hooks_exchange_device(0) == 1
     assert _C._accelerator_hooks_maybe_exchange_device(1) == 0
-    assert _C._accelerator_hooks_exchange_device(-1) == 1  # no device asked for: the current one stays
+    assert _C._accelerator_hooks_exchange_device(-1) == 1  # no device requested: the current one stays
     assert _C._accelerator_hooks_get_current_device() == 1
 
 
@@ -244,7 +244,7 @@ def test_hooks_are_registered_once(probe: Probe) -> None:
     assert probe("registered", "register") == "Error: PrivateUse1HooksInterface only could be registered once."
 
 
-# What a backend gets for a hook that it leaves out.
+# The defaults of hooks that a backend leaves out.
 
 NOT_IMPLEMENTED = (
     "NotImplementedError: You should register `PrivateUse1HooksInterface`by `RegisterPrivateUse1HooksInterface` and "

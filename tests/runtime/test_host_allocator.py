@@ -107,7 +107,7 @@ def test_a_copy_that_converts_overlaps() -> None:
         back.copy_(there, non_blocking=True)
     assert not stream.query()  # the host did not wait
     del source
-    torch.empty(10_000, dtype=torch.int64).pin_memory().fill_(9)  # may not be the memory that is still to be read
+    torch.empty(10_000, dtype=torch.int64).pin_memory().fill_(9)  # must not reuse memory that the copy still reads
     assert back.sum() == 0
     stream.synchronize()
     assert torch.equal(back, torch.arange(10_000, dtype=torch.int16))

@@ -75,7 +75,7 @@ def test_entries_follow_each_other_with_addresses_sizes_and_streams() -> None:
 
 def test_stacks_name_the_function_that_allocated_and_the_one_that_freed() -> None:
     record()
-    x = allocate_here(11 * MIB)  # more than what other tests may have left has room for
+    x = allocate_here(11 * MIB)  # larger than any free block that other tests may have left
 
     def drop_here(held: list[torch.Tensor]) -> None:
         held.clear()
@@ -195,7 +195,7 @@ def test_recording_ends_and_forgets() -> None:
     assert taken["device_traces"] == [[] for _ in range(torch.accelerator.device_count())]
     assert not any(b["frames"] for s in taken["segments"] for b in s["blocks"])
     record()
-    del x  # allocated before: the size of its block
+    del x  # allocated before the recording: the size of its block
     assert [(e["action"], e["size"]) for e in entries()[:2]] == [("free_requested", 1000), ("free_completed", 1024)]
 
 
@@ -260,7 +260,7 @@ def test_threads_record_at_once() -> None:
     live = 0
     for entry in trace[next(i for i, e in enumerate(trace) if e["action"] == "alloc") :]:
         live += {"alloc": 1, "free_completed": -1}.get(entry["action"], 0)
-    assert abs(live) <= 4  # at most one tensor of each thread when the ring begins
+    assert abs(live) <= 4  # at most one tensor of each thread is alive where the ring buffer begins
 
 
 def test_derivatives_are_recorded_on_their_thread() -> None:

@@ -33,7 +33,7 @@ DTYPES = [
     torch.float8_e5m2,
     torch.float8_e8m0fnu,
 ]
-# PyTorch's old format has no name for these, on the CPU neither; pickle uses it for storages.
+# PyTorch's legacy format, which pickle uses for storages, has no name for these, not even on the CPU.
 ARCHIVE_ONLY = [torch.uint16, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu]
 FORBIDDEN = (
     r"^openreg: {} has no kernel for openreg, and its argument '{}' forbids to be copied to the CPU "

@@ -1,4 +1,4 @@
-"""The programs of tests/stress: threads, streams and devices at once, and a host without memory."""
+"""The programs of tests/stress: threads, streams and devices at once, and a host that runs out of memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from tests import offers
 
-# Launch modes, allocations that fail on request, and what the simulator reports as left.
+# The programs use launch modes, injected allocation failures, and the simulator's report of what is left.
 pytestmark = pytest.mark.needs("host kernels", "faults", "simulator")
 SOURCES = Path(__file__).parents[2] / "csrc"
-SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than `make stress` makes
+SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than in `make stress`
 MEMORY = SCRIPT.with_name("memory.cpp")
 
 

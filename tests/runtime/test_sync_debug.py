@@ -34,7 +34,7 @@ WAITING: dict[str, tuple[Callable[[torch.Tensor], object], str]] = {
     "pinned": (lambda x: torch.ones(3).pin_memory().to(x.device), TO_DEVICE),
     "copy_": (lambda x: torch.empty(3).copy_(x, non_blocking=True), NOT_PINNED),
 }
-# An operator that falls back waits in a copy of its own, which the message names.
+# An operator that falls back waits in a copy of the fallback, which the message names.
 OF_KERNELS = {"if", "nonzero", "masked_select"}
 NEEDS_KERNELS = pytest.mark.needs("host kernels")
 

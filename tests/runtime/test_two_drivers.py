@@ -1,4 +1,4 @@
-"""The driver of tests/driver and that of the backend are two, in whichever order a process loads them."""
+"""The driver of tests/driver and that of the backend are independent, whichever a process loads first."""
 
 from __future__ import annotations
 

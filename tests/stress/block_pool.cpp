@@ -1,7 +1,7 @@
 // Many threads allocate, use and free blocks of the pool on several streams and devices. Every use writes its own
-// pattern and a kernel looks, in stream order, whether it is still there: a block that was handed out too early shows.
+// pattern, and a kernel checks in stream order that it is still there, which reveals a block that was reused too early.
 //
-// Usage: stress_block_pool [seconds]. Exits with 1 and one line on the first thing that is wrong.
+// Usage: stress_block_pool [seconds]. Exits with 1 and one line on the first failure.
 #include "runtime/block_pool.h"
 
 #include <atomic>
@@ -71,7 +71,7 @@ void launch(orStream_t stream, Body body) {
   check(orLaunchHostKernel(&kernel, stream));
 }
 
-// The kernel that looks. Only the ends: the bytes between were written by the same kernel.
+// Launches a kernel that checks the pattern, but only at the ends: one memset wrote all bytes between.
 void look(const Tensor& tensor, orStream_t stream) {
   launch(stream, [tensor] {
     void* alias = nullptr;
@@ -104,7 +104,7 @@ bool allocate(Shared& shared, Random& random, Tensor* tensor) {
   return true;
 }
 
-// Uses the tensor on another stream as well, behind an event, as record_stream is there for.
+// Uses the tensor on another stream as well, after an event, which is what record_stream is for.
 void use_elsewhere(Shared& shared, Random& random, const Tensor& tensor) {
   const int device = static_cast<int>(pick(random, 0, kDevices - 1));
   orStream_t other = shared.streams[device][pick(random, 0, kStreams - 1)];
@@ -150,7 +150,7 @@ void work(Shared& shared, unsigned seed, Clock::time_point end) {
       check(orInjectFault(orFaultAllocation, static_cast<int>(pick(random, 0, kDevices - 1)), 1));
     }
     if (pick(random, 0, 300) == 0) {
-      // A look from outside, while all others go on: the blocks of a segment follow each other without a gap.
+      // A snapshot while all other threads continue: the blocks of a segment follow each other without a gap.
       const std::vector<openreg::Block> blocks = shared.pool.snapshot(0);
       for (size_t i = 1; i < blocks.size(); ++i) {
         if (blocks[i].previous == nullptr) continue;
@@ -183,7 +183,7 @@ void require_nothing_left(Shared& shared, int device) {
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 5;
   setenv("OPENREG_DEVICE_COUNT", std::to_string(kDevices).c_str(), 1);
-  setenv("OPENREG_DEVICE_MEMORY", "384M", 1);  // so little that the cache is emptied, and that some are refused
+  setenv("OPENREG_DEVICE_MEMORY", "384M", 1);  // so little that the cache is emptied and some requests are refused
   Shared shared;
   for (int device = 0; device < kDevices; ++device) {
     check(orSetDevice(device));

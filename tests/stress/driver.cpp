@@ -1,7 +1,7 @@
-// Many threads use the driver at once, on shared and own streams, while another device fails and is reset; all values
-// are checked. Built with a sanitizer by tools/stress.sh.
+// Many threads use the driver at once, on shared and private streams, while another device fails and is reset; all
+// values are checked. Built with a sanitizer by tools/stress.sh.
 //
-// Usage: stress_driver [seconds]. Exits with 1 and one line on the first thing that is wrong.
+// Usage: stress_driver [seconds]. Exits with 1 and one line on the first failure.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Random = std::mt19937;
 
-constexpr int kDevices = 3;  // the last one is broken over and over; values are checked on the others
+constexpr int kDevices = 3;  // the last one fails over and over; values are checked on the others
 constexpr int kFaulty = kDevices - 1;
 constexpr int kWorkers = 6;
 constexpr size_t kCareless = 2;  // threads that use the faulty device
@@ -49,7 +49,7 @@ void check(orError_t error, std::source_location where = std::source_location::c
   if (error != orSuccess) give_up(std::string(orGetErrorName(error)) + ": " + orGetErrorDetail(), where);
 }
 
-// The call must have failed like this.
+// Checks that the call has failed with this error.
 void expect(orError_t expected, orError_t error, std::source_location where = std::source_location::current()) {
   if (error != expected) {
     give_up(std::string("expected ") + orGetErrorName(expected) + ", got " + orGetErrorName(error), where);
@@ -57,7 +57,7 @@ void expect(orError_t expected, orError_t error, std::source_location where = st
   ++g_counts.errors;
 }
 
-// One of these may come of a device that another thread breaks and resets meanwhile.
+// Checks that the call has succeeded, or failed as it may on a device that another thread breaks and resets.
 void allow(orError_t error, std::initializer_list<orError_t> allowed,
            std::source_location where = std::source_location::current()) {
   if (error == orSuccess || error == orErrorLaunchFailure || error == orErrorDeviceLost) return;
@@ -75,7 +75,7 @@ size_t pick(Random& random, size_t low, size_t high) {
   return std::uniform_int_distribution<size_t>(low, high)(random);
 }
 
-// Launches body() as a kernel that counts its life. Every other closure stays here, unless it is queued.
+// Launches body() as a kernel whose copies are counted. Every other closure stays the caller's, unless it is queued.
 template <class Body>
 orError_t launch(const char* name, orStream_t stream, size_t work_bytes, Body body) {
   orHostKernel kernel = {};
@@ -124,7 +124,7 @@ void launch_add_one(orStream_t stream, void* pointer, size_t bytes) {
   }));
 }
 
-// Fill and add on one stream; an event; copy, perhaps to another device, and out on another stream.
+// Fills and adds on one stream; after an event, copies on another one, perhaps to another device, and to the host.
 void pipeline(Random& random) {
   const size_t bytes = pick(random, 1, size_t{3} << 18);
   const int first = static_cast<int>(pick(random, 0, kFaulty - 1));
@@ -221,7 +221,7 @@ void allocate(Random& random) {
   }
 }
 
-// One event, recorded and asked about by all threads.
+// One event, recorded and queried by all threads.
 void share_event(Random& random, orEvent_t event, const std::vector<orStream_t>& shared) {
   for (int i = 0; i < 100; ++i) {
     const orStream_t stream = shared[pick(random, 0, shared.size() - 1)];
@@ -232,7 +232,7 @@ void share_event(Random& random, orEvent_t event, const std::vector<orStream_t>&
     if (const orError_t error = orEventQuery(event); error != orErrorNotReady) check(error);
     double milliseconds = 0;
     if (const orError_t error = orEventElapsedTime(&milliseconds, event, event); error != orErrorNotReady) {
-      if (error == orErrorInvalidValue) continue;  // nobody has recorded it yet
+      if (error == orErrorInvalidValue) continue;  // not recorded yet
       check(error);
     }
   }
@@ -258,7 +258,7 @@ void work(unsigned seed, Clock::time_point end, orEvent_t event, const std::vect
   }
 }
 
-// Uses the faulty device without a care for what comes of it.
+// Uses the faulty device, and ignores the errors that this may cause.
 void suffer(unsigned number, const std::atomic<bool>& stop) {
   Random random(100 + number);
   check(orSetDevice(kFaulty));
@@ -269,11 +269,11 @@ void suffer(unsigned number, const std::atomic<bool>& stop) {
     allow(orStreamCreate(&stream), {});
     allow(orEventCreate(&event), {});
     allow(orMalloc(&pointer, pick(random, kCareless, 100'000)), {orErrorMemoryAllocation});
-    // The reset may have ended each of them at any time; a null stream is the default stream.
+    // A reset may have destroyed each of them at any time; a null stream is the default stream.
     for (int i = 0; i < 10; ++i) {
       allow(launch("suffer", stream, pick(random, 0, size_t{2} << 20), [] { return 0; }), {orErrorInvalidHandle});
       if (pointer != nullptr) {
-        // A byte of its own: what was allocated in the middle of a reset may be given to another thread after it.
+        // A byte of this thread's own: memory allocated during a reset may be given to another thread after it.
         char* const own = static_cast<char*>(pointer) + number;
         allow(orMemsetAsync(own, 1, 1, stream), {orErrorInvalidHandle, orErrorFreedPointer, orErrorOutOfRange});
       }
@@ -286,7 +286,7 @@ void suffer(unsigned number, const std::atomic<bool>& stop) {
     allow(orStreamSynchronize(stream), {orErrorInvalidHandle});
     if (event != nullptr) allow(orEventDestroy(event), {orErrorInvalidHandle});
     if (stream != nullptr) allow(orStreamDestroy(stream), {orErrorInvalidHandle});
-    // Not freed: after a reset the address may be another thread's. The next reset takes it.
+    // Not freed: after a reset the address may be another thread's. The next reset frees it.
   }
 }
 
@@ -306,7 +306,7 @@ void break_and_reset(unsigned seed, const std::atomic<bool>& stop) {
   }
 }
 
-// Leaves work behind, some of it running, so that the process ends with it.
+// Leaves work queued, some of it running, so that the process ends with it.
 void leave_work_queued() {
   check(orSetDevice(0));
   orKernel_t sleep = nullptr;
@@ -343,7 +343,7 @@ void run(double seconds) {
   for (unsigned i = 0; i < kWorkers; ++i) workers.emplace_back([&, i] { work(i, end, event, shared); });
   for (std::thread& worker : workers) worker.join();
   stop = true;
-  // First those who may be waiting for a hanging kernel, which only the other's resets end.
+  // The careless threads may wait for a hanging kernel, which only a reset ends: resets go on until they are joined.
   check(orSetDevice(kFaulty));
   breaker.join();
   check(orDeviceReset());

@@ -1,8 +1,8 @@
-// A host without memory: of all allocations that driver and block pool make, one fails, each in a process of its own.
-// The call that needed it must say so, nothing may be lost, and everything must work afterwards. Built with the address
-// sanitizer, the end of each process also looks for leaks.
+// A host that runs out of memory: each allocation of the driver and the block pool fails once, in a process of its own.
+// The call that needed it must report that, nothing may be lost, and everything must work afterwards. Built with the
+// address sanitizer, each process also checks for leaks at its end.
 //
-// Usage: stress_memory. Exits with 1 and one line on the first thing that is wrong.
+// Usage: stress_memory. Exits with 1 and one line on the first failure.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Allocations until the one that fails; the others do not. Negative: none fails.
+// Allocations until the only one that fails. Negative: none fails.
 std::atomic<long> g_until_failure{-1};
 std::atomic<bool> g_failed{false};
 
@@ -36,7 +36,7 @@ bool fails_now() {
 
 }  // namespace
 
-// What the driver, the pool and the C++ library allocate with, from here on.
+// From here on, the driver, the pool and the C++ library allocate with these functions.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return fails_now() ? nullptr : std::malloc(bytes); }
 void* operator new(size_t bytes) {
   void* const memory = operator new(bytes, std::nothrow);
@@ -80,7 +80,7 @@ void require(bool condition, const char* what, std::source_location where = std:
   if (!condition) give_up(what, where);
 }
 
-// Whether the call has succeeded. While an allocation is to fail it may say so, and nothing else.
+// Whether the call has succeeded. Once an allocation has failed on request, the call may report that, but nothing else.
 bool ok(orError_t error, std::source_location where = std::source_location::current()) {
   const bool has_no_memory = error == orErrorMemoryAllocation || error == orErrorInitialization;
   if (error != orSuccess && !(has_no_memory && g_may_fail && g_failed)) give_up(orGetErrorDetail(), where);
@@ -108,7 +108,7 @@ void launch(orStream_t stream) {
   (void)ok(orLaunchHostKernel(&kernel, stream));
 }
 
-// Every function of the driver that allocates, first or later.
+// Calls every function of the driver that allocates, in its first call or later.
 void use_driver() {
   static const std::array<char, kSmall> pageable{};
   void *small = nullptr, *large = nullptr, *pinned = nullptr;
@@ -116,7 +116,7 @@ void use_driver() {
   std::array<orEvent_t, kEvents> events{};
   orKernel_t sleep = nullptr;
   const uint64_t nanoseconds = 2'000'000;
-  // The first call that needs the driver starts it; where that fails, the next one does.
+  // The first call that needs the driver starts it; if that fails, the next one does.
   if (!ok(orSetDevice(1))) (void)ok(orSetDevice(1));
   (void)ok(orMalloc(&small, kSmall));
   (void)ok(orMalloc(&large, kLarge));
@@ -186,7 +186,7 @@ void require_nothing_left(BlockPool& pool) {
   require(g_made == g_destroyed, "not every closure was destroyed");
 }
 
-// Status 2: there are fewer allocations than that.
+// Runs with this allocation failing, and returns the exit status: 2 if there are fewer allocations than that.
 int fail_at(long allocation) {
   BlockPool pool(2);
   orStream_t stream = nullptr;
@@ -194,7 +194,7 @@ int fail_at(long allocation) {
   g_may_fail = true;
   g_until_failure = allocation;
   use_driver();
-  const long left = g_until_failure.exchange(-1);  // not while the streams of the pool are made
+  const long left = g_until_failure.exchange(-1);  // no failures while the streams of the pool are created
   if (!ok(orSetDevice(1)) || !ok(orStreamCreate(&stream)) || !ok(orStreamCreate(&other))) return 1;
   g_until_failure = left;
   use_pool(pool, stream, other);
@@ -225,5 +225,5 @@ int main() {
   const char* const mode = std::getenv("OPENREG_LAUNCH");
   std::printf("stress: memory, mode %s: %ld allocations failed, one in each process; nothing lost\n",
               mode != nullptr ? mode : "auto", allocation);
-  return allocation > 50 ? 0 : 1;  // else the allocations are no longer seen
+  return allocation > 50 ? 0 : 1;  // otherwise the allocations are no longer seen
 }

@@ -5,8 +5,8 @@
 
 A step is one of: a tensor to the device, a kernel on another stream, a clone, a copy to the other device, a tensor back
 to the host, a tensor freed. Each tensor holds one number in all of its elements, which the step that reads it back
-compares. What orders the streams are events alone; a missing wait, a block that is reused too early or bytes of another
-tensor show as a wrong number.
+compares. Only events order the streams; a missing wait, a block that is reused too early or bytes of another tensor
+show as a wrong number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Held:
 
 
 class Worker(threading.Thread):
-    """One thread with streams and tensors of its own; the allocators and the devices are everybody's."""
+    """One thread with streams and tensors of its own; the allocators and the devices are shared."""
 
     def __init__(self, seed: int, steps: int) -> None:
         super().__init__(name=f"worker {seed}")
@@ -52,7 +52,7 @@ class Worker(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Makes the steps. An error is kept for who waits for the thread."""
+        """Makes the steps. Keeps an error for the thread that joins this one."""
         kinds: list[Callable[[], None]] = [self.upload, self.upload, self.kernel, self.kernel, self.clone, self.move]
         kinds += [self.download, self.download_behind_the_back, self.free]
         try:
@@ -71,18 +71,18 @@ class Worker(threading.Thread):
             self.held.clear()
 
     def take(self) -> Held | None:
-        """One of the tensors that are held."""
+        """A random tensor of those that are held."""
         return self.random.choice(self.held) if self.held else None
 
     def other_stream(self, held: Held) -> torch.Stream:
-        """A stream of the tensor's device that goes on when the tensor is there, and that the allocator knows of."""
+        """A random stream of the tensor's device, which waits for the tensor and is recorded for its memory."""
         stream = self.random.choice(self.streams[held.tensor.device.index])
         stream.wait_event(held.stream.record_event())
         held.tensor.record_stream(stream)
         return stream
 
     def upload(self) -> None:
-        """A tensor to the device; its host memory is freed at once."""
+        """Copies a tensor to the device; its host memory is freed at once."""
         value = float(self.random.randrange(1, 1000))
         host = torch.full((self.random.choice(SIZES),), -value)
         if self.random.random() < 0.5:
@@ -93,27 +93,27 @@ class Worker(threading.Thread):
             self.held.append(Held(host.to(f"openreg:{device}", non_blocking=True), -value, stream))
 
     def kernel(self) -> None:
-        """A kernel, on another stream than the one before."""
+        """Runs a kernel, mostly on another stream than that of its input."""
         if held := self.take():
             with (stream := self.other_stream(held)):
                 self.held.append(Held(held.tensor.abs(), abs(held.value), stream))
 
     def clone(self) -> None:
-        """A copy within the device; the original is freed while it may be running."""
+        """Copies within the device; the original is freed while the copy may be running."""
         if held := self.take():
             with (stream := self.other_stream(held)):
                 self.held.append(Held(held.tensor.clone(), held.value, stream))
             self.held.remove(held)
 
     def move(self) -> None:
-        """A copy to the other device, ordered between the current streams of both."""
+        """Copies to the other device, ordered between the current streams of both."""
         if held := self.take():
             device = 1 - held.tensor.device.index
             with self.random.choice(self.streams[device]) as target, self.other_stream(held):
                 self.held.append(Held(held.tensor.to(f"openreg:{device}"), held.value, target))
 
     def download(self) -> None:
-        """A tensor to the host, and a look at it."""
+        """Copies a tensor to the host, and checks it."""
         if held := self.take():
             with self.other_stream(held):
                 self.check(held.tensor.cpu(), held.value)
@@ -130,7 +130,7 @@ class Worker(threading.Thread):
             self.check(host, held.value)
 
     def free(self) -> None:
-        """The tensor's last reference; kernels that read it may be queued."""
+        """Drops a tensor's last reference; kernels that read it may be queued."""
         if self.held:
             self.held.pop(self.random.randrange(len(self.held)))
 
@@ -144,7 +144,7 @@ class Worker(threading.Thread):
 
 
 def inject(stop: threading.Event) -> None:
-    """Lets one to three allocations of the driver in a row fail, again and again."""
+    """Makes one to three allocations of the driver in a row fail, again and again."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     chosen = random.Random(0)
     while not stop.wait(0.01):
@@ -155,7 +155,7 @@ def inject(stop: threading.Event) -> None:
 
 
 def left() -> dict[str, int]:
-    """What is still allocated when nothing should be: bytes by where they are."""
+    """The bytes that are still allocated when none should be, by place."""
     torch.accelerator.empty_cache()
     torch.accelerator.empty_host_cache()
     found = {"pinned": int(torch.openreg.host_memory_stats()["allocated_bytes.current"])}

@@ -1,4 +1,4 @@
-"""Statistics that cannot be reset, a cache of the host that cannot be emptied, and lazy clones that are aliases."""
+"""Statistics that cannot be reset, a host cache that cannot be emptied, and lazy clones that are aliases."""
 
 import torch
 

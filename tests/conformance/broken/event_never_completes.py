@@ -1,4 +1,4 @@
-"""An event that is never done, for whoever asks it."""
+"""An event whose query never reports completion."""
 
 import ctypes
 

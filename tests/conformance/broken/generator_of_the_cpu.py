@@ -1,4 +1,4 @@
-"""A generator that forgets its device when it is cloned, and its place when it is sent back."""
+"""A generator whose clone is on the CPU, and whose set_offset does nothing."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A guard that stays on the device where it is, whichever it is told to enter."""
+"""A guard that stays on the current device, whichever device it is told to enter."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Hooks that know of no device, and hold the index that they are given for the one before."""
+"""Hooks that count no devices, and return the index they are given as the previous device."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""A fallback that takes an operator at autograd's key too, so that its result knows nothing of its inputs."""
+"""A fallback that is registered for the autograd key too, so that its result is detached from its inputs."""
 
 import torch
 

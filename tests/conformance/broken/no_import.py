@@ -1,4 +1,4 @@
-"""A backend that ends the process while it is imported."""
+"""A backend that aborts the process during its import."""
 
 import os
 

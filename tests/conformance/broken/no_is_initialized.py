@@ -1,7 +1,7 @@
-"""A device module without is_initialized, which torch.compile asks before it makes a tensor that has no memory."""
+"""A device module without is_initialized, which torch.compile calls before it creates a fake tensor."""
 
 import torch
 
 module = torch.get_device_module("openreg")
-module._initialized = True  # which this module would ask is_initialized for
+module._initialized = True  # which this module would otherwise get from is_initialized
 del module.is_initialized

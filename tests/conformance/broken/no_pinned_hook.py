@@ -1,4 +1,4 @@
-"""The hook isPinnedPtr is removed. What is left answers as PyTorch's own body does, which is no error: false."""
+"""The hook isPinnedPtr is not overridden. PyTorch's default raises no error, but returns false."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""A guard whose streams wait for no event, and which says of each that it is being captured."""
+"""A guard whose streams wait for no event, and which reports each stream as being captured."""
 
 import ctypes
 

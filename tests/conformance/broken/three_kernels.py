@@ -1,4 +1,4 @@
-"""Three kernels: one reads an address of nobody, one waits for ever, one fails and leaves a device that is lost."""
+"""Three kernels: one reads an invalid address, one hangs, one fails and leaves the device unusable."""
 
 import ctypes
 import threading

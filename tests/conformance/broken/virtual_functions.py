@@ -1,7 +1,7 @@
-"""Puts a function of Python in the place of a virtual function of the backend: of its guard, or of its hooks.
+"""Replaces a virtual function of the backend's guard or hooks by a Python function.
 
-An object of C++ begins with the address of its table of virtual functions, which has them in the order of the header.
-The object gets a copy of the table, in which one is another.
+A C++ object begins with the address of its vtable, which has the virtual functions in the order of the header. The
+object gets a copy of the table with one entry replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIBRARIES = Path(torch.__file__).parent / "lib"
 _PRIVATE_USE_1 = 20  # c10::DeviceType::PrivateUse1
 _SLOTS = 64  # more than either table has
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_kept: list[Any] = []  # what C++ has the address of
+_kept: list[Any] = []  # C++ holds the addresses of these
 
 
 def hooks() -> int:
@@ -44,7 +44,7 @@ GUARD = (guard, "c10/core/impl/DeviceGuardImplInterface.h")
 
 
 def replace(where: Any, name: str, result: Any, *parameters: Any) -> Callable[[_Function], _Function]:
-    """Decorates the function of Python that takes the place. Its parameters are those in C++ behind `this`."""
+    """Decorates the replacement. Its parameters are those of the C++ function after `this`."""
     address_of, header = where
 
     def decorate(function: _Function) -> _Function:
@@ -63,5 +63,5 @@ def replace(where: Any, name: str, result: Any, *parameters: Any) -> Callable[[_
 def _slot(header: Path, name: str) -> int:
     slots: list[str] = []
     for declared in re.findall(r"^  virtual [^;{]*?(~?\w+)\(", header.read_text(encoding="utf-8"), re.MULTILINE):
-        slots += [declared] * (2 if declared.startswith("~") else 1)  # a destructor has two
+        slots += [declared] * (2 if declared.startswith("~") else 1)  # a destructor has two slots
     return slots.index(name)

@@ -1,4 +1,4 @@
-"""empty_strided makes a contiguous tensor, whatever strides it is asked for."""
+"""empty_strided returns a contiguous tensor, whatever strides are requested."""
 
 from typing import Any
 
