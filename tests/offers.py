@@ -12,6 +12,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
+
+# For what holds on any device: the last one, since code that ignores an index would use device 0.
+_COUNT = torch.get_device_module("openreg").device_count()
+LAST_DEVICE = f"openreg:{_COUNT - 1}"
+# Two devices where the machine has them; otherwise the one.
+DEVICES = [f"openreg:{index}" for index in range(min(_COUNT, 2))]
 
 
 @cache
@@ -42,14 +49,10 @@ def has_activity() -> bool:
 
 def is_simulated() -> bool:
     """Whether this is the simulator, with its messages and environment variables."""
-    import torch
-
     return bool(torch.get_device_module("openreg").get_device_properties(0).driver == "simulated")
 
 
 def _queues() -> bool:
-    import torch
-
     stream = torch.accelerator.current_stream(0)
     with torch.get_device_module("openreg").device(0):
         torch.get_device_module("openreg")._sleep(100_000_000)
@@ -59,8 +62,6 @@ def _queues() -> bool:
 
 
 def _has_kernels() -> bool:
-    import torch
-
     source = getattr(torch.get_device_module("openreg"), "kernel_source", None)
     return source is not None and source("aten::add.out") in ("native", "host")
 
@@ -78,6 +79,7 @@ OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
     "faults": (cache(_has_faults), "the driver injects no faults"),
     "activity": (cache(has_activity), "the driver does not record what runs"),
     "kernels": (cache(_has_kernels), "every operator takes the fallback, which waits for it"),
+    "two devices": (lambda: _COUNT > 1, "the machine has one device"),
     "queue": (cache(_queues), "the driver queues nothing: a call returns when its work is done"),
     "priorities": (cache(_has_priorities), "the streams of the driver have one priority"),
     "simulator": (cache(is_simulated), "a text or a setting of the simulated device"),
