@@ -16,6 +16,7 @@ import torch
 
 # By the file that registers the kernel; any other file of the backend has kernels of its own.
 MECHANISMS = {
+    "csrc/native": "native kernel",
     "generated/csrc/structured_": "generated",
     "csrc/aten/views.cpp": "PyTorch's function",
     "csrc/aten/composed.cpp": "PyTorch's function",
@@ -30,7 +31,16 @@ MARKS = {
     "[default backend kernel]": "composite, explicit",
     "[backend fallback]": "fallback",
 }
-ROWS = ("generated", "PyTorch's function", "stub", "own kernel", "fallback by name", *MARKS.values(), "nothing")
+ROWS = (
+    "native kernel",
+    "generated",
+    "PyTorch's function",
+    "stub",
+    "own kernel",
+    "fallback by name",
+    *MARKS.values(),
+    "nothing",
+)
 
 
 def way(operator: str) -> str:
