@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.offers import DEVICES, LAST_DEVICE
 
 
 def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
@@ -47,8 +48,8 @@ def test_dtype_conversion(source: torch.dtype, target: torch.dtype) -> None:
     same(torch.empty(6, 4, dtype=target, device="openreg").t().copy_(x), expected)
 
 
-@pytest.mark.parametrize("src_device", ["cpu", "openreg:0", "openreg:1"])
-@pytest.mark.parametrize("dst_device", ["cpu", "openreg:0", "openreg:1"])
+@pytest.mark.parametrize("src_device", ["cpu", *DEVICES])
+@pytest.mark.parametrize("dst_device", ["cpu", *DEVICES])
 @pytest.mark.parametrize("strided", [False, True])
 def test_every_pair_of_devices(src_device: str, dst_device: str, strided: bool) -> None:
     src, dst = values((6, 8), torch.float32), torch.zeros(8, 6).t()
@@ -59,6 +60,7 @@ def test_every_pair_of_devices(src_device: str, dst_device: str, strided: bool) 
     same(dst_on, dst.copy_(src))
 
 
+@pytest.mark.needs("two devices")
 def test_copies_between_devices_keep_the_order_of_work() -> None:
     x = torch.zeros(1 << 18, device="openreg:0")
     for n in range(20):
@@ -119,7 +121,7 @@ def test_conjugate_and_negative_views(lazy: object) -> None:
     same(actual.clone(), expected.clone())
     same(actual + 1, expected + 1)
     assert actual.tolist() == expected.tolist()
-    same(actual.to("openreg:1"), expected)
+    same(actual.to(LAST_DEVICE), expected)
 
 
 def test_writes_through_a_conjugate_view() -> None:
@@ -153,7 +155,7 @@ def test_copies_from_many_threads() -> None:
     def work(number: int) -> None:
         x = torch.full((1000,), float(number))
         for _ in range(50):
-            if not torch.equal(x.to(f"openreg:{number % 2}").cpu(), x):
+            if not torch.equal(x.to(DEVICES[number % len(DEVICES)]).cpu(), x):
                 wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.offers import DEVICES, LAST_DEVICE
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 
@@ -117,7 +118,7 @@ def test_soft_cap_refuses_what_it_cannot_compute(device: str) -> None:
 
 def test_soft_cap_backward_refuses_two_devices() -> None:
     x = torch.ones(3, device="openreg")
-    for output in (torch.ones(3), torch.ones(3, device="openreg:1")):
+    for output in (torch.ones(3, device=device) for device in ("cpu", *DEVICES[1:])):
         with pytest.raises(
             RuntimeError, match=r"soft_cap is on openreg:0, its output on|must be on one device|is on cpu"
         ):
@@ -194,5 +195,5 @@ def test_opcheck(device: str) -> None:
 
 def test_the_second_device() -> None:
     x = values((5,), torch.float32)
-    for result in (OPS.custom_abs(x.to("openreg:1")), OPS.soft_cap(x.to("openreg:1"), 2.0)):
-        assert result.device == torch.device("openreg:1")
+    for result in (OPS.custom_abs(x.to(LAST_DEVICE)), OPS.soft_cap(x.to(LAST_DEVICE), 2.0)):
+        assert result.device == torch.device(LAST_DEVICE)

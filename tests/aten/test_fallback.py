@@ -8,6 +8,7 @@ import torch
 from tests import offers
 from tests.conftest import RunProcess
 from tests.layouts import LAYOUTS, to_device, values
+from tests.offers import DEVICES, LAST_DEVICE
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def test_the_result_is_on_the_device_of_the_tensor_and_not_of_the_number() -> No
     x = torch.arange(3.0)
     check(lambda t: torch._add_relu(torch.tensor(3.0), t), x)
     check(lambda t: torch._add_relu(torch.tensor(7), t, alpha=-4), x)
-    assert torch._add_relu(torch.tensor(3.0), x.to("openreg:1")).device == torch.device("openreg:1")
+    assert torch._add_relu(torch.tensor(3.0), x.to(LAST_DEVICE)).device == torch.device(LAST_DEVICE)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -78,6 +79,7 @@ def test_an_output_that_grows_gets_the_strides_of_the_cpu() -> None:
         torch.testing.assert_close(out.cpu(), expected)
 
 
+@pytest.mark.needs("two devices")
 def test_a_device_that_is_asked_for_is_preferred_to_that_of_the_tensors() -> None:
     library = torch.library.Library("openreg_test_place", "DEF")
     library.define("place(Tensor x, Device device) -> Tensor")
@@ -206,8 +208,9 @@ def test_mixed_devices_are_refused() -> None:
     join = torch.ops.openreg_test_join.join
     with pytest.raises(RuntimeError, match=r"argument 'tensors' of .*::join is on cpu and another one on openreg:0"):
         join([x, torch.ones(2)])
-    with pytest.raises(RuntimeError, match=r"openreg:1 and an earlier one on openreg:0"):
-        join([x, torch.ones(2, device="openreg:1")])
+    for other in DEVICES[1:]:
+        with pytest.raises(RuntimeError, match=f"{other} and an earlier one on openreg:0"):
+            join([x, torch.ones(2, device=other)])
     with pytest.raises(RuntimeError, match=r"argument 'out' of aten::angle.out is on cpu"):
         torch.angle(x, out=torch.empty(2))
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.offers import LAST_DEVICE
+
 THREE = torch.tensor(3.0)
 Write = Callable[[torch.Tensor, str], object]
 
@@ -40,7 +42,7 @@ TENSORS: dict[str, Write] = {
 def test_a_number_of_the_device_is_written(write: Write) -> None:
     expected, actual = torch.zeros(2), torch.zeros(2)
     write(expected, "cpu")
-    write(actual, "openreg:1")
+    write(actual, LAST_DEVICE)
     assert expected.count_nonzero() > 0
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
@@ -57,9 +59,9 @@ def test_the_error_names_both_devices_and_the_cure() -> None:
     with pytest.raises(
         RuntimeError,
         # From a kernel, or from the fallback.
-        match=r"masked_fill_\.Scalar is .*on cpu and .*another one on openreg:1: move",
+        match=rf"masked_fill_\.Scalar is .*on cpu and .*another one on {LAST_DEVICE}: move",
     ):
-        torch.zeros(2).masked_fill(torch.tensor([True, False], device="openreg:1"), 3.0)
+        torch.zeros(2).masked_fill(torch.tensor([True, False], device=LAST_DEVICE), 3.0)
 
 
 def test_the_gradient_of_a_number_comes_back_to_the_device() -> None:

@@ -12,6 +12,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
+from tests.offers import LAST_DEVICE
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
     pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta"),
@@ -21,7 +23,7 @@ pytestmark = [
 SPARSE = re.escape("is not supported for sparse COO tensors on openreg")
 COMPRESSED = re.escape("is not supported for sparse compressed (CSR, CSC, BSR, BSC) tensors on openreg")
 QUANTIZED = re.escape("is not supported for quantized tensors on openreg")
-NESTED = re.escape("is not supported for nested strided tensors on openreg")
+NESTED = re.escape(f"is not supported for nested strided tensors on {LAST_DEVICE}")
 
 
 def on(device: str, *values: float) -> torch.Tensor:
@@ -37,8 +39,8 @@ def nested(device: str, requires_grad: bool = False) -> torch.Tensor:
 
 REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a COO tensor, made here": (
-        lambda: torch.sparse_coo_tensor(on("openreg:1", 0, 1).view(2, 1), on("openreg:1", 2.0), check_invariants=False),
-        SPARSE + ":1; keep them on the CPU",
+        lambda: torch.sparse_coo_tensor(on(LAST_DEVICE, 0, 1).view(2, 1), on(LAST_DEVICE, 2.0), check_invariants=False),
+        SPARSE.replace("openreg", LAST_DEVICE) + "; keep them on the CPU",
         "aten::_sparse_coo_tensor_with_dims_and_tensors",
     ),
     "a COO tensor, moved": (
@@ -68,7 +70,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "aten::_to_dense",
     ),
     "an empty CSR tensor": (
-        lambda: torch.empty(2, 2, layout=torch.sparse_csr, device="openreg:1"),
+        lambda: torch.empty(2, 2, layout=torch.sparse_csr, device=LAST_DEVICE),
         COMPRESSED,
         "aten::empty.memory_format",
     ),
@@ -88,11 +90,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "aten::empty.memory_format",
     ),
     "a sum of a nested tensor": (
-        lambda: nested("openreg:1").sum(-1, keepdim=True),
-        NESTED + ":1; use layout=torch.jagged",
+        lambda: nested(LAST_DEVICE).sum(-1, keepdim=True),
+        NESTED + "; use layout=torch.jagged",
         "aten::sum.dim_IntList",
     ),
-    "a list of nested tensors": (lambda: torch.cat([nested("openreg:1")] * 2), NESTED + ":1", "aten::cat"),
+    "a list of nested tensors": (lambda: torch.cat([nested(LAST_DEVICE)] * 2), NESTED, "aten::cat"),
 }
 
 
@@ -120,10 +122,10 @@ def test_a_compressed_tensor_is_printed_copied_and_brought_back(layout: str) -> 
     there = torch.arange(16.0).view(4, 4).tril()
     sizes = [(2, 2)] if layout.startswith("b") else []
     sparse = getattr(there, f"to_sparse_{layout}")(*sizes)
-    for here in (sparse.to("openreg:1"), sparse.to("openreg:1").clone(), sparse.to("openreg").to("openreg:1")):
+    for here in (sparse.to(LAST_DEVICE), sparse.to(LAST_DEVICE).clone(), sparse.to("openreg").to(LAST_DEVICE)):
         assert here.layout == sparse.layout
-        assert here.device == here.values().device == torch.device("openreg:1")
-        assert re.sub(r" device='openreg:1',", "", str(here)).split() == str(sparse).split()
+        assert here.device == here.values().device == torch.device(LAST_DEVICE)
+        assert str(here).replace(f" device='{LAST_DEVICE}',", "").split() == str(sparse).split()
         assert_close(here.values().cpu(), sparse.values())
         assert_close(here.cpu().to_dense(), there)
     assert (here.sparse_dim(), here.dense_dim()) == (sparse.sparse_dim(), sparse.dense_dim())
@@ -154,8 +156,8 @@ def rows_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.usefixtures("nothing_falls_back")
 @pytest.mark.parametrize("name", NESTED_OPERATORS)
 def test_nested(name: str) -> None:
-    there, here = (NESTED_OPERATORS[name](nested(device)) for device in ("cpu", "openreg:1"))
-    assert here.device == torch.device("openreg:1")
+    there, here = (NESTED_OPERATORS[name](nested(device)) for device in ("cpu", LAST_DEVICE))
+    assert here.device == torch.device(LAST_DEVICE)
     assert here.is_contiguous() == there.is_contiguous()
     assert_close(rows_of(here), rows_of(there), equal_nan=True)
 
@@ -174,7 +176,7 @@ def test_nested(name: str) -> None:
 )
 def test_gradients_of_nested(function: Function) -> None:
     gradients = []
-    for device in ("cpu", "openreg:1"):
+    for device in ("cpu", LAST_DEVICE):
         x = nested(device, requires_grad=True)
         function(x).square().sum().backward()
         assert x.grad is not None
@@ -193,12 +195,12 @@ def test_a_nested_gradient_has_the_sizes_of_its_tensor() -> None:
 
 def test_nested_is_printed_moved_and_brought_back() -> None:
     there = nested("cpu")
-    here = there.to("openreg:1")
-    assert str(here).replace(", device='openreg:1'", "").split() == str(there).split()
+    here = there.to(LAST_DEVICE)
+    assert str(here).replace(f", device='{LAST_DEVICE}'", "").split() == str(there).split()
     assert here._nested_tensor_size().tolist() == [[2, 4], [1, 4], [3, 4]]
     assert here._nested_tensor_strides().tolist() == [[4, 1]] * 3
     assert here._nested_tensor_storage_offsets().tolist() == [0, 8, 12]
-    for back in (here.cpu(), here.to("openreg:0").cpu(), nested("openreg").to("openreg:1").cpu()):
+    for back in (here.cpu(), here.to("openreg:0").cpu(), nested("openreg").to(LAST_DEVICE).cpu()):
         assert_close(rows_of(back), rows_of(there))
 
 
@@ -219,8 +221,8 @@ def attention(device: str, scale: float | None) -> list[torch.Tensor]:
 @pytest.mark.usefixtures("nothing_falls_back")
 @pytest.mark.parametrize("scale", [None, 0.5])
 def test_attention_over_jagged_rows(scale: float | None) -> None:
-    for here, there in zip(attention("openreg:1", scale), attention("cpu", scale), strict=True):
-        assert here.device == torch.device("openreg:1")
+    for here, there in zip(attention(LAST_DEVICE, scale), attention("cpu", scale), strict=True):
+        assert here.device == torch.device(LAST_DEVICE)
         assert_close(here.detach().cpu(), there.detach())
 
 

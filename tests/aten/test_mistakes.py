@@ -170,7 +170,7 @@ def test_the_first_of_several_is_kept_and_another_device_knows_nothing(run_proce
     print(attempt(torch.accelerator.synchronize))
     """
     )
-    ran = run_process(code, OPENREG_LAUNCH="async")
+    ran = run_process(code, OPENREG_LAUNCH="async", OPENREG_DEVICE_COUNT="2")
     assert ran.stdout.splitlines() == ["None", "NotImplementedError", "None"], ran.stderr
 
 

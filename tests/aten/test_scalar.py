@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from tests.layouts import DTYPES, STORED_DTYPES
+from tests.offers import DEVICES
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *STORED_DTYPES])
-@pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_one_element(dtype: torch.dtype, device: str) -> None:
     expected = torch.tensor([1.0, 0.0, 3.5]).to(dtype)
     tensor = expected.to(device)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.layouts import values
+from tests.offers import DEVICES, LAST_DEVICE
 
 FOLDER = Path(__file__).parents[2] / "csrc" / "kernels" / "library"
 pytestmark = pytest.mark.skipif(
@@ -150,8 +151,8 @@ def test_a_call_without_elements_is_no_trial() -> None:
 
 
 def test_devices_must_agree() -> None:
-    x, y = torch.ones(2, 2, device="openreg:0"), torch.ones(2, 2, device="openreg:1")
-    for other in (y, y.cpu()):
+    x, y = torch.ones(2, 2, device="openreg:0"), torch.ones(2, 2, device=LAST_DEVICE)
+    for other in (y.to(device) for device in ("cpu", *DEVICES[1:])):
         with pytest.raises(RuntimeError, match=rf"Expected all tensors .* got mat2 is on {other.device}"):
             x.mm(other)
         with pytest.raises(RuntimeError, match=r"at least two devices, openreg:0 and "):
@@ -162,7 +163,7 @@ def test_devices_must_agree() -> None:
             RuntimeError, match=rf"Expected out tensor to have device openreg:0, but got {other.device}"
         ):
             torch.sum(x, 0, out=other)
-    with torch.openreg.device(1):
+    with torch.openreg.device(LAST_DEVICE):
         assert x.mm(x).device == x.device
     assert (2 - y).device == y.device
 

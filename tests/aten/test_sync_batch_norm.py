@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tests.offers import LAST_DEVICE
+
 pytestmark = pytest.mark.usefixtures("nothing_falls_back")
 aten = torch.ops.aten
 EPS, MOMENTUM = 1e-5, 0.1
 SHAPES = {"rows": (6, 3), "signal": (5, 3, 4), "image": (4, 3, 2, 5), "volume": (3, 3, 2, 2, 3)}
-DEVICES = ("openreg:0", "openreg:1")
+DEVICES = ("openreg:0", LAST_DEVICE)  # of the two parts
 
 
 def gathered(tensors: list[Tensor], device: str) -> Tensor:

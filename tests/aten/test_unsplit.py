@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from tests.offers import DEVICES, LAST_DEVICE
 from tests.runtime.busy import assert_queued
 
 pytestmark = [
@@ -39,7 +40,7 @@ def test_mode_with_outputs() -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64, torch.int64, torch.uint8, torch.bool], ids=str)
-@pytest.mark.parametrize("device", ["openreg:0", "openreg:1"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_index_select(dtype: torch.dtype, device: str) -> None:
     x = torch.arange(24).view(2, 3, 4).to(dtype)
     indices = [torch.tensor(index) for index in ([1, 0, 1], [1], 0)]
@@ -131,7 +132,7 @@ def test_on_several_threads() -> None:
     results: list[Tensor] = []
 
     def work(index: int) -> None:
-        device = f"openreg:{index % 2}"
+        device = DEVICES[index % len(DEVICES)]
         with torch.Stream(device):
             for _ in range(20):
                 results.append(functional.layer_norm(x.to(device), (8,)).std(0).cpu())
@@ -256,7 +257,7 @@ def test_factories(dtype: torch.dtype) -> None:
         lambda d: torch.arange(4, out=torch.zeros(8, dtype=dtype, device=d)[::2]),
     ):
         outcomes: list[Tensor | str] = []
-        for device in ("cpu", "openreg:1"):
+        for device in ("cpu", LAST_DEVICE):
             try:
                 outcomes.append(call(device))
             except RuntimeError as error:
@@ -265,7 +266,7 @@ def test_factories(dtype: torch.dtype) -> None:
         if isinstance(expected, str) or isinstance(actual, str):
             assert actual == expected
         else:
-            assert actual.device == torch.device("openreg:1")
+            assert actual.device == torch.device(LAST_DEVICE)
             torch.testing.assert_close(actual.cpu(), expected, check_stride=actual.is_contiguous())
 
 

@@ -26,7 +26,7 @@ def test_there_and_back(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("devices", [(0, 0), (0, 1)])
+@pytest.mark.parametrize("devices", [(0, 0), pytest.param((0, 1), marks=pytest.mark.needs("two devices"))])
 def test_between_allocations_and_devices(size: int, devices: tuple[int, int]) -> None:
     data, pointers = pattern(size), []
     for device in devices:
@@ -100,6 +100,7 @@ def test_pinned_memory_is_copied_when_the_stream_gets_there() -> None:
     driver.free_host(pinned)
 
 
+@pytest.mark.needs("two devices")
 def test_a_synchronous_copy_comes_after_the_default_streams_of_both_devices() -> None:
     here = driver.malloc(100)
     driver.set_device(1)

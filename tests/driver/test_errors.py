@@ -67,7 +67,7 @@ def test_last_error_and_detail_belong_to_the_thread() -> None:
     thread.start()
     thread.join()
     assert seen == [Error.SUCCESS, ""]
-    assert driver.detail() == "orSetDevice: device 99 does not exist; valid are 0 to 1"
+    assert driver.detail() == f"orSetDevice: device 99 does not exist; valid are 0 to {driver.device_count() - 1}"
 
 
 NULL_CALLS: dict[str, tuple[list[object], str]] = {

@@ -59,6 +59,7 @@ def test_a_wait_goes_by_the_record_at_the_time_of_the_call() -> None:
     assert lib.orEventQuery(event) == Error.NOT_READY
 
 
+@pytest.mark.needs("two devices")
 def test_a_stream_waits_for_an_event_of_another_device() -> None:
     driver.set_device(1)
     event, there = driver.event_create(driver.EVENT_DISABLE_TIMING), driver.malloc(64)
@@ -86,6 +87,7 @@ def test_a_destroyed_event_still_holds_up_who_waits_for_it() -> None:
         assert error == Error.INVALID_HANDLE
 
 
+@pytest.mark.needs("two devices")
 def test_recording_on_a_stream_of_another_device() -> None:
     event = driver.event_create()
     driver.set_device(1)
@@ -161,6 +163,7 @@ def test_elapsed_time_needs_timing_and_a_record() -> None:
         assert caught.value.detail == f"orEventElapsedTime: {text}"
 
 
+@pytest.mark.needs("two devices")
 def test_elapsed_time_between_devices() -> None:
     start = driver.event_create()
     driver.check(lib.orEventRecord(start, None))

@@ -65,6 +65,7 @@ def test_bytes_past_the_end() -> None:
     driver.free_host(pinned)
 
 
+@pytest.mark.needs("two devices")
 def test_freeing_waits_for_all_devices_and_does_not_mind_a_failed_one() -> None:
     pinned = driver.malloc_host(100)
     driver.set_device(1)

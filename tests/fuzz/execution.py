@@ -21,9 +21,9 @@ from tests.fuzz.comparison import NoiseOf, difference
 from tests.fuzz.known import is_known
 from tests.fuzz.ordering import Ordering
 from tests.fuzz.overlap import is_ordered
-from tests.fuzz.program import DEVICES, Program, Statement, copied, key, namespace, tensors
+from tests.fuzz.program import Program, Statement, copied, first_and_last_device, key, namespace, tensors
 
-WAIT = "\n".join(f'torch.accelerator.synchronize("{device}")' for device in DEVICES)
+WAIT = "torch.accelerator.synchronize(d0)\ntorch.accelerator.synchronize(d1)"
 Watch = Callable[[str, int], None]
 
 
@@ -79,7 +79,7 @@ class Execution:
         self.watch = watch
         self.say_line = say_line
         self.host = namespace(("cpu", "cpu"), entries)
-        self.device = namespace(DEVICES, entries)
+        self.device = namespace(first_and_last_device(), entries)
         self._ordering = Ordering()
         self._noise = NoiseOf()
         # A gradient may be an expanded number; whether it still is when it comes back depends on the copies on its way.

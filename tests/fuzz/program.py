@@ -1,7 +1,7 @@
 """A random program: lines of Python that mean the same on the CPU and on the device.
 
 A program is text, so that it can go to a child process and back, lose any of its lines, and be pasted into a shell.
-Names tell where a tensor is: ``x1`` on the first device, ``y1`` on the second, ``h1`` on the host; ``v1`` is not a
+Names tell where a tensor is: ``x1`` on the first device, ``y1`` on the last, ``h1`` on the host; ``v1`` is not a
 tensor.
 """
 
@@ -18,13 +18,12 @@ import torch
 
 NAME = re.compile(r"\b[xyhv]\d+\b")
 BOUND = re.compile(r"^((?:[xyhv]\d+, )*[xyhv]\d+) = ")
-DEVICES = ("openreg:0", "openreg:1")
 PREAMBLE = """\
 import torch
 import torch.nn.functional as F
 from contextlib import suppress
 from math import inf, nan
-d0, d1 = "openreg:0", "openreg:1"  # for the values of the CPU: "cpu", "cpu"
+d0, d1 = "openreg:0", f"openreg:{torch.accelerator.device_count() - 1}"  # for the values of the CPU: "cpu", "cpu"
 """
 DATABASE = """\
 from torch.testing._internal.common_methods_invocations import op_db
@@ -87,6 +86,11 @@ class Program:
         """The program that ``dump`` wrote."""
         origin, statements = json.loads(text)
         return Program(origin, tuple(Statement(**statement) for statement in statements))
+
+
+def first_and_last_device() -> tuple[str, str]:
+    """What ``d0`` and ``d1`` are on the device; the same where the machine has one. This starts the driver."""
+    return "openreg:0", f"openreg:{torch.accelerator.device_count() - 1}"
 
 
 def namespace(devices: tuple[str, str], entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tests.offers import DEVICES, LAST_DEVICE
+
 # The tests check which fused kernel is chosen, and what it computes.
 pytestmark = pytest.mark.needs("host kernels")
 
@@ -391,8 +393,9 @@ class TestChoice:
     def test_mixed_devices(self) -> None:
         with pytest.raises(RuntimeError, match="same device"):
             scaled_dot_product_attention(self.query, self.query, self.query, torch.ones(3, 3))
-        with pytest.raises(RuntimeError, match="openreg"):
-            scaled_dot_product_attention(self.query, self.query.to("openreg:1"), self.query)
+        for other in DEVICES[1:]:
+            with pytest.raises(RuntimeError, match="openreg"):
+                scaled_dot_product_attention(self.query, self.query.to(other), self.query)
 
 
 class TestOperators:
@@ -407,7 +410,7 @@ class TestOperators:
             ((query, query[..., 1:], query), "key has the columns of query and the positions of value"),
             ((query, query, query[:, :, 1:]), "key has the columns of query and the positions of value"),
             ((query, query.double(), query), "all of float32, float64, float16 or bfloat16"),
-            ((query, query.to("openreg:1"), query), "on one device"),
+            *(((query, query.to(other), query), "on one device") for other in DEVICES[1:]),
             ((query, query, query, torch.ones(4, 3, device="openreg")), "the mask expands to batch"),
             ((query, query, query, torch.ones(3, 3)), "strided tensor on the device of query"),
         ):
@@ -458,14 +461,14 @@ def test_the_same_every_time() -> None:
 
 def test_on_the_second_device_and_a_stream_of_its_own() -> None:
     query = random((2, 4, 33, 16))
-    stream = torch.Stream("openreg:1")
+    stream = torch.Stream(LAST_DEVICE)
     with stream:
-        leaf = query.to("openreg:1").requires_grad_()
+        leaf = query.to(LAST_DEVICE).requires_grad_()
         output = scaled_dot_product_attention(leaf, leaf, leaf, dropout_p=0.1)
         plain = scaled_dot_product_attention(leaf, leaf, leaf)
         output.sum().backward()
     stream.synchronize()
-    assert output.device == torch.device("openreg:1")
+    assert output.device == torch.device(LAST_DEVICE)
     assert leaf.grad is not None
     close(plain.cpu(), scaled_dot_product_attention(query, query, query))
 

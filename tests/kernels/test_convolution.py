@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.offers import LAST_DEVICE
+
 CASES: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one dimension": (functional.conv1d, (2, 4, 9), (6, 4, 3), {"stride": 2, "padding": 1}),
     "two": (functional.conv2d, (2, 4, 7, 6), (6, 4, 3, 2), {"padding": (1, 0), "dilation": (2, 1)}),
@@ -78,9 +80,9 @@ def test_a_second_derivative() -> None:
 
 
 def test_on_the_second_device() -> None:
-    x, weight = torch.randn(1, 2, 5, device="openreg:1"), torch.randn(3, 2, 2, device="openreg:1")
+    x, weight = torch.randn(1, 2, 5, device=LAST_DEVICE), torch.randn(3, 2, 2, device=LAST_DEVICE)
     output = functional.conv1d(x, weight)
-    assert output.device == torch.device("openreg:1")
+    assert output.device == torch.device(LAST_DEVICE)
     torch.testing.assert_close(output.cpu(), functional.conv1d(x.cpu(), weight.cpu()))
 
 

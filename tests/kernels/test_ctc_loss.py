@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.offers import DEVICES
+
 ctc_loss: Any = functional.ctc_loss  # its annotations do not allow lists of lengths
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
@@ -81,8 +83,9 @@ def test_what_is_refused_is_what_the_cpu_refuses(targets: torch.Tensor, lengths:
 
 def test_devices_that_differ() -> None:
     log_probs = torch.zeros(9, 3, 6, device="openreg").log_softmax(-1)
-    with pytest.raises(RuntimeError, match="got targets is on openreg:1, different from other tensors on openreg:0"):
-        torch._ctc_loss(log_probs, PADDED.to("openreg:1"), INPUT_LENGTHS, TARGET_LENGTHS)
+    for other in DEVICES[1:]:
+        with pytest.raises(RuntimeError, match=f"got targets is on {other}, different from other tensors on openreg:0"):
+            torch._ctc_loss(log_probs, PADDED.to(other), INPUT_LENGTHS, TARGET_LENGTHS)
     with pytest.raises(RuntimeError, match=r"expected log_probs of 3 dimensions, but got shape \[2\]"):
         torch._ctc_loss(torch.ones(2, device="openreg"), PADDED.to("openreg"), INPUT_LENGTHS, TARGET_LENGTHS)
 

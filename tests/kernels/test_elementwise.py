@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.layouts import LAYOUTS, to_device, values
+from tests.offers import DEVICES
 
 pytestmark = pytest.mark.skipif(
     "aten::where.self" not in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"),
@@ -183,7 +184,7 @@ def test_on_two_devices_in_several_threads() -> None:
                 if y.device != x.device or y[-1].item() != 999 + i:
                     wrong.append((device, i))
 
-    threads = [threading.Thread(target=work, args=(f"openreg:{number % 2}",)) for number in range(4)]
+    threads = [threading.Thread(target=work, args=(DEVICES[number % len(DEVICES)],)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

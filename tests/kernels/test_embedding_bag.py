@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.offers import DEVICES
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -116,8 +118,9 @@ def test_shapes_and_devices_that_do_not_go_together() -> None:
         aten._embedding_bag(table, indices, offsets, False, 3)
     with pytest.raises(RuntimeError, match="include_last_offset: expected at least one offset"):
         aten._embedding_bag(table, indices, offsets[:0], False, 0, False, None, True)
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        functional.embedding_bag(indices, table.to("openreg:1"), offsets)
+    for other in DEVICES[1:]:
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            functional.embedding_bag(indices, table.to(other), offsets)
 
 
 def test_a_sparse_gradient_is_refused() -> None:

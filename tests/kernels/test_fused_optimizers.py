@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import optim
 
+from tests.offers import DEVICES, LAST_DEVICE
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -64,7 +66,7 @@ def train(device: str, dtype: torch.dtype, kind: str, steps: int = 4, **more: An
 def test_steps_are_those_of_the_cpu(kind: str, dtype: torch.dtype) -> None:
     # In 16 bits the CPU's fused SGD is wrong, and the loop's Adam divides by squares that have become 0.
     way = {"fused": True} if dtype.itemsize == 2 and KINDS[kind][0] is not optim.SGD else {"foreach": False}
-    ours, expected = train("openreg:1", dtype, kind, fused=True), train("cpu", dtype, kind, **way)
+    ours, expected = train(LAST_DEVICE, dtype, kind, fused=True), train("cpu", dtype, kind, **way)
     assert len(ours) == len(expected) >= len(parameters("cpu", dtype))
     for one, other in zip(ours, expected, strict=True):
         assert one.stride() == other.stride()
@@ -88,9 +90,9 @@ def test_capturable_keeps_the_number_of_steps_on_the_device(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("of_rate", ["cpu", "openreg:1"])
+@pytest.mark.parametrize("of_rate", ["cpu", LAST_DEVICE])
 def test_the_learning_rate_may_be_a_tensor(kind: str, of_rate: str) -> None:
-    ours = train("openreg:1", torch.float32, kind, fused=True, lr=torch.tensor(0.1, dtype=torch.float64).to(of_rate))
+    ours = train(LAST_DEVICE, torch.float32, kind, fused=True, lr=torch.tensor(0.1, dtype=torch.float64).to(of_rate))
     for one, other in zip(ours, train("cpu", torch.float32, kind, fused=True), strict=True):
         torch.testing.assert_close(one, other, **TOLERANCE[torch.float32])
 
@@ -105,6 +107,7 @@ def test_a_rate_on_the_device_is_read_when_the_step_runs() -> None:
     assert param.tolist() == [-1.25, -1.25]
 
 
+@pytest.mark.needs("two devices")
 def test_parameters_of_two_devices_are_two_steps() -> None:
     params = [torch.nn.Parameter(torch.ones(2, device=f"openreg:{index}")) for index in (0, 1)]
     optimizer = optim.AdamW(params, lr=0.5, fused=True)
@@ -165,18 +168,15 @@ def test_what_it_cannot_do_is_refused_before_it_is_queued() -> None:
         ([x], [x.t()], None, r"expected grads\[0\] like its parameter.*sizes \[3, 2\]"),
         ([x], [torch.ones(3, 2, device="openreg").t()], None, r"strides \[3, 1\].*strides \[1, 2\]"),
         ([x, x.half()], [x, x.half()], None, "all parameters to be Float on openreg:0, but one is Half"),
-        (
-            [x, x.to("openreg:1")],
-            [x, x],
-            None,
-            "all parameters to be Float on openreg:0, but one is Float on openreg:1",
-        ),
         ([x.int()], [x.int()], None, "float32, float64, float16 or bfloat16, but got Int"),
         ([x[:, ::2]], [x[:, ::2]], None, r"sizes \[2, 2\] and strides \[3, 2\] is a view with gaps"),
         ([x], [x.clone()], [], "expected 1 momentum_buffer_list, one for each parameter, but got 0"),
     ):
         with pytest.raises(RuntimeError, match=message):
             sgd(params, grads, buffers)
+    for other in DEVICES[1:]:
+        with pytest.raises(RuntimeError, match=f"all parameters to be Float on openreg:0, but one is Float on {other}"):
+            sgd([x, x.to(other)], [x, x])
     assert x.eq(1).all().item()
 
 
@@ -193,10 +193,11 @@ def test_numbers_of_the_step_must_be_on_the_device() -> None:
         adagrad([step], found_inf=x)
     with pytest.raises(RuntimeError, match="expected grad_scale to be one float32 on openreg:0, but got Double"):
         adagrad([step], grad_scale=step.double())
-    with pytest.raises(
-        RuntimeError, match="expected the learning rate on openreg:0 or the CPU, but it is on openreg:1"
-    ):
-        adagrad([step], lr=torch.ones((), device="openreg:1"))
+    for other in DEVICES[1:]:
+        with pytest.raises(
+            RuntimeError, match=f"expected the learning rate on openreg:0 or the CPU, but it is on {other}"
+        ):
+            adagrad([step], lr=torch.ones((), device=other))
     with pytest.raises(RuntimeError, match="expected a learning rate of one element, but it has 2"):
         adagrad([step], lr=x)
     assert x.tolist() == [1.0, 1.0]

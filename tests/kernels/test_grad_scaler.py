@@ -137,15 +137,17 @@ def ones(*sizes: int, device: str = "openreg", dtype: torch.dtype = torch.float3
             RuntimeError,
             "inv_scale must be on openreg:0, not on cpu",
         ),
-        (
+        pytest.param(
             lambda: unscale([ones(2)], number(0.0, "openreg:1"), number(1.0)),
             RuntimeError,
             "found_inf must be on openreg:0, not on openreg:1",
+            marks=pytest.mark.needs("two devices"),
         ),
-        (
+        pytest.param(
             lambda: unscale([ones(2), ones(2, device="openreg:1")], number(0.0), number(1.0)),
             RuntimeError,
             "one of the gradients must be on openreg:0, not on openreg:1",
+            marks=pytest.mark.needs("two devices"),
         ),
         (
             lambda: unscale([ones(2), torch.ones(())], number(0.0), number(1.0)),
@@ -197,10 +199,11 @@ def ones(*sizes: int, device: str = "openreg", dtype: torch.dtype = torch.float3
             RuntimeError,
             "growth_tracker must be of dtype Int, not Float",
         ),
-        (
+        pytest.param(
             lambda: update(number(1.0), number(0, "openreg:1", torch.int32), number(0.0), 2.0, 0.5, 1),
             RuntimeError,
             "growth_tracker must be on openreg:0, not on openreg:1",
+            marks=pytest.mark.needs("two devices"),
         ),
         (
             lambda: update(number(1.0, "cpu"), number(0, dtype=torch.int32), number(0.0), 2.0, 0.5, 1),
@@ -291,6 +294,7 @@ def test_unscale_and_clip() -> None:
         scaler.unscale_(optimizer)
 
 
+@pytest.mark.needs("two devices")
 @pytest.mark.parametrize("overflow_on", [None, 0, 1])
 def test_parameters_on_two_devices(overflow_on: int | None) -> None:
     """An overflow on either device skips the step on both."""

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.offers import DEVICES
+
 pytestmark = [
     pytest.mark.usefixtures("nothing_falls_back"),
     pytest.mark.skipif(
@@ -100,7 +102,10 @@ def test_dtypes_and_devices_that_differ() -> None:
     x, grid = (tensor.to("openreg") for tensor in tensors(2, torch.float32))
     with pytest.raises(RuntimeError, match="expected input and grid to have same dtype, but input has float and grid"):
         functional.grid_sample(x, grid.double(), align_corners=False)
-    with pytest.raises(RuntimeError, match="expected input and grid to be on same device, but input is on openreg:0"):
-        functional.grid_sample(x, grid.to("openreg:1"), align_corners=False)
+    for device in ("cpu", *DEVICES[1:]):
+        with pytest.raises(
+            RuntimeError, match="expected input and grid to be on same device, but input is on openreg:0"
+        ):
+            functional.grid_sample(x, grid.to(device), align_corners=False)
     with pytest.raises(RuntimeError, match=r"the gradient has shape \[2\], and the output \[2, 3, 4, 3\]"):
         torch.ops.aten.grid_sampler_2d_backward(torch.ones(2).to(x), x, grid, 0, 0, False, [True, True])

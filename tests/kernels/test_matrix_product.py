@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.offers import DEVICES
+
 Layout = Callable[[torch.Tensor], torch.Tensor]
 LAYOUTS: dict[str, Layout] = {
     "rows": lambda t: t.contiguous(),
@@ -117,12 +119,12 @@ def test_gradients(dtype: torch.dtype) -> None:
 
 def test_products_on_two_devices_and_on_streams() -> None:
     a, b = numbers(64, 64, dtype=torch.float32), numbers(64, 64, dtype=torch.float32)
-    for index in range(2):
-        da, db = a.to(f"openreg:{index}"), b.to(f"openreg:{index}")
-        stream = torch.Stream(f"openreg:{index}")
-        torch.accelerator.synchronize(f"openreg:{index}")
+    for device in DEVICES:
+        da, db = a.to(device), b.to(device)
+        stream = torch.Stream(device)
+        torch.accelerator.synchronize(device)
         with stream:
             products = [da @ db for _ in range(20)]
         stream.synchronize()
         assert all(torch.equal(product.cpu(), a @ b) for product in products)
-        assert products[0].device.index == index
+        assert products[0].device == torch.device(device)

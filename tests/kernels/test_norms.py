@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tests.offers import DEVICES
 from tests.runtime.busy import assert_queued
 
 pytestmark = [
@@ -382,12 +383,13 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32, device: str = "openreg
             RuntimeError,
             "Expected all tensors to be on the same device, but got weight is on cpu",
         ),
-        (
+        pytest.param(
             lambda: aten.native_batch_norm(
                 ones(2, 3), None, None, ones(3, device="openreg:1"), ones(3, device="openreg:1"), True, 0.1, 1e-5
             ),
             RuntimeError,
             "Expected all tensors to be on the same device, but got running_mean is on openreg:1",
+            marks=pytest.mark.needs("two devices"),
         ),
         (
             lambda: aten.native_batch_norm_backward(
@@ -495,7 +497,7 @@ def test_on_two_devices_and_several_threads() -> None:
     results: list[Tensor] = []
 
     def work(index: int) -> None:
-        device = f"openreg:{index % 2}"
+        device = DEVICES[index % len(DEVICES)]
         with torch.Stream(device):
             for _ in range(20):
                 normalized = functional.group_norm(x.to(device), 2)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.conftest import RunProcess
+from tests.offers import DEVICES, LAST_DEVICE
 
 # The fallback draws from a CPU generator: other numbers, and other positions of the device's generator.
 pytestmark = pytest.mark.needs("host kernels")
@@ -139,7 +140,7 @@ def test_values_depend_on_the_seed_alone(draw: Draw, dtype: torch.dtype) -> None
         return draw(shape(torch.empty(24, dtype=dtype, device=device))).cpu().flatten().tolist()
 
     expected = values("openreg:0", lambda t: t)
-    assert values("openreg:1", lambda t: t) == expected
+    assert values(LAST_DEVICE, lambda t: t) == expected
     assert values("openreg:0", lambda t: t.view(2, 3, 4)) == expected
     assert values("openreg:0", lambda t: t.view(4, 3, 2).permute(2, 1, 0)) == expected
     assert values("openreg:0", lambda t: t.new_empty(48)[::2]) == expected
@@ -528,7 +529,7 @@ def test_a_generator_is_used_and_the_default_one_left_alone(
     assert values(1) == values(1)
     assert values(1) != values(2)
     assert torch.openreg.get_rng_state().view(torch.int64).tolist() == [42, 0]
-    for other in ("cpu", "openreg:1"):
+    for other in ("cpu", *DEVICES[1:]):
         with pytest.raises(
             RuntimeError, match=f"on openreg:0 needs a generator of that device, got one of {other}|Expe"
         ):

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from tests.offers import DEVICES, LAST_DEVICE
+
 # These need the fused kernels: nothing may fall back. The CPU warns once per process that oneDNN has no projections.
 pytestmark = [
     pytest.mark.needs("host kernels"),
@@ -230,7 +232,7 @@ def test_one_bias_or_other_sizes_are_refused(cell: str) -> None:
         (3, tensors[3][1:], rf"input_bias of sizes \[{columns}\], .* got sizes \[{columns - 1}\]"),
         (4, tensors[4].float(), rf"hidden_bias of sizes \[{columns}\], Double on openreg:0, .* Float on openreg:0"),
         (0, tensors[0].cpu(), r"input_gates .* Double on openreg:0, got .* Double on cpu"),
-        (1, tensors[1].to("openreg:1"), r"hidden_gates .* on openreg:0, got .* on openreg:1"),
+        *((1, tensors[1].to(other), f"hidden_gates .* on openreg:0, got .* on {other}") for other in DEVICES[1:]),
     ):
         with pytest.raises(RuntimeError, match=f"{name} expects {message}"):
             function(*tensors[:position], wrong, *tensors[position + 1 :])
@@ -264,10 +266,10 @@ def test_on_the_second_device_and_a_stream_of_its_own(kind: Module) -> None:
     module = kind(3, 4)
     steps = torch.randn(5, 2, 3)
     expected = module(steps)[0]
-    stream = torch.Stream("openreg:1")
+    stream = torch.Stream(LAST_DEVICE)
     with stream:
-        output = module.to("openreg:1")(steps.to("openreg:1"))[0]
-        assert output.device == torch.device("openreg:1")
+        output = module.to(LAST_DEVICE)(steps.to(LAST_DEVICE))[0]
+        assert output.device == torch.device(LAST_DEVICE)
         output.sum().backward()
     stream.synchronize()
     close(output, expected)

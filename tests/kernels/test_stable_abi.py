@@ -14,6 +14,7 @@ import torch_openreg._C
 import torch_openreg.stable
 from tests.conftest import RunProcess
 from tests.layouts import DTYPES, LAYOUTS, to_device, values
+from tests.offers import DEVICES
 
 # The operator's kernel runs as host code (csrc/kernels/stable).
 pytestmark = pytest.mark.needs("host kernels")
@@ -82,12 +83,11 @@ def test_arguments_stay_as_they_are() -> None:
     assert (x._version, weight._version) == (0, 0)
 
 
-@pytest.mark.parametrize("current", [0, 1])
+@pytest.mark.parametrize("current", range(len(DEVICES)))
 def test_each_device(current: int) -> None:
     x = values((3, 4), torch.float32)
     with torch.accelerator.device_index(current):
-        for index in (0, 1):
-            device = torch.device("openreg", index)
+        for device in map(torch.device, DEVICES):
             result = RMS_NORM(x.to(device), torch.ones(4, device=device), 1e-5)
             assert result.device == device
             torch.testing.assert_close(result.cpu(), rms_norm(x, torch.ones(4), 1e-5))
@@ -150,8 +150,11 @@ def test_refuses_a_weight_of_another_size(device: str) -> None:
 
 def test_refuses_two_devices() -> None:
     x = torch.ones(2, 3, device="openreg")
-    with pytest.raises(RuntimeError, match="the input of rms_norm is on openreg:0, its weight on openreg:1: move one"):
-        RMS_NORM(x, torch.ones(3, device="openreg:1"), 1e-5)
+    for other in DEVICES[1:]:
+        with pytest.raises(
+            RuntimeError, match=f"the input of rms_norm is on openreg:0, its weight on {other}: move one"
+        ):
+            RMS_NORM(x, torch.ones(3, device=other), 1e-5)
     with pytest.raises(RuntimeError, match="the input of rms_norm is on cpu, its weight on openreg:0: move one"):
         RMS_NORM(x.cpu(), x[0], 1e-5)
 
