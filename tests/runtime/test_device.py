@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 from tests.runtime.busy import sleep_on
 
-VALID_RANGE = r"device index 9 was asked for, but the valid indices are 0 to 1"
+COUNT = torch.accelerator.device_count()
+LAST = COUNT - 1
+VALID_RANGE = f"device index {COUNT} was asked for, but the valid indices are 0 to {LAST}"
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +20,7 @@ def first_device() -> None:
     torch.openreg.set_device(0)
 
 
+@pytest.mark.needs("two devices")
 def test_two_devices_by_default() -> None:
     assert torch.openreg.device_count() == 2
     assert torch.openreg.is_available()
@@ -25,48 +29,48 @@ def test_two_devices_by_default() -> None:
 
 
 def test_set_device_is_what_new_tensors_use() -> None:
-    torch.openreg.set_device(1)
-    assert torch.openreg.current_device() == 1
-    assert torch.empty(1, device="openreg").device == torch.device("openreg:1")
+    torch.openreg.set_device(LAST)
+    assert torch.openreg.current_device() == LAST
+    assert torch.empty(1, device="openreg").device == torch.device(LAST_DEVICE)
     torch.openreg.set_device("openreg:0")
     assert torch.empty(1, device="openreg").device == torch.device("openreg:0")
 
 
 def test_device_context_restores_the_device_also_after_an_exception() -> None:
-    with torch.openreg.device(1):
-        assert torch.openreg.current_device() == 1
+    with torch.openreg.device(LAST):
+        assert torch.openreg.current_device() == LAST
         with torch.openreg.device("openreg"):
-            assert torch.openreg.current_device() == 1
+            assert torch.openreg.current_device() == LAST
     assert torch.openreg.current_device() == 0
-    with pytest.raises(KeyError), torch.openreg.device(torch.device("openreg:1")):
+    with pytest.raises(KeyError), torch.openreg.device(torch.device(LAST_DEVICE)):
         raise KeyError
     assert torch.openreg.current_device() == 0
 
 
 def test_a_device_context_without_a_device_restores_nothing() -> None:
-    torch.openreg.set_device(1)
+    torch.openreg.set_device(LAST)
     for nothing in (None, -1, "openreg"):
         with torch.openreg.device(nothing):
-            assert torch.openreg.current_device() == 1
+            assert torch.openreg.current_device() == LAST
             torch.openreg.set_device(0)
         assert torch.openreg.current_device() == 0
-        torch.openreg.set_device(1)
+        torch.openreg.set_device(LAST)
     torch.openreg.device(0).__exit__()
-    assert torch.openreg.current_device() == 1
+    assert torch.openreg.current_device() == LAST
 
 
 def test_a_device_context_can_be_entered_again() -> None:
-    context = torch.openreg.device(1)
-    for before in (0, 1, 0):
+    context = torch.openreg.device(LAST)
+    for before in (0, LAST, 0):
         torch.openreg.set_device(before)
         with context:
-            assert torch.openreg.current_device() == 1
+            assert torch.openreg.current_device() == LAST
         assert torch.openreg.current_device() == before
 
 
 def test_accelerator_and_device_module_agree() -> None:
-    torch.accelerator.set_device_index(1)
-    assert torch.openreg.current_device() == torch.accelerator.current_device_index() == 1
+    torch.accelerator.set_device_index(LAST)
+    assert torch.openreg.current_device() == torch.accelerator.current_device_index() == LAST
     with torch.accelerator.device_index(0):
         assert torch.openreg.current_device() == 0
     torch.accelerator.set_stream(torch.Stream("openreg:0"))
@@ -75,15 +79,18 @@ def test_accelerator_and_device_module_agree() -> None:
 
 
 def test_synchronize_waits_for_the_device_that_is_named() -> None:
-    stream = torch.accelerator.current_stream(1)
+    stream = torch.accelerator.current_stream(LAST)
     sleep_on(stream, 200)
-    torch.openreg.synchronize()
-    assert not stream.query()
-    torch.openreg.synchronize("openreg:1")
+    for other in range(LAST):
+        with torch.openreg.device(other):
+            torch.openreg.synchronize()
+        assert not stream.query()
+    torch.openreg.synchronize(LAST_DEVICE)
     assert stream.query()
     assert torch.openreg.current_device() == 0
 
 
+@pytest.mark.needs("two devices")
 def test_the_current_device_belongs_to_the_thread() -> None:
     seen: list[int] = []
     torch.openreg.set_device(1)
@@ -97,22 +104,22 @@ def test_the_current_device_belongs_to_the_thread() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: torch.empty(1, device="openreg:9"),
-        lambda: torch.ones(2).to("openreg:9"),
-        lambda: torch.openreg.set_device(9),
-        lambda: torch.openreg.synchronize(9),
-        lambda: torch.openreg.device(9).__enter__(),
-        lambda: torch.openreg.get_device_properties(9),
-        lambda: torch.accelerator.synchronize(9),
-        lambda: torch.accelerator.current_stream(9),
-        lambda: torch.accelerator.get_device_capability(9),
-        lambda: torch.accelerator.device_index(9).__enter__(),
-        lambda: torch.accelerator.memory_stats(9),
-        lambda: torch.Stream("openreg:9"),
-        lambda: torch.UntypedStorage(4, device="openreg:9"),
-        lambda: torch.accelerator.set_device_index(9),
-        lambda: torch.Generator("openreg:9"),
-        lambda: torch.openreg.get_rng_state("openreg:9"),
+        lambda: torch.empty(1, device=f"openreg:{COUNT}"),
+        lambda: torch.ones(2).to(f"openreg:{COUNT}"),
+        lambda: torch.openreg.set_device(COUNT),
+        lambda: torch.openreg.synchronize(COUNT),
+        lambda: torch.openreg.device(COUNT).__enter__(),
+        lambda: torch.openreg.get_device_properties(COUNT),
+        lambda: torch.accelerator.synchronize(COUNT),
+        lambda: torch.accelerator.current_stream(COUNT),
+        lambda: torch.accelerator.get_device_capability(COUNT),
+        lambda: torch.accelerator.device_index(COUNT).__enter__(),
+        lambda: torch.accelerator.memory_stats(COUNT),
+        lambda: torch.Stream(f"openreg:{COUNT}"),
+        lambda: torch.UntypedStorage(4, device=f"openreg:{COUNT}"),
+        lambda: torch.accelerator.set_device_index(COUNT),
+        lambda: torch.Generator(f"openreg:{COUNT}"),
+        lambda: torch.openreg.get_rng_state(f"openreg:{COUNT}"),
     ],
 )
 def test_an_index_out_of_range_names_the_valid_ones(use: object) -> None:
@@ -124,7 +131,7 @@ def test_an_index_out_of_range_names_the_valid_ones(use: object) -> None:
 
 @pytest.mark.parametrize("use", [torch.openreg.set_device, torch.openreg.synchronize, torch.openreg.get_rng_state])
 def test_an_index_beyond_eight_bits_is_not_cut_off(use: Callable[[int], object]) -> None:
-    with pytest.raises(RuntimeError, match="device index 300 was asked for, but the valid indices are 0 to 1"):
+    with pytest.raises(RuntimeError, match=f"device index 300 was asked for, but the valid indices are 0 to {LAST}"):
         use(300)
 
 
@@ -212,16 +219,16 @@ def test_a_backward_on_the_cpu_starts_the_driver_and_so_forbids_a_fork(run_proce
 
 def test_a_child_of_a_user_counts_no_devices_and_is_warned_once(run_process: RunProcess) -> None:
     done = run_process(
-        """
+        f"""
         import os, sys, torch
-        torch.openreg.set_device(1)
+        torch.openreg.set_device({LAST})
         if (pid := os.fork()) == 0:
             assert torch.openreg.device_count() == torch.openreg.device_count() == 0
             assert not torch.openreg.is_available()
-            assert torch.accelerator.memory_stats(0) == {}
+            assert torch.accelerator.memory_stats(0) == {{}}
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert torch.openreg.device_count() == 2
+        assert torch.openreg.device_count() == {COUNT}
         """
     )
     assert done.returncode == 0, done.stderr

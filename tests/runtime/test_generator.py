@@ -8,14 +8,18 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import DEVICES, LAST_DEVICE
+
+COUNT = torch.accelerator.device_count()
+LAST = COUNT - 1
 
 # The fallback draws from a CPU generator, which uses other numbers of positions.
 DRAWS_ON_THE_DEVICE = pytest.mark.needs("host kernels")
 
 
 def test_state_is_seed_and_offset() -> None:
-    generator = torch.Generator("openreg:1")
-    assert generator.device == torch.device("openreg:1")
+    generator = torch.Generator(LAST_DEVICE)
+    assert generator.device == torch.device(LAST_DEVICE)
     generator.manual_seed(0x0102030405060708)
     generator.set_offset(5)
     state = generator.get_state()
@@ -37,11 +41,11 @@ def test_set_state_repeats_the_numbers() -> None:
 
 
 def test_clone_state_is_of_the_device_and_independent() -> None:
-    generator = torch.Generator("openreg:1").manual_seed(9)
+    generator = torch.Generator(LAST_DEVICE).manual_seed(9)
     clone = generator.clone_state()
-    assert clone.device == torch.device("openreg:1")
-    a = torch.rand(4, device="openreg:1", generator=generator)
-    b = torch.rand(4, device="openreg:1", generator=clone)
+    assert clone.device == torch.device(LAST_DEVICE)
+    a = torch.rand(4, device=LAST_DEVICE, generator=generator)
+    b = torch.rand(4, device=LAST_DEVICE, generator=clone)
     assert a.tolist() == b.tolist()
 
 
@@ -55,9 +59,9 @@ def test_manual_seed_fixes_every_device() -> None:
     draws = []
     for _ in range(2):
         torch.manual_seed(11)
-        draws.append([torch.randn(4, device=d).tolist() for d in ("openreg:0", "openreg:1")])
+        draws.append([torch.randn(4, device=d).tolist() for d in DEVICES])
     assert draws[0] == draws[1]
-    assert draws[0][0] == draws[0][1]  # each device starts from the same seed
+    assert draws[0][0] == draws[0][-1]  # each device starts from the same seed
 
 
 def test_device_draws_leave_the_cpu_generator_alone() -> None:
@@ -70,7 +74,7 @@ def test_device_draws_leave_the_cpu_generator_alone() -> None:
 
 @DRAWS_ON_THE_DEVICE
 def test_seed_of_one_device() -> None:
-    with torch.openreg.device(1):
+    with torch.openreg.device(LAST):
         torch.openreg.manual_seed(5)
         assert torch.openreg.initial_seed() == 5
         a = torch.rand(3, device="openreg")
@@ -86,7 +90,7 @@ def test_negative_seeds_are_seeds() -> None:
 
 def test_fork_rng_restores_the_state() -> None:
     torch.manual_seed(3)
-    with torch.random.fork_rng(devices=[0, 1], device_type="openreg"):
+    with torch.random.fork_rng(devices=range(COUNT), device_type="openreg"):
         inside = torch.rand(3, device="openreg").tolist()
     assert torch.rand(3, device="openreg").tolist() == inside
 
@@ -94,11 +98,12 @@ def test_fork_rng_restores_the_state() -> None:
 def test_a_generator_of_another_device_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"openreg:0 needs a generator of that device, got one of cpu"):
         torch.rand(2, device="openreg:0", generator=torch.Generator())
-    with pytest.raises(RuntimeError, match=r"got one of openreg:1"):
-        torch.rand(2, device="openreg:0", generator=torch.Generator("openreg:1"))
+    for other in DEVICES[1:]:
+        with pytest.raises(RuntimeError, match=f"got one of {other}"):
+            torch.rand(2, device="openreg:0", generator=torch.Generator(other))
 
 
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("index", range(len(DEVICES)))
 def test_copies_keep_the_device_and_the_state(index: int) -> None:
     generator = torch.Generator(f"openreg:{index}").manual_seed(2**63 + 1)
     generator.set_offset(2**40)
@@ -123,7 +128,7 @@ def test_graph_safe_states_are_shared() -> None:
     other.graphsafe_set_state(handle)
     torch.rand(4, device="openreg", generator=generator)
     assert other.get_offset() == handle.get_offset() == 4
-    for foreign in ("cpu", "openreg:1"):
+    for foreign in ("cpu", *DEVICES[1:]):
         with pytest.raises(
             RuntimeError, match=f"of openreg:0 can share the state of another one .* got one of {foreign}"
         ):
@@ -153,38 +158,40 @@ def test_threads_that_share_a_state_reserve_disjoint_positions() -> None:
 def test_seeds_from_the_operating_system() -> None:
     torch.openreg.seed_all()
     first = torch.openreg.default_generators[0].initial_seed()
-    assert [generator.initial_seed() for generator in torch.openreg.default_generators] == [first, first]
-    with torch.openreg.device(1):
+    assert [generator.initial_seed() for generator in torch.openreg.default_generators] == [first] * COUNT
+    with torch.openreg.device(LAST):
         torch.openreg.seed()
         assert torch.openreg.initial_seed() != first
-    assert torch.openreg.initial_seed() == first
+    for other in range(LAST):
+        with torch.openreg.device(other):
+            assert torch.openreg.initial_seed() == first
 
 
 @DRAWS_ON_THE_DEVICE
 def test_states_of_all_devices() -> None:
     torch.openreg.manual_seed_all(8)
-    torch.rand(5, device="openreg:1")
+    torch.rand(5, device=LAST_DEVICE)
     states = torch.openreg.get_rng_state_all()
-    assert [state.view(torch.int64).tolist() for state in states] == [[8, 0], [8, 5]]
+    assert [state.view(torch.int64).tolist() for state in states] == [[8, 0]] * LAST + [[8, 5]]
     torch.openreg.manual_seed_all(9)
     torch.openreg.set_rng_state_all(iter(states))
-    assert [g.initial_seed() for g in torch.openreg.default_generators] == [8, 8]
-    with pytest.raises(ValueError, match="2 states are needed, one for each device, got 1"):
-        torch.openreg.set_rng_state_all(states[:1])
+    assert [g.initial_seed() for g in torch.openreg.default_generators] == [8] * COUNT
+    with pytest.raises(ValueError, match=f"{COUNT} states are needed, one for each device, got {LAST}"):
+        torch.openreg.set_rng_state_all(states[1:])
 
 
 def test_default_generators_are_a_sequence() -> None:
     generators = torch.openreg.default_generators
-    assert len(generators) == 2
-    assert generators[0] is torch.openreg.default_generators[-2]
-    assert generators[1] in generators
-    assert [g.device.index for g in generators[::-1]] == [1, 0]
-    for index in (2, -3):
-        with pytest.raises(IndexError, match=f"has 2 elements, one for each device, got index {index}"):
+    assert len(generators) == COUNT
+    assert generators[0] is torch.openreg.default_generators[-COUNT]
+    assert generators[LAST] in generators
+    assert [g.device.index for g in generators[::-1]] == list(range(COUNT))[::-1]
+    for index in (COUNT, -COUNT - 1):
+        with pytest.raises(IndexError, match=f"has {COUNT} elements, one for each device, got index {index}"):
             generators[index]
-    assert torch.openreg._get_generator(torch.device("openreg:1")) is generators[1]
-    with torch.openreg.device(1):
-        assert torch.openreg._get_generator(torch.device("openreg")) is generators[1]
+    assert torch.openreg._get_generator(torch.device(LAST_DEVICE)) is generators[LAST]
+    with torch.openreg.device(LAST):
+        assert torch.openreg._get_generator(torch.device("openreg")) is generators[LAST]
 
 
 def test_seeding_waits_for_the_driver(run_process: RunProcess) -> None:
@@ -196,7 +203,7 @@ def test_seeding_waits_for_the_driver(run_process: RunProcess) -> None:
         assert not torch.openreg.is_initialized()
         print([g.initial_seed() for g in torch.openreg.default_generators])
     """)
-    assert result.stdout == "[12, 12]\n", result.stderr
+    assert result.stdout == f"{[12] * COUNT}\n", result.stderr
 
 
 PHILOX_STATE = pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), reason="PyTorch has it since 2.14")
@@ -205,7 +212,7 @@ PHILOX_STATE = pytest.mark.skipif(not hasattr(torch.Generator, "philox_state"), 
 @PHILOX_STATE
 @pytest.mark.parametrize(("increment", "positions"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000)])
 def test_philox_state_reserves_whole_positions(increment: int, positions: int) -> None:
-    generator = torch.Generator("openreg:1").manual_seed(2**63 + 5)
+    generator = torch.Generator(LAST_DEVICE).manual_seed(2**63 + 5)
     generator.set_offset(3)
     state = generator.philox_state(increment)
     assert [(tensor.device.type, tensor.dtype, tuple(tensor.shape)) for tensor in state] == [

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 from tests.runtime.busy import sleep_on
 
 Probe = Callable[..., str]
+LAST = torch.accelerator.device_count() - 1
 TORCH = Path(torch.__file__).parent
 HEADER = TORCH / "include" / "c10" / "core" / "impl" / "DeviceGuardImplInterface.h"
 SOURCE = Path(__file__).with_name("guard_probe.cpp")
@@ -21,7 +23,7 @@ SOURCE = Path(__file__).with_name("guard_probe.cpp")
 
 def out_of_range(index: int) -> str:
     return (
-        f"openreg: device index {index} was asked for, but the valid indices are 0 to 1 "
+        f"openreg: device index {index} was asked for, but the valid indices are 0 to {LAST} "
         "(OPENREG_DEVICE_COUNT sets the number of devices)"
     )
 
@@ -58,27 +60,28 @@ def probe(probe_library: Path) -> Probe:
 
 def test_the_members_that_switch_devices(probe: Probe) -> None:
     assert probe("type") == "openreg"
-    assert probe("deviceCount") == "2"
+    assert probe("deviceCount") == str(LAST + 1)
     assert probe("getDevice") == "openreg:0"
-    assert probe("exchangeDevice", 1) == "openreg:0"
-    assert probe("getDevice") == "openreg:1" == f"openreg:{torch.openreg.current_device()}"
-    assert probe("exchangeDevice", 1) == "openreg:1"
-    assert probe("exchangeDevice", -1) == "openreg:1"
+    assert probe("exchangeDevice", LAST) == "openreg:0"
+    assert probe("getDevice") == LAST_DEVICE == f"openreg:{torch.openreg.current_device()}"
+    assert probe("exchangeDevice", LAST) == LAST_DEVICE
+    assert probe("exchangeDevice", -1) == LAST_DEVICE
     assert probe("setDevice", -1) == "done"
-    assert probe("getDevice") == "openreg:1"
+    assert probe("getDevice") == LAST_DEVICE
     assert probe("setDevice", 0) == "done"
     assert probe("getDevice") == "openreg:0"
-    assert probe("uncheckedSetDevice", 1) == "done"
-    assert probe("getDevice") == "openreg:1"
+    assert probe("uncheckedSetDevice", LAST) == "done"
+    assert probe("getDevice") == LAST_DEVICE
 
 
 def test_guards(probe: Probe) -> None:
-    assert probe("DeviceGuard", 1) == "openreg:0 openreg:1"
+    assert probe("DeviceGuard", LAST) == f"openreg:0 {LAST_DEVICE}"
     assert probe("DeviceGuard", -1) == "openreg:0 openreg:0"
-    assert probe("OptionalDeviceGuard", 1) == "false openreg:1"
+    assert probe("OptionalDeviceGuard", LAST) == f"false {LAST_DEVICE}"
     assert probe("getDevice") == "openreg:0"
 
 
+@pytest.mark.needs("two devices")
 def test_each_thread_has_its_own_device(probe: Probe) -> None:
     answers: list[str] = []
 
@@ -92,7 +95,7 @@ def test_each_thread_has_its_own_device(probe: Probe) -> None:
     assert probe("getDevice") == "openreg:0"
 
 
-@pytest.mark.parametrize("index", [2, 9, 127])
+@pytest.mark.parametrize("index", [LAST + 1, LAST + 8, 127])
 @pytest.mark.parametrize(
     "member",
     [
@@ -119,20 +122,21 @@ def test_an_index_out_of_range_is_refused(probe: Probe, member: str, index: int)
 
 
 def test_synchronize_device_waits_for_that_device(probe: Probe) -> None:
-    stream = torch.accelerator.current_stream(1)
+    stream = torch.accelerator.current_stream(LAST)
     sleep_on(stream, 200)
-    assert probe("synchronizeDevice", 0) == "done"
-    assert not stream.query()
-    assert probe("synchronizeDevice", 1) == "done"
+    for other in range(LAST):
+        assert probe("synchronizeDevice", other) == "done"
+        assert not stream.query()
+    assert probe("synchronizeDevice", LAST) == "done"
     assert stream.query()
     assert probe("getDevice") == "openreg:0"
 
 
 def test_synchronize_every_way() -> None:
     torch.openreg.synchronize()
-    torch.openreg.synchronize("openreg:1")
+    torch.openreg.synchronize(LAST_DEVICE)
     torch.accelerator.synchronize()
-    torch.accelerator.synchronize("openreg:1")
+    torch.accelerator.synchronize(LAST_DEVICE)
 
 
 @pytest.mark.filterwarnings(
@@ -140,7 +144,7 @@ def test_synchronize_every_way() -> None:
 )
 def test_capability_lists_what_can_be_converted(probe: Probe) -> None:
     supported = torch.accelerator.get_device_capability("openreg:0")["supported_dtypes"]
-    assert probe("getDeviceCapability", 1) == str(len(supported)) == str(21 + hasattr(torch, "bcomplex32"))
+    assert probe("getDeviceCapability", LAST) == str(len(supported)) == str(21 + hasattr(torch, "bcomplex32"))
     for one in supported:
         tensor = torch.ones(3).to(one).to("openreg")
         for other in supported:
@@ -161,57 +165,60 @@ def test_what_cannot_be_converted_is_not_in_the_capability() -> None:
 
 
 def test_the_members_that_give_streams(probe: Probe) -> None:
-    assert probe("getStream", 1) == probe("getDefaultStream", 1) == "openreg:1 0"
+    assert probe("getStream", LAST) == probe("getDefaultStream", LAST) == f"{LAST_DEVICE} 0"
     assert probe("getStream", -1) == "openreg:0 0"
-    device, identity = probe("getNewStream", 1).split()
-    assert device == "openreg:1"
-    assert probe("exchangeStream", 1, int(identity)) == "openreg:1 0"
-    assert probe("getStream", 1) == f"openreg:1 {identity}"
-    assert probe("getDefaultStream", 1) == "openreg:1 0"
-    assert probe("getStream", 0) == "openreg:0 0"
+    device, identity = probe("getNewStream", LAST).split()
+    assert device == LAST_DEVICE
+    assert probe("exchangeStream", LAST, int(identity)) == f"{LAST_DEVICE} 0"
+    assert probe("getStream", LAST) == f"{LAST_DEVICE} {identity}"
+    assert probe("getDefaultStream", LAST) == f"{LAST_DEVICE} 0"
+    assert [probe("getStream", other) for other in range(LAST)] == [f"openreg:{other} 0" for other in range(LAST)]
     assert probe("getDevice") == "openreg:0"
-    assert probe("exchangeStream", 1, 0) == f"openreg:1 {identity}"
+    assert probe("exchangeStream", LAST, 0) == f"{LAST_DEVICE} {identity}"
 
 
 def test_the_pools_of_the_priorities_are_two(probe: Probe) -> None:
-    normal = {probe("getStreamFromGlobalPool", 1, 0) for _ in range(40)}
-    high = {probe("getStreamFromGlobalPool", 1, 1) for _ in range(40)}
+    normal = {probe("getStreamFromGlobalPool", LAST, 0) for _ in range(40)}
+    high = {probe("getStreamFromGlobalPool", LAST, 1) for _ in range(40)}
     assert len(normal) == len(high) == 32
     assert not normal & high
-    assert probe("getNewStream", 1, -1) in high
-    assert probe("getNewStream", 1, 0) in normal
+    assert probe("getNewStream", LAST, -1) in high
+    assert probe("getNewStream", LAST, 0) in normal
 
 
 def test_the_members_that_ask_a_stream(probe: Probe) -> None:
-    stream = torch.Stream("openreg:1")
-    assert probe("getStreamNativeHandle", 1, stream.stream_id) == str(stream.native_handle)
-    assert int(probe("getStreamNativeHandle", 1, 0)) > 0
-    assert probe("isStreamCapturing", 1, stream.stream_id) == "false"
+    stream = torch.Stream(LAST_DEVICE)
+    assert probe("getStreamNativeHandle", LAST, stream.stream_id) == str(stream.native_handle)
+    assert int(probe("getStreamNativeHandle", LAST, 0)) > 0
+    assert probe("isStreamCapturing", LAST, stream.stream_id) == "false"
     sleep_on(stream, 200)
-    assert probe("queryStream", 1, stream.stream_id) == "false"
-    assert probe("synchronizeStream", 1, stream.stream_id) == "done"
-    assert probe("queryStream", 1, stream.stream_id) == "true"
-    assert probe("recordDataPtrOnStream", 1, stream.stream_id) == "done"
+    assert probe("queryStream", LAST, stream.stream_id) == "false"
+    assert probe("synchronizeStream", LAST, stream.stream_id) == "done"
+    assert probe("queryStream", LAST, stream.stream_id) == "true"
+    assert probe("recordDataPtrOnStream", LAST, stream.stream_id) == "done"
 
 
 def test_a_stream_that_does_not_exist_is_refused(probe: Probe) -> None:
     for member in ("exchangeStream", "getStreamNativeHandle", "queryStream", "synchronizeStream"):
-        assert probe(member, 1, 12345).startswith("orErrorInvalidHandle: the stream, event or kernel does not exist")
-    stream = torch.Stream("openreg:1")
-    wrong = f"openreg: stream {stream.stream_id} on device openreg:0 does not exist: a stream of openreg:1 has this id"
-    assert probe("queryStream", 0, stream.stream_id) == wrong
+        assert probe(member, LAST, 12345).startswith("orErrorInvalidHandle: the stream, event or kernel does not exist")
+    stream = torch.Stream(LAST_DEVICE)
+    for other in range(LAST):
+        assert probe("queryStream", other, stream.stream_id) == (
+            f"openreg: stream {stream.stream_id} on device openreg:{other} does not exist: "
+            f"a stream of {LAST_DEVICE} has this id"
+        )
 
 
 # Events.
 
 
 def test_the_members_of_events(probe: Probe) -> None:
-    stream = torch.accelerator.current_stream(1)
-    start = int(probe("record", 1))
-    torch.accelerator.synchronize(1)
+    stream = torch.accelerator.current_stream(LAST)
+    start = int(probe("record", LAST))
+    torch.accelerator.synchronize(LAST)
     assert probe("queryEvent", 0, start) == "true"
     sleep_on(stream, 200)
-    end = int(probe("record", 1))
+    end = int(probe("record", LAST))
     assert probe("queryEvent", 0, end) == "false"
     other = torch.accelerator.current_stream(0)
     assert probe("block", 0, end) == "done"
@@ -220,15 +227,15 @@ def test_the_members_of_events(probe: Probe) -> None:
     assert probe("synchronizeEvent", 0, end) == "done"
     assert probe("queryEvent", 0, end) == "true"
     torch.accelerator.synchronize(0)
-    assert probe("elapsedTime", 1, start) == "true"
+    assert probe("elapsedTime", LAST, start) == "true"
     for event in (start, end):
-        assert probe("destroyEvent", 1, event) == "done"
-        assert probe("queryEvent", 1, event).startswith("orErrorInvalidHandle")
+        assert probe("destroyEvent", LAST, event) == "done"
+        assert probe("queryEvent", LAST, event).startswith("orErrorInvalidHandle")
 
 
 def test_an_event_that_was_never_recorded(probe: Probe) -> None:
     assert probe("queryEvent") == "true"
-    assert probe("synchronizeEvent") == probe("block", 1) == probe("destroyEvent") == "done"
+    assert probe("synchronizeEvent") == probe("block", LAST) == probe("destroyEvent") == "done"
     assert probe("elapsedTime").startswith("openreg: elapsed_time needs two events that have been recorded")
 
 
@@ -256,27 +263,27 @@ def probe(name, index=0, number=0):
 def test_noexcept_members_in_a_forked_child(run_process: RunProcess, probe_library: Path) -> None:
     done = run_process(
         PROBE
-        + """
-torch.openreg.set_device(1)
-event = int(probe("record", 1))
+        + f"""
+torch.openreg.set_device({LAST})
+event = int(probe("record", {LAST}))
 if (child := os.fork()) == 0:
-    print(probe("uncheckedSetDevice", 0), probe("destroyEvent", 1, event), probe("getDevice"))
+    print(probe("uncheckedSetDevice", 0), probe("destroyEvent", {LAST}, event), probe("getDevice"))
     print(probe("deviceCount"))
     for member in ("setDevice", "synchronizeDevice", "getStream", "getDeviceCapability", "record"):
-        print(probe(member, 1))
+        print(probe(member, {LAST}))
     sys.stdout.flush()
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-print(probe("queryEvent", 1, event), probe("getDevice"))
+print(probe("queryEvent", {LAST}, event), probe("getDevice"))
 """,
         PROBE=str(probe_library),
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "done done openreg:1"
+    assert lines[0] == f"done done {LAST_DEVICE}"
     assert lines[1].startswith("0; warning: openreg reports no device: orErrorForked: ")
     assert [line.partition(":")[0] for line in lines[2:-1]] == ["orErrorForked"] * 5
-    assert lines[-1] == "true openreg:1"
+    assert lines[-1] == f"true {LAST_DEVICE}"
 
 
 def test_device_count_without_a_driver(run_process: RunProcess, probe_library: Path) -> None:
@@ -337,6 +344,7 @@ def test_without_a_guard_the_message_names_the_device_type(run_process: RunProce
 # Autograd.
 
 
+@pytest.mark.needs("two devices")
 def test_backward_across_devices() -> None:
     x = torch.arange(6.0, requires_grad=True)
     y = (x.to("openreg:0") * 3).to("openreg:1").exp()
@@ -345,6 +353,7 @@ def test_backward_across_devices() -> None:
     torch.testing.assert_close(x.grad, expected)
 
 
+@pytest.mark.needs("two devices")
 def test_autograd_has_a_thread_for_each_device() -> None:
     seen: dict[str, tuple[int, int]] = {}
 

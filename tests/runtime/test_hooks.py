@@ -11,13 +11,16 @@ import pytest
 import torch
 from torch import _C
 
+from tests.offers import LAST_DEVICE
 from torch_openreg import openreg
 from torch_openreg._C import _get_default_generator
 
 Probe = Callable[..., str]
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
+COUNT = torch.accelerator.device_count()
+LAST = COUNT - 1
 OUT_OF_RANGE = (
-    r"^openreg: device index 9 was asked for, but the valid indices are 0 to 1 "
+    rf"^openreg: device index {COUNT} was asked for, but the valid indices are 0 to {LAST} "
     r"\(OPENREG_DEVICE_COUNT sets the number of devices\)$"
 )
 
@@ -66,11 +69,11 @@ def test_init_is_called_by_the_first_hook_that_needs_the_device(run_process: Run
 
 
 def test_a_backward_asks_has_primary_context_of_each_device(probe: Probe) -> None:
-    x = torch.ones(3, device="openreg:1", requires_grad=True)
+    x = torch.ones(3, device=LAST_DEVICE, requires_grad=True)
     (x * 2).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2.0] * 3
-    assert [probe("registered", "hasPrimaryContext", index) for index in (-1, 0, 1, 2)] == [
+    assert [probe("registered", "hasPrimaryContext", index) for index in (-1, 0, LAST, COUNT)] == [
         "false",
         "true",
         "true",
@@ -79,13 +82,14 @@ def test_a_backward_asks_has_primary_context_of_each_device(probe: Probe) -> Non
 
 
 def test_default_generators_belong_to_their_device_and_are_one_each() -> None:
-    generators = [_get_default_generator(index) for index in (0, 1)]
-    assert [generator.device for generator in generators] == [torch.device("openreg:0"), torch.device("openreg:1")]
+    generators = [_get_default_generator(index) for index in range(COUNT)]
+    assert [str(generator.device) for generator in generators] == [f"openreg:{index}" for index in range(COUNT)]
     assert _get_default_generator(0) is generators[0]
-    with openreg.device(1):
-        assert _get_default_generator(-1) is generators[1]
+    with openreg.device(LAST):
+        assert _get_default_generator(-1) is generators[LAST]
 
 
+@pytest.mark.needs("two devices")
 def test_default_generators_start_from_different_seeds(run_process: RunProcess) -> None:
     done = run_process(
         """
@@ -99,13 +103,13 @@ def test_default_generators_start_from_different_seeds(run_process: RunProcess) 
 
 def test_a_new_generator_has_the_default_seed_and_its_own_state() -> None:
     openreg.manual_seed(1)
-    generator = torch.Generator("openreg:1")
-    assert generator.device == torch.device("openreg:1")
+    generator = torch.Generator(LAST_DEVICE)
+    assert generator.device == torch.device(LAST_DEVICE)
     assert generator.initial_seed() == 67280421310721  # c10::default_rng_seed_val, as on every device of PyTorch
     generator.manual_seed(2)
     assert openreg.initial_seed() == 1
-    with openreg.device(1):
-        assert torch.Generator("openreg").device == torch.device("openreg:1")
+    with openreg.device(LAST):
+        assert torch.Generator("openreg").device == torch.device(LAST_DEVICE)
 
 
 def test_pinned_memory() -> None:
@@ -123,14 +127,14 @@ def test_nothing_is_pinned_before_the_first_use(run_process: RunProcess) -> None
 
 
 def test_resizing_a_storage_keeps_what_fits_and_its_device() -> None:
-    storage = torch.arange(4, dtype=torch.int32, device="openreg:1").untyped_storage()
+    storage = torch.arange(4, dtype=torch.int32, device=LAST_DEVICE).untyped_storage()
     storage.resize_(24)
-    grown = torch.empty(0, dtype=torch.int32, device="openreg:1").set_(storage)
+    grown = torch.empty(0, dtype=torch.int32, device=LAST_DEVICE).set_(storage)
     assert storage.nbytes() == 24
-    assert grown.device == torch.device("openreg:1")
+    assert grown.device == torch.device(LAST_DEVICE)
     assert grown[:4].tolist() == [0, 1, 2, 3]
     storage.resize_(8)
-    assert torch.empty(0, dtype=torch.int32, device="openreg:1").set_(storage).tolist() == [0, 1]
+    assert torch.empty(0, dtype=torch.int32, device=LAST_DEVICE).set_(storage).tolist() == [0, 1]
     storage.resize_(0)
     assert storage.nbytes() == 0
 
@@ -139,23 +143,23 @@ def test_resizing_a_storage_keeps_what_fits_and_its_device() -> None:
 
 
 def test_the_current_device_through_the_private_functions() -> None:
-    assert _C._accelerator_hooks_device_count() == 2
-    _C._accelerator_hooks_set_current_device(1)
-    assert _C._accelerator_hooks_get_current_device() == 1 == openreg.current_device()
-    assert _C._accelerator_hooks_exchange_device(0) == 1
-    assert _C._accelerator_hooks_maybe_exchange_device(1) == 0
-    assert _C._accelerator_hooks_exchange_device(-1) == 1  # no device requested: the current one stays
-    assert _C._accelerator_hooks_get_current_device() == 1
+    assert _C._accelerator_hooks_device_count() == COUNT
+    _C._accelerator_hooks_set_current_device(LAST)
+    assert _C._accelerator_hooks_get_current_device() == LAST == openreg.current_device()
+    assert _C._accelerator_hooks_exchange_device(0) == LAST
+    assert _C._accelerator_hooks_maybe_exchange_device(LAST) == 0
+    assert _C._accelerator_hooks_exchange_device(-1) == LAST  # no device requested: the current one stays
+    assert _C._accelerator_hooks_get_current_device() == LAST
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: _C._accelerator_hooks_set_current_device(9),
-        lambda: _C._accelerator_hooks_exchange_device(9),
-        lambda: _C._accelerator_hooks_maybe_exchange_device(9),
-        lambda: _get_default_generator(9),
-        lambda: torch.Generator("openreg:9"),
+        lambda: _C._accelerator_hooks_set_current_device(COUNT),
+        lambda: _C._accelerator_hooks_exchange_device(COUNT),
+        lambda: _C._accelerator_hooks_maybe_exchange_device(COUNT),
+        lambda: _get_default_generator(COUNT),
+        lambda: torch.Generator(f"openreg:{COUNT}"),
     ],
 )
 def test_an_index_out_of_range_names_the_valid_ones(use: Callable[[], object]) -> None:
@@ -168,9 +172,9 @@ def test_an_index_out_of_range_names_the_valid_ones(use: Callable[[], object]) -
 
 
 def test_from_blob_finds_the_device_of_a_pointer(probe: Probe) -> None:
-    x, y = torch.ones(4, device="openreg:0"), torch.ones(4, device="openreg:1")
+    x, y = torch.ones(4, device="openreg:0"), torch.ones(4, device=LAST_DEVICE)
     assert probe("registered", "from_blob", x.data_ptr()) == "openreg:0"
-    assert probe("registered", "from_blob", y.data_ptr() + 8) == "openreg:1"
+    assert probe("registered", "from_blob", y.data_ptr() + 8) == LAST_DEVICE
 
 
 def test_memory_of_the_host_has_no_device(probe: Probe) -> None:
@@ -196,7 +200,7 @@ def test_asking_for_availability_uses_no_device(run_process: RunProcess, probe_l
         print(probe(b"init"), probe(b"hasPrimaryContext"), torch.openreg.is_available())
         """
     )
-    assert done.stdout == "true true 2 false\ndone true True\n", done.stderr
+    assert done.stdout == f"true true {COUNT} false\ndone true True\n", done.stderr
 
 
 def test_without_a_device_is_available_is_false_and_does_not_throw(probe_library: Path) -> None:
@@ -219,22 +223,22 @@ def test_without_a_device_is_available_is_false_and_does_not_throw(probe_library
 
 
 def test_the_registered_hooks_answer_like_the_python_entries(probe: Probe) -> None:
-    openreg.set_device(1)
+    openreg.set_device(LAST)
     x, pinned = torch.ones(2, device="openreg:0"), torch.ones(2).pin_memory()
     answers = {
         ("init", 0): "done",
         ("getDefaultGenerator", 0): "openreg:0",
-        ("getDefaultGenerator", -1): "openreg:1",
-        ("getNewGenerator", -1): "openreg:1",
+        ("getDefaultGenerator", -1): LAST_DEVICE,
+        ("getNewGenerator", -1): LAST_DEVICE,
         ("getDeviceFromPtr", x.data_ptr()): "openreg:0",
         ("getPinnedMemoryAllocator", 0): "cpu",
         ("isPinnedPtr", pinned.data_ptr()): "true",
         ("isPinnedPtr", x.data_ptr()): "false",
         ("isPinnedPtr", 0): "false",
-        ("deviceCount", 0): "2",
-        ("getCurrentDevice", 0): "1",
-        ("exchangeDevice", 0): "1",
-        ("maybeExchangeDevice", 1): "0",
+        ("deviceCount", 0): str(COUNT),
+        ("getCurrentDevice", 0): str(LAST),
+        ("exchangeDevice", 0): str(LAST),
+        ("maybeExchangeDevice", LAST): "0",
         ("setCurrentDevice", 0): "done",
     }
     assert {key: probe("registered", *key) for key in answers} == answers

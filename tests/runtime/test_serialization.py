@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 from torch_openreg import openreg
 
+COUNT = torch.accelerator.device_count()
 DTYPES = [
     torch.bool,
     torch.uint8,
@@ -67,12 +69,12 @@ def round_trip(tmp_path: Path) -> Callable[..., Any]:
 def test_every_dtype_survives(round_trip: Callable[..., Any], dtype: torch.dtype, mode: dict[str, Any]) -> None:
     host = torch.tensor([0.0, 1.0, 2.0, 1.0]).to(dtype)
     if mode.get("legacy") and dtype in ARCHIVE_ONLY:
-        for tensor in (host, host.to("openreg:1")):
+        for tensor in (host, host.to(LAST_DEVICE)):
             with pytest.raises(AttributeError, match="UntypedStorage' has no attribute 'dtype'"):
                 round_trip(tensor, **mode)
         return
-    loaded = round_trip(host.to("openreg:1"), **mode)
-    assert (loaded.dtype, loaded.device) == (dtype, torch.device("openreg:1"))
+    loaded = round_trip(host.to(LAST_DEVICE), **mode)
+    assert (loaded.dtype, loaded.device) == (dtype, torch.device(LAST_DEVICE))
     assert loaded.untyped_storage().tolist() == host.untyped_storage().tolist()
 
 
@@ -100,7 +102,7 @@ def test_views_keep_their_geometry(
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_tensors_that_shared_memory_share_it_again(round_trip: Callable[..., Any], mode: dict[str, Any]) -> None:
     x = torch.zeros(2, 2, device="openreg")
-    loaded = round_trip({"x": x, "row": x[1], "parameter": torch.nn.Parameter(x)}, map_location="openreg:1", **mode)
+    loaded = round_trip({"x": x, "row": x[1], "parameter": torch.nn.Parameter(x)}, map_location=LAST_DEVICE, **mode)
     loaded["row"].fill_(3)
     assert loaded["x"].tolist() == loaded["parameter"].tolist() == [[0.0, 0.0], [3.0, 3.0]]
     assert type(loaded["parameter"]) is torch.nn.Parameter
@@ -110,37 +112,41 @@ def test_tensors_that_shared_memory_share_it_again(round_trip: Callable[..., Any
 @pytest.mark.parametrize(
     ("place", "device"),
     [
-        (None, "openreg:1"),
+        (None, LAST_DEVICE),
         ("cpu", "cpu"),
         ("openreg", "openreg:0"),
         ("openreg:0", "openreg:0"),
         (torch.device("openreg", 0), "openreg:0"),
         (torch.device("openreg"), "openreg:0"),
-        ({"openreg:1": "openreg:0"}, "openreg:0"),
-        ({"openreg:1": "cpu"}, "cpu"),
-        ({"cuda:0": "cpu"}, "openreg:1"),
+        ({LAST_DEVICE: "openreg:0"}, "openreg:0"),
+        ({LAST_DEVICE: "cpu"}, "cpu"),
+        ({"cuda:0": "cpu"}, LAST_DEVICE),
         (lambda storage, tag: storage, "cpu"),
         (lambda storage, tag: storage.openreg(0), "openreg:0"),
-        (lambda storage, tag: None, "openreg:1"),
+        (lambda storage, tag: None, LAST_DEVICE),
     ],
 )
 def test_map_location(round_trip: Callable[..., Any], place: Any, device: str, mode: dict[str, Any]) -> None:
-    loaded = round_trip(torch.arange(3.0, device="openreg:1"), map_location=place, **mode)
+    loaded = round_trip(torch.arange(3.0, device=LAST_DEVICE), map_location=place, **mode)
     assert (loaded.tolist(), loaded.device) == ([0.0, 1.0, 2.0], torch.device(device))
 
 
 def test_from_the_cpu_to_the_current_device(round_trip: Callable[..., Any]) -> None:
-    openreg.set_device(1)
-    assert round_trip(torch.ones(2), map_location="openreg").device == torch.device("openreg:1")
-    assert openreg.current_device() == 1
+    openreg.set_device(LAST_DEVICE)
+    assert round_trip(torch.ones(2), map_location="openreg").device == torch.device(LAST_DEVICE)
+    assert openreg.current_device() == COUNT - 1
     assert round_trip(torch.ones(2), map_location="openreg:0").device == torch.device("openreg:0")
-    assert openreg.current_device() == 1
+    assert openreg.current_device() == COUNT - 1
 
 
 @pytest.mark.parametrize(
     ("place", "error", "message"),
     [
-        ("openreg:7", RuntimeError, r"object on OPENREG device 7 but torch.openreg.device_count\(\) is 2"),
+        (
+            f"openreg:{COUNT}",
+            RuntimeError,
+            rf"object on OPENREG device {COUNT} but torch.openreg.device_count\(\) is {COUNT}",
+        ),
         ("unknown", RuntimeError, r"don't know how to restore data location of .* \(tagged with unknown\)"),
         (0, TypeError, "'int' object is not callable"),
     ],
@@ -158,14 +164,14 @@ def test_mmap_needs_an_archive(round_trip: Callable[..., Any]) -> None:
 
 
 def test_models(round_trip: Callable[..., Any]) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("openreg:1")
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to(LAST_DEVICE)
     other = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("openreg:0")
     other.load_state_dict(round_trip(model.state_dict()))
     for name, tensor in other.state_dict().items():
         assert tensor.device == torch.device("openreg:0")
         assert torch.equal(tensor.cpu(), model.state_dict()[name].cpu())
     whole = round_trip(model, weights_only=False)
-    assert whole[0].weight.device == torch.device("openreg:1")
+    assert whole[0].weight.device == torch.device(LAST_DEVICE)
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         round_trip(model)
 
@@ -200,10 +206,10 @@ class Noted(torch.Tensor):
 
 
 def test_a_subclass_keeps_its_attributes(round_trip: Callable[..., Any]) -> None:
-    x = torch.ones(2, device="openreg:1").as_subclass(Noted)
+    x = torch.ones(2, device=LAST_DEVICE).as_subclass(Noted)
     x.note = "hello"
     loaded = round_trip(x, weights_only=False)
-    assert (type(loaded), loaded.note, loaded.device) == (Noted, "hello", torch.device("openreg:1"))
+    assert (type(loaded), loaded.note, loaded.device) == (Noted, "hello", torch.device(LAST_DEVICE))
 
 
 @pytest.mark.parametrize("make", [lambda x: x.conj(), lambda x: x.conj().imag])
@@ -217,7 +223,7 @@ def test_lazy_bits(round_trip: Callable[..., Any], make: Callable[[torch.Tensor]
 
 
 def test_skipped_data_and_fake_tensors(tmp_path: Path) -> None:
-    x = torch.arange(3.0, device="openreg:1")
+    x = torch.arange(3.0, device=LAST_DEVICE)
     torch.save(x, tmp_path / "x.pt")
     with torch._subclasses.fake_tensor.FakeTensorMode():
         fake = torch.load(tmp_path / "x.pt")
@@ -243,7 +249,7 @@ def pickled(x: torch.Tensor) -> Any:
 )
 def test_copies_in_memory(make: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> None:
     host = torch.tensor([[0.0, 1.0], [2.0, 1.0]]).to(dtype)
-    x = host.to("openreg:1").t()
+    x = host.to(LAST_DEVICE).t()
     made = make(x)
     assert (made.device, made.stride(), made.dtype) == (x.device, (1, 2), dtype)
     assert made.untyped_storage().tolist() == host.untyped_storage().tolist()
@@ -251,7 +257,7 @@ def test_copies_in_memory(make: Callable[[torch.Tensor], torch.Tensor], dtype: t
 
 
 def test_a_deep_copy_keeps_aliases_and_gradients() -> None:
-    x = torch.ones(2, 2, device="openreg:1", requires_grad=True)
+    x = torch.ones(2, 2, device=LAST_DEVICE, requires_grad=True)
     x.sum().backward()
     copied, row = copy.deepcopy([x, x.detach()[0]])
     row.fill_(5)
@@ -263,7 +269,7 @@ def test_a_deep_copy_keeps_aliases_and_gradients() -> None:
 
 
 def test_what_a_tensor_tells_the_pickler() -> None:
-    x = torch.ones(2, 3, device="openreg:1").t()
+    x = torch.ones(2, 3, device=LAST_DEVICE).t()
     rebuild, (storage, *rest) = x.__reduce_ex__(2)
     assert rebuild is torch._utils._rebuild_tensor_v2
     assert storage._untyped_storage.data_ptr() == x.data_ptr()
@@ -272,9 +278,9 @@ def test_what_a_tensor_tells_the_pickler() -> None:
 
 
 def test_loading_is_the_first_use_of_the_device(run_process: RunProcess, tmp_path: Path) -> None:
-    torch.save(torch.ones(2, device="openreg:1"), tmp_path / "x.pt")
+    torch.save(torch.ones(2, device=LAST_DEVICE), tmp_path / "x.pt")
     done = run_process(f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}))")
-    assert (done.stdout, done.stderr) == ("tensor([1., 1.], device='openreg:1')\n", "")
+    assert (done.stdout, done.stderr) == (f"tensor([1., 1.], device='{LAST_DEVICE}')\n", "")
 
 
 # Metadata: the mark that forbids the fallback.
@@ -282,7 +288,7 @@ def test_loading_is_the_first_use_of_the_device(run_process: RunProcess, tmp_pat
 
 @pytest.fixture
 def marked() -> torch.Tensor:
-    x = torch.ones(2, 3, device="openreg:1")
+    x = torch.ones(2, 3, device=LAST_DEVICE)
     openreg.forbid_fallback(x)
     return x
 
@@ -299,7 +305,7 @@ def library() -> Iterator[str]:
 
 
 def test_the_fallback_refuses_a_marked_tensor_wherever_it_stands(marked: torch.Tensor, library: str) -> None:
-    other = torch.ones(2, 3, device="openreg:1")
+    other = torch.ones(2, 3, device=LAST_DEVICE)
     operators = getattr(torch.ops, library)
     for arguments, name in (
         ((marked, [], []), "x"),
@@ -340,7 +346,7 @@ def test_a_linear_layer_with_a_marked_weight() -> None:
         lambda x: x.detach().unsqueeze(0),
         lambda x: x.expand(4, 2, 3),
         lambda x: x.contiguous(),
-        lambda x: x.to("openreg:1"),
+        lambda x: x.to(LAST_DEVICE),
         copy.copy,
         pickled,
         lambda x: x.requires_grad_(),
@@ -356,12 +362,12 @@ def test_what_keeps_the_mark(marked: torch.Tensor, make: Callable[[torch.Tensor]
         lambda x: x.clone(),
         copy.deepcopy,
         lambda x: x.cpu(),
-        lambda x: x.to("openreg:0"),
+        pytest.param(lambda x: x.to("openreg:0"), marks=pytest.mark.needs("two devices")),
         lambda x: x.double(),
         torch.empty_like,
-        lambda x: torch.empty(0, device="openreg:1").set_(x),
+        lambda x: torch.empty(0, device=LAST_DEVICE).set_(x),
         lambda x: x.view(torch.int32),
-        lambda x: x.cpu().to("openreg:1"),
+        lambda x: x.cpu().to(LAST_DEVICE),
     ],
 )
 def test_what_loses_the_mark(marked: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -396,7 +402,7 @@ def test_views_in_inference_mode(marked: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_file_keeps_the_mark(round_trip: Callable[..., Any], marked: torch.Tensor, mode: dict[str, Any]) -> None:
-    plain = torch.ones(2, device="openreg:1")
+    plain = torch.ones(2, device=LAST_DEVICE)
     loaded = round_trip({"marked": marked, "row": marked[0], "plain": plain}, **mode)
     assert {name: openreg.is_fallback_forbidden(tensor) for name, tensor in loaded.items()} == {
         "marked": True,

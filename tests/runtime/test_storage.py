@@ -13,16 +13,19 @@ from torch.storage import _StorageBase
 
 from tests.conftest import RunProcess
 from tests.layouts import DTYPES, STORED_DTYPES
+from tests.offers import DEVICES, LAST_DEVICE
 
+COUNT = torch.accelerator.device_count()
+VALID_INDICES = f"valid indices are 0 to {COUNT - 1}"
 SHARING = (
-    r"^memory of openreg:1 cannot be shared with another process: share or send tensor.cpu\(\), and move it to the "
-    r"device there$"
+    rf"^memory of {LAST_DEVICE} cannot be shared with another process: share or send tensor.cpu\(\), and move it to "
+    r"the device there$"
 )
 
 
 def both(values: list[float], dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
     host = torch.tensor(values).to(dtype)
-    return host, host.to("openreg:1")
+    return host, host.to(LAST_DEVICE)
 
 
 # Methods that copy.
@@ -37,20 +40,20 @@ def test_the_bytes_of_a_storage_are_those_of_the_cpu(dtype: torch.dtype) -> None
     assert storage.cpu().tolist() == storage.clone().tolist() == expected.tolist()
     assert [storage[i] for i in (0, -1)] == [expected[i] for i in (0, -1)]
     assert x._typed_storage().dtype == dtype
-    assert torch.empty(0, dtype=dtype, device="openreg:1").set_(storage.clone()).tolist() == host.tolist()
+    assert torch.empty(0, dtype=dtype, device=LAST_DEVICE).set_(storage.clone()).tolist() == host.tolist()
 
 
 def test_attributes() -> None:
-    storage = torch.ones(2, device="openreg:1").untyped_storage()
-    assert (storage.device, storage.get_device(), storage.is_openreg) == (torch.device("openreg:1"), 1, True)
+    storage = torch.ones(2, device=LAST_DEVICE).untyped_storage()
+    assert (storage.device, storage.get_device(), storage.is_openreg) == (torch.device(LAST_DEVICE), COUNT - 1, True)
     assert storage.resizable()
     assert not storage.is_pinned()
-    assert torch.ones(2, device="openreg:1")[1:].untyped_storage().nbytes() == 8
+    assert torch.ones(2, device=LAST_DEVICE)[1:].untyped_storage().nbytes() == 8
     assert torch.empty(0, 3, device="openreg").untyped_storage().tolist() == []
 
 
 def test_a_part_of_a_storage_shares_its_memory_and_outlives_it() -> None:
-    x = torch.arange(4, dtype=torch.uint8, device="openreg:1")
+    x = torch.arange(4, dtype=torch.uint8, device=LAST_DEVICE)
     part = x.untyped_storage()[1:3]
     part.fill_(9)
     assert x.tolist() == [0, 9, 9, 3]
@@ -60,7 +63,7 @@ def test_a_part_of_a_storage_shares_its_memory_and_outlives_it() -> None:
 
 
 def test_writing_bytes() -> None:
-    storage = torch.zeros(4, dtype=torch.uint8, device="openreg:1").untyped_storage()
+    storage = torch.zeros(4, dtype=torch.uint8, device=LAST_DEVICE).untyped_storage()
     storage[0] = 1
     storage[2:4] = 7
     assert storage.tolist() == [1, 0, 7, 7]
@@ -71,19 +74,19 @@ def test_writing_bytes() -> None:
 def test_copies_between_host_and_devices() -> None:
     host = torch.arange(3, dtype=torch.uint8).untyped_storage()
     first = host.openreg(0)
-    second = first.to(device="openreg:1")
-    assert (first.device.index, second.device.index) == (0, 1)
+    second = first.to(device=LAST_DEVICE)
+    assert (first.device.index, second.device.index) == (0, COUNT - 1)
     assert second.cpu().tolist() == second.tolist() == [0, 1, 2]
-    assert second.openreg(1) is second
+    assert second.openreg(COUNT - 1) is second
     assert host.copy_(second.fill_(4)).tolist() == [4, 4, 4]
 
 
 def test_a_file_and_a_storage(tmp_path: Path) -> None:
-    storage = torch.arange(3, dtype=torch.uint8, device="openreg:1").untyped_storage()
+    storage = torch.arange(3, dtype=torch.uint8, device=LAST_DEVICE).untyped_storage()
     with (tmp_path / "bytes").open("wb") as file:
         storage._write_file(file, True, True, 1)
     with (tmp_path / "bytes").open("rb") as file:
-        read = torch.UntypedStorage(3, device="openreg:1")._set_from_file(file, 0, True, 1)
+        read = torch.UntypedStorage(3, device=LAST_DEVICE)._set_from_file(file, 0, True, 1)
     assert (read.tolist(), read.device) == ([0, 1, 2], storage.device)
 
 
@@ -94,13 +97,13 @@ def test_a_file_and_a_storage(tmp_path: Path) -> None:
         (lambda s: s[::2], RuntimeError, "only a step of 1 is supported"),
         (lambda s: s.copy_(torch.ones(1).untyped_storage()), RuntimeError, "self was 8 bytes but src was 4 bytes"),
         (lambda s: s.pin_memory(), TypeError, "only CPU memory can be pinned"),
-        (lambda s: torch.UntypedStorage(8, device="openreg:7"), RuntimeError, "valid indices are 0 to 1"),
+        (lambda s: torch.UntypedStorage(8, device=f"openreg:{COUNT}"), RuntimeError, VALID_INDICES),
         (lambda s: s.byteswap(torch.int16), RuntimeError, "byteswap works on host memory, and this storage is on"),
     ],
 )
 def test_what_is_refused(use: Callable[[torch.UntypedStorage], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        use(torch.ones(2, device="openreg:1").untyped_storage())
+        use(torch.ones(2, device=LAST_DEVICE).untyped_storage())
 
 
 # Resizing.
@@ -113,7 +116,7 @@ def test_resizing_keeps_what_fits(dtype: torch.dtype) -> None:
     storage.resize_(len(expected) + 8)
     assert storage.tolist()[: len(expected)] == expected
     storage.resize_(3)
-    assert (storage.tolist(), storage.device) == (expected[:3], torch.device("openreg:1"))
+    assert (storage.tolist(), storage.device) == (expected[:3], torch.device(LAST_DEVICE))
 
 
 @pytest.mark.parametrize(
@@ -125,15 +128,15 @@ def test_resizing_keeps_what_fits(dtype: torch.dtype) -> None:
     ],
 )
 def test_a_size_that_is_none(bytes_: int, error: type[Exception], message: str) -> None:
-    storage = torch.ones(2, device="openreg:1").untyped_storage()
+    storage = torch.ones(2, device=LAST_DEVICE).untyped_storage()
     with pytest.raises(error, match=message):
         storage.resize_(bytes_)
     assert storage.cpu().tolist() == torch.ones(2).untyped_storage().tolist()
 
 
 def test_a_part_of_a_storage_cannot_be_resized() -> None:
-    part = torch.ones(2, device="openreg:1").untyped_storage()[:4]
-    message = r"^openreg: a storage of 4 bytes on openreg:1 is not resizable, and cannot become 8 bytes$"
+    part = torch.ones(2, device=LAST_DEVICE).untyped_storage()[:4]
+    message = rf"^openreg: a storage of 4 bytes on {LAST_DEVICE} is not resizable, and cannot become 8 bytes$"
     with pytest.raises(RuntimeError, match=message):
         part.resize_(8)
 
@@ -172,25 +175,25 @@ def test_set_to_storages_as_on_the_cpu() -> None:
         y.set_()
         return [*steps, y.shape, y.stride(), y.untyped_storage().nbytes(), storage.nbytes()]
 
-    assert results("openreg:1") == results("cpu")
+    assert results(LAST_DEVICE) == results("cpu")
 
 
 def test_set_grows_the_storage_for_all_its_tensors() -> None:
-    x = torch.arange(3.0, device="openreg:1")
-    y = torch.empty(0, device="openreg:1").set_(x.untyped_storage(), 1, (4,), (1,))
+    x = torch.arange(3.0, device=LAST_DEVICE)
+    y = torch.empty(0, device=LAST_DEVICE).set_(x.untyped_storage(), 1, (4,), (1,))
     y[2:] = 7
     assert (y.tolist(), x.tolist(), x.untyped_storage().nbytes()) == ([1.0, 2.0, 7.0, 7.0], [0.0, 1.0, 2.0], 20)
 
 
 def test_set_refuses_another_device_and_another_dtype() -> None:
-    storage = torch.ones(2, device="openreg:1").untyped_storage()
-    for device in ("cpu", "openreg:0"):
+    storage = torch.ones(2, device=LAST_DEVICE).untyped_storage()
+    for device in ("cpu", *DEVICES[:-1]):
         with pytest.raises(RuntimeError, match="the devices must match"):
             torch.empty(0, device=device).set_(storage)
     with pytest.raises(RuntimeError, match="invalid storage offset -1"):
-        torch.empty(0, device="openreg:1").set_(storage, -1, (1,))
+        torch.empty(0, device=LAST_DEVICE).set_(storage, -1, (1,))
     with pytest.raises(RuntimeError, match="Could not set tensor of type float to a tensor of type signed char"):
-        torch.empty(0, dtype=torch.int8, device="openreg:1").set_(torch.ones(2, device="openreg:1"))
+        torch.empty(0, dtype=torch.int8, device=LAST_DEVICE).set_(torch.ones(2, device=LAST_DEVICE))
 
 
 # Sharing with other processes.
@@ -200,18 +203,18 @@ def test_set_refuses_another_device_and_another_dtype() -> None:
 def test_device_memory_cannot_be_sent(make: Callable[[torch.Tensor], object]) -> None:
     queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
     with pytest.raises(RuntimeError, match=SHARING):
-        queue.put(make(torch.ones(2, device="openreg:1")))
+        queue.put(make(torch.ones(2, device=LAST_DEVICE)))
 
 
 def test_device_memory_cannot_be_shared() -> None:
-    x = torch.ones(2, device="openreg:1")
+    x = torch.ones(2, device=LAST_DEVICE)
     uses: list[Callable[[], object]] = [
         x.share_memory_,
         x.untyped_storage().share_memory_,
         x._typed_storage()._share_memory_,
-        lambda: torch.UntypedStorage._new_shared(8, device="openreg:1"),
-        lambda: x._typed_storage()._new_shared(2, device="openreg:1"),
-        torch.nn.Linear(2, 2, device="openreg:1").share_memory,
+        lambda: torch.UntypedStorage._new_shared(8, device=LAST_DEVICE),
+        lambda: x._typed_storage()._new_shared(2, device=LAST_DEVICE),
+        torch.nn.Linear(2, 2, device=LAST_DEVICE).share_memory,
     ]
     for use in uses:
         with pytest.raises(RuntimeError, match=SHARING):
@@ -246,13 +249,13 @@ def test_workers_that_return_device_tensors_end_with_the_message(tmp_path: Path)
         "import torch\n"
         "class Data(torch.utils.data.Dataset):\n"
         "    def __len__(self): return 2\n"
-        "    def __getitem__(self, index): return torch.ones(2, device='openreg:1')\n"
+        f"    def __getitem__(self, index): return torch.ones(2, device='{LAST_DEVICE}')\n"
         "if __name__ == '__main__':\n"
         "    list(torch.utils.data.DataLoader(Data(), 2, num_workers=1, multiprocessing_context='spawn'))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "memory of openreg:1 cannot be shared with another process" in done.stderr
+    assert f"memory of {LAST_DEVICE} cannot be shared with another process" in done.stderr
 
 
 def test_a_storage_in_a_forked_child_is_dropped_in_silence(run_process: RunProcess) -> None:
