@@ -43,6 +43,7 @@ std::vector<Check> all_checks() {
       {extended_memory_checks, "driver_copies"},
       {host_function_checks, "driver_kernels"},
       {peer_checks, "driver_kernels"},
+      {sharing_checks, "driver_sharing"},
       {activity_checks, "driver_kernels"},
       {failure_checks, "driver_kernels"},
       {host_kernel_checks, "driver_kernels"},
@@ -133,6 +134,10 @@ std::vector<Part> optional_parts() {
       {"peer access",
        "openreg_extended.h",
        {d.orDeviceCanAccessPeer, d.orDeviceEnablePeerAccess, d.orDeviceDisablePeerAccess}},
+      {"shared memory",
+       "openreg_ipc.h",
+       {d.orMallocShareable, d.orIpcGetMemoryHandle, d.orIpcOpenMemoryHandle, d.orIpcCloseMemory}},
+      {"shared events", "openreg_ipc.h", {d.orIpcGetEventHandle, d.orIpcOpenEventHandle}},
       {"activity", "openreg_activity.h", {d.orActivityStart, d.orActivityStop, d.orActivitySetCorrelation}},
   };
 }

@@ -10,6 +10,7 @@
 #include "openreg_extended.h"
 #include "openreg_faults.h"
 #include "openreg_host_kernels.h"
+#include "openreg_ipc.h"
 #include "openreg_modules.h"
 
 namespace conformance {
@@ -116,6 +117,12 @@ struct Driver {
   DRIVER_FUNCTION(orDeviceCanAccessPeer);
   DRIVER_FUNCTION(orDeviceEnablePeerAccess);
   DRIVER_FUNCTION(orDeviceDisablePeerAccess);
+  DRIVER_FUNCTION(orMallocShareable);
+  DRIVER_FUNCTION(orIpcGetMemoryHandle);
+  DRIVER_FUNCTION(orIpcOpenMemoryHandle);
+  DRIVER_FUNCTION(orIpcCloseMemory);
+  DRIVER_FUNCTION(orIpcGetEventHandle);
+  DRIVER_FUNCTION(orIpcOpenEventHandle);
   DRIVER_FUNCTION(orActivityStart);
   DRIVER_FUNCTION(orActivityStop);
   DRIVER_FUNCTION(orActivitySetCorrelation);
@@ -147,6 +154,8 @@ struct Driver {
          orLaunchFunction);
     each(orFillAsync, orMemcpy2DAsync, orHostRegister, orHostUnregister, orMallocAsync, orFreeAsync,
          orLaunchHostFunction, orDeviceCanAccessPeer, orDeviceEnablePeerAccess, orDeviceDisablePeerAccess);
+    each(orMallocShareable, orIpcGetMemoryHandle, orIpcOpenMemoryHandle, orIpcCloseMemory, orIpcGetEventHandle,
+         orIpcOpenEventHandle);
     each(orActivityStart, orActivityStop, orActivitySetCorrelation);
   }
 

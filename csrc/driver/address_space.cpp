@@ -12,16 +12,18 @@
 namespace openreg::driver {
 namespace {
 
-// Advises the host about the backing, the upper half of the addresses from `start` on. A forked child may not use the
-// device, so it needs neither the pages nor the time to share them; and a core dump would otherwise contain all device
-// memory. Huge pages make the first touch several times cheaper; a kernel without them refuses, which costs only speed.
-// If the host refuses the rest, returns false, with errno set and the addresses unmapped.
+// Advises the host about backing memory. A forked child may not use the device, so it needs neither the pages nor the
+// time to share them; and a core dump would otherwise contain all device memory. Huge pages make the first touch
+// several times cheaper; a kernel without them refuses, which costs only speed.
+bool advise_backing(void* backing, size_t bytes) {
+  (void)madvise(backing, bytes, MADV_HUGEPAGE);
+  return madvise(backing, bytes, MADV_DONTFORK) == 0 && madvise(backing, bytes, MADV_DONTDUMP) == 0;
+}
+
+// Advises the host about the upper half of the addresses from `start` on. If it refuses, returns false, with errno set
+// and the addresses unmapped.
 bool advise(void* start, size_t all_devices) {
-  void* const backing = static_cast<std::byte*>(start) + all_devices;
-  (void)madvise(backing, all_devices, MADV_HUGEPAGE);
-  if (madvise(backing, all_devices, MADV_DONTFORK) == 0 && madvise(backing, all_devices, MADV_DONTDUMP) == 0) {
-    return true;
-  }
+  if (advise_backing(static_cast<std::byte*>(start) + all_devices, all_devices)) return true;
   const int reason = errno;
   munmap(start, 2 * all_devices);
   errno = reason;
@@ -50,6 +52,26 @@ orError_t AddressSpace::reserve(int devices, size_t memory_per_device) {
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-reserve
+
+// LITERALINCLUDE START: ipc-share-pages
+orError_t AddressSpace::share(Location location, size_t bytes, int file) const {
+  void* const pages = backing(location);
+  if (mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+    return fail(orErrorMemoryAllocation, "the host could not map %zu bytes of a shared file (%s)", bytes,
+                std::strerror(errno));
+  }
+  (void)advise_backing(pages, bytes);
+  return orSuccess;
+}
+
+bool AddressSpace::unshare(Location location, size_t bytes) const noexcept {
+  constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  void* const pages = backing(location);
+  if (mmap(pages, bytes, PROT_READ | PROT_WRITE, kPrivate, -1, 0) == MAP_FAILED) return false;
+  (void)advise_backing(pages, bytes);
+  return true;
+}
+// LITERALINCLUDE END: ipc-share-pages
 
 AddressSpace::~AddressSpace() {
   if (start_ != 0) munmap(reinterpret_cast<void*>(start_), 2 * distance_);

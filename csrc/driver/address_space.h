@@ -29,6 +29,11 @@ class AddressSpace {
   // Reserves addresses for the devices; no memory is used yet.
   orError_t reserve(int devices, size_t memory_per_device);
 
+  // Backs whole pages with the start of a file, which other processes map as well; and with memory of this process
+  // alone again, of zeros. False if the host refuses: then the pages stay shared.
+  orError_t share(Location location, size_t bytes, int file) const;
+  [[nodiscard]] bool unshare(Location location, size_t bytes) const noexcept;
+
 // LITERALINCLUDE START: memory-locate
   // The location of a device pointer; empty for any other pointer. Lock-free and async-signal-safe.
   [[nodiscard]] std::optional<Location> locate(const void* pointer) const noexcept {

@@ -11,12 +11,15 @@
 #include <new>
 
 #include "error.h"
+#include "ipc.h"
 
 namespace openreg::driver {
 namespace {
 
 // Smaller blocks keep their pages: giving them back costs a system call, and touching them again a page fault.
 constexpr size_t kGiveBackBytes = size_t{1} << 20;
+// The unit of what is shared between processes: at least the host's page, on any host.
+constexpr size_t kPage = size_t{64} << 10;
 
 constexpr size_t round_up(size_t number, size_t multiple) { return (number + multiple - 1) / multiple * multiple; }
 
@@ -31,21 +34,32 @@ DeviceMemory::DeviceMemory(int device, const AddressSpace& space)
 // LITERALINCLUDE START: memory-allocate
 orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
   const std::lock_guard lock(mutex_);
-  const size_t needed = bytes <= capacity_ ? round_up(bytes, kAlignment) : bytes;
-  const auto fit = free_blocks_.lower_bound({needed, 0});
+  return allocate_locked(bytes, kAlignment, offset);
+}
+
+orError_t DeviceMemory::allocate_locked(size_t bytes, size_t alignment, size_t* offset) {
+  const size_t needed = bytes <= capacity_ ? round_up(bytes, alignment) : bytes;
+  auto fit = free_blocks_.lower_bound({needed + alignment - kAlignment, 0});
   if (fit == free_blocks_.end()) {
     const size_t largest = free_blocks_.empty() ? 0 : free_blocks_.rbegin()->first;
     return fail(orErrorMemoryAllocation,
                 "openreg:%d has no room for %zu bytes; of its %zu bytes %zu are free, the largest piece has %zu",
                 device_, bytes, capacity_, free_bytes_, largest);
   }
-  const size_t start = fit->second;
+  const size_t start = round_up(fit->second, alignment);
   if (const orError_t error = commit(start + needed)) return error;
+  if (start > fit->second) {
+    if (const orError_t error = split(&fit, start - fit->second)) return error;
+  }
   const auto block = blocks_.find(start);
   if (const size_t rest = block->second.bytes - needed; rest > 0) {
-    if (const orError_t error = add_free_block(start + needed, rest)) return error;
+    if (const orError_t error = add_free_block(start + needed, rest)) {
+      block->second.entry = free_blocks_.extract(fit);  // NOT PROVEN: needs a host that is out of memory
+      make_free(block);                                 // NOT PROVEN: as above
+      return error;
+    }
   }
-  block->second = Block{needed, bytes, false, free_blocks_.extract(fit)};
+  block->second = Block{needed, bytes, false, false, -1, free_blocks_.extract(fit)};
   free_bytes_ -= needed;
   *offset = start;
   return orSuccess;
@@ -55,7 +69,7 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
 orError_t DeviceMemory::check_start(size_t offset) const {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
-  return find_start_locked(offset, &found);
+  return find_own_locked(offset, &found);
 }
 
 // LITERALINCLUDE START: memory-free
@@ -70,7 +84,11 @@ orError_t DeviceMemory::free(size_t offset) {
 void DeviceMemory::free_locked(size_t offset) {
   const auto block = blocks_.find(offset);
   const size_t bytes = block->second.bytes;
-  if (bytes >= kGiveBackBytes) give_back_pages(offset, offset + bytes);
+  if (block->second.shared) {
+    if (!unshare(block)) return;
+  } else if (bytes >= kGiveBackBytes) {
+    give_back_pages(offset, offset + bytes);
+  }
   free_bytes_ += bytes;
   make_free(block);
 }
@@ -78,7 +96,7 @@ void DeviceMemory::free_locked(size_t offset) {
 orError_t DeviceMemory::retire(size_t offset) {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
-  if (const orError_t error = find_start_locked(offset, &found)) return error;
+  if (const orError_t error = find_own_locked(offset, &found)) return error;
   blocks_.find(offset)->second.retired = true;
   return orSuccess;
 }
@@ -94,7 +112,7 @@ orError_t DeviceMemory::find(size_t offset, Allocation* allocation) const {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
   if (const orError_t error = find_locked(offset, &found)) return error;
-  *allocation = Allocation{found->first, found->second.requested};
+  *allocation = Allocation{found->first, found->second.requested, found->second.file};
   return orSuccess;
 }
 
@@ -120,9 +138,10 @@ void DeviceMemory::clear() {
   const std::lock_guard lock(mutex_);
   give_back_pages(0, committed_);
   for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
-    if (block->second.requested != 0) block = make_free(block);
+    if (block->second.requested == 0 || (block->second.shared && !unshare(block))) continue;
+    free_bytes_ += block->second.bytes;
+    block = make_free(block);
   }
-  free_bytes_ = capacity_;
 }
 // LITERALINCLUDE END: memory-clear
 
@@ -153,6 +172,81 @@ orError_t DeviceMemory::find_start_locked(size_t offset, Blocks::const_iterator*
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-find
+
+orError_t DeviceMemory::find_own_locked(size_t offset, Blocks::const_iterator* found) const {
+  if (const orError_t error = find_start_locked(offset, found)) return error;
+  if ((*found)->second.shared && (*found)->second.file < 0) {
+    return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx belongs to another process; close it with orIpcCloseMemory",
+                device_, offset);
+  }
+  return orSuccess;
+}
+
+// LITERALINCLUDE START: ipc-allocate
+orError_t DeviceMemory::allocate_shared(size_t bytes, size_t* offset) {
+  const std::lock_guard lock(mutex_);
+  if (const orError_t error = allocate_locked(bytes, kPage, offset)) return error;
+  int file = -1;
+  if (const orError_t error = make_file(blocks_.find(*offset)->second.bytes, &file)) {
+    free_locked(*offset);
+    return error;
+  }
+  const orError_t error = map_locked(*offset, file, file);
+  if (error != orSuccess) close(file);
+  return error;
+}
+
+orError_t DeviceMemory::open_shared(size_t bytes, int file, size_t* offset) {
+  const std::lock_guard lock(mutex_);
+  if (const orError_t error = allocate_locked(bytes, kPage, offset)) return error;
+  return map_locked(*offset, file, -1);
+}
+
+// Maps the file into the block at the offset, or frees the block.
+orError_t DeviceMemory::map_locked(size_t offset, int file, int own_file) {
+  Block& block = blocks_.find(offset)->second;
+  if (const orError_t error = space_.share({device_, offset}, block.bytes, file)) {
+    free_locked(offset);
+    return error;
+  }
+  block.shared = true;
+  block.file = own_file;
+  return orSuccess;
+}
+
+// False if the host refuses. Then nobody may use the block again: another process would see the bytes.
+bool DeviceMemory::unshare(Blocks::iterator block) const {
+  if (!space_.unshare({device_, block->first}, block->second.bytes)) {
+    block->second.retired = true;  // NOT PROVEN: needs a host that is out of mappings
+    return false;                  // NOT PROVEN: as above
+  }
+  if (block->second.file >= 0) close(block->second.file);
+  block->second.shared = false;
+  block->second.file = -1;
+  return true;
+}
+
+orError_t DeviceMemory::check_opened(size_t offset) const {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_start_locked(offset, &found)) return error;
+  if (found->second.shared && found->second.file < 0) return orSuccess;
+  return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx was not opened from a handle; free it with orFree", device_,
+              offset);
+}
+// LITERALINCLUDE END: ipc-allocate
+
+// Cuts a free block in two, of which the first has `bytes` bytes; `free` becomes the second.
+orError_t DeviceMemory::split(FreeBlocks::iterator* free, size_t bytes) {
+  const auto [whole, start] = **free;
+  if (const orError_t error = add_free_block(start + bytes, whole - bytes)) return error;
+  FreeBlocks::node_type entry = free_blocks_.extract(*free);
+  entry.value().first = bytes;
+  free_blocks_.insert(std::move(entry));
+  blocks_.find(start)->second.bytes = bytes;
+  *free = free_blocks_.find({whole - bytes, start + bytes});
+  return orSuccess;
+}
 
 orError_t DeviceMemory::add_free_block(size_t start, size_t bytes) {
   try {

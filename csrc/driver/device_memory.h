@@ -21,13 +21,19 @@ class DeviceMemory {
   struct Allocation {
     size_t offset = 0;
     size_t bytes = 0;  // as requested
+    int file = -1;     // that other processes map, for memory from allocate_shared
   };
 
   DeviceMemory(int device, const AddressSpace& space);
 
   // Finds room for `bytes` (not zero) and makes it accessible to kernels.
   orError_t allocate(size_t bytes, size_t* offset);
-  // Checks that an allocation starts at the offset.
+  // The same for whole pages of a new file, and for a file that another process has made.
+  orError_t allocate_shared(size_t bytes, size_t* offset);
+  orError_t open_shared(size_t bytes, int file, size_t* offset);
+  // Checks that memory from open_shared starts at the offset.
+  orError_t check_opened(size_t offset) const;
+  // Checks that an allocation of this process starts at the offset.
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
   orError_t free(size_t offset);
@@ -53,6 +59,9 @@ class DeviceMemory {
     size_t bytes;      // a multiple of kAlignment
     size_t requested;  // 0 for a free block
     bool retired = false;
+    // Whether its pages belong to a file, and the file, unless another process has made it.
+    bool shared = false;
+    int file = -1;
     // Its entry in the free blocks, kept while the block is in use, so that freeing it allocates nothing.
     FreeBlocks::node_type entry{};
   };
@@ -62,9 +71,14 @@ class DeviceMemory {
   // All below: Requires: mutex_ is held.
   orError_t find_locked(size_t offset, Blocks::const_iterator* found) const;
   orError_t find_start_locked(size_t offset, Blocks::const_iterator* found) const;
+  orError_t find_own_locked(size_t offset, Blocks::const_iterator* found) const;
+  orError_t allocate_locked(size_t bytes, size_t alignment, size_t* offset);
+  orError_t map_locked(size_t offset, int file, int own_file);
   orError_t add_free_block(size_t start, size_t bytes);
+  orError_t split(FreeBlocks::iterator* free, size_t bytes);
   orError_t commit(size_t end);
   void free_locked(size_t offset);
+  bool unshare(Blocks::iterator block) const;
   Blocks::iterator make_free(Blocks::iterator block);
   void give_back_pages(size_t begin, size_t end) const;
 

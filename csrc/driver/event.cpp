@@ -2,8 +2,12 @@
 // stream reaches it.
 #include "event.h"
 
+#include <utility>
+
 #include "driver.h"
 #include "error.h"
+#include "ipc_event.h"
+#include "openreg_ipc.h"
 
 namespace openreg::driver {
 
@@ -16,23 +20,30 @@ struct Event::TimeStamp {
   void release() {}
 };
 
-bool Event::Point::passed() const noexcept { return stream == nullptr || stream->passed(sequence); }
+bool Event::Point::passed() const noexcept {
+  if (shared != nullptr) return shared->passed(sequence);
+  return stream == nullptr || stream->passed(sequence);
+}
 
-uint64_t Event::begin(unsigned flags) {
+uint64_t Event::begin(unsigned flags, std::shared_ptr<SharedEvent> shared) {
   const std::lock_guard lock(mutex_);
   point_ = Point{};
+  shared_ = std::move(shared);
   timing_.store((flags & orEventDisableTiming) == 0);
   return generation.fetch_add(1) + 1;
 }
 
 bool Event::end(uint64_t expected_generation) {
   const std::lock_guard lock(mutex_);
-  return generation.compare_exchange_strong(expected_generation, expected_generation + 1);
+  if (!generation.compare_exchange_strong(expected_generation, expected_generation + 1)) return false;
+  shared_ = nullptr;
+  return true;
 }
 // LITERALINCLUDE END: event-begin-and-end
 
 // LITERALINCLUDE START: event-recording
 orError_t Event::record(const StreamRef& ref) {
+  if (const auto shared = this->shared()) return record_shared(ref, shared);
   const uint64_t record = records_.fetch_add(1) + 1;
   Stream& stream = *ref.stream;
   uint64_t sequence = stream.queued();
@@ -54,7 +65,7 @@ orError_t Event::record(const StreamRef& ref) {
 
 Event::Point Event::last() const {
   const std::lock_guard lock(mutex_);
-  return point_;
+  return shared_ == nullptr ? point_ : Point{nullptr, shared_->last(), shared_};
 }
 
 bool Event::time_of_last(Clock::time_point* time) const {
@@ -71,6 +82,11 @@ void Event::set_time(uint64_t record) {
   time_ = Clock::now();
 }
 // LITERALINCLUDE END: event-recording
+
+std::shared_ptr<SharedEvent> Event::shared() const {
+  const std::lock_guard lock(mutex_);
+  return shared_;
+}
 
 }  // namespace openreg::driver
 
@@ -101,13 +117,10 @@ orError_t find_time(Driver& driver, orEvent_t handle, const char* which, EventRe
 }
 // LITERALINCLUDE END: event-lookup
 
+}  // namespace
+
 // LITERALINCLUDE START: event-object
-orError_t create_event(orEvent_t* event, unsigned flags) {
-  if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
-  if ((flags & ~unsigned{orEventDisableTiming}) != 0) {
-    return fail(orErrorInvalidValue, "flags 0x%x are unknown; valid are orEventDefault and orEventDisableTiming",
-                flags);
-  }
+orError_t openreg::driver::create_event(orEvent_t* event, unsigned flags, std::shared_ptr<SharedEvent> shared) {
   Device* device = nullptr;
   if (const orError_t error = get_current_device(&device)) return error;
   uint32_t index = 0;
@@ -116,23 +129,35 @@ orError_t create_event(orEvent_t* event, unsigned flags) {
     return fail(orErrorMemoryAllocation, "no event is left on openreg:%d, where %zu can exist; destroy some",
                 device->index, device->events.kCapacity);
   }
-  const Handle handle{HandleKind::kEvent, device->index, index, object->begin(flags)};
+  const Handle handle{HandleKind::kEvent, device->index, index, object->begin(flags, std::move(shared))};
   *event = reinterpret_cast<orEvent_t>(handle.pack());
   return orSuccess;
 }
 // LITERALINCLUDE END: event-object
 
-}  // namespace
-
 // LITERALINCLUDE START: event-life
 orError_t orEventCreate(orEvent_t* event) {
   const Call call("orEventCreate");
-  return create_event(event, orEventDefault);
+  if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
+  return create_event(event, orEventDefault, nullptr);
 }
 
 orError_t orEventCreateWithFlags(orEvent_t* event, unsigned flags) {
   const Call call("orEventCreateWithFlags");
-  return create_event(event, flags);
+  if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
+  if ((flags & ~(unsigned{orEventDisableTiming} | unsigned{orEventInterprocess})) != 0) {
+    return fail(orErrorInvalidValue,
+                "flags 0x%x are unknown; valid are orEventDefault, orEventDisableTiming and orEventInterprocess",
+                flags);
+  }
+  std::shared_ptr<SharedEvent> shared;
+  if ((flags & orEventInterprocess) != 0) {
+    if ((flags & orEventDisableTiming) == 0) {
+      return fail(orErrorInvalidValue, "an event for several processes has no times; add orEventDisableTiming");
+    }
+    if (const orError_t error = SharedEvent::create(&shared)) return error;
+  }
+  return create_event(event, flags, std::move(shared));
 }
 
 orError_t orEventDestroy(orEvent_t event) {
@@ -173,6 +198,7 @@ orError_t orEventSynchronize(orEvent_t event) {
   EventRef ref;
   Event::Point point;
   if (const orError_t error = find_last(*driver, event, &ref, &point)) return error;
+  if (point.shared != nullptr) return synchronize_shared(*ref.device, *point.shared, point.sequence);
   if (point.stream == nullptr) return ref.device->failure.report();
   return ref.device->synchronize(*point.stream, point.sequence);
 }
@@ -222,7 +248,9 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   EventRef event_ref;
   Event::Point point;
   if (const orError_t error = find_last(*driver, event, &event_ref, &point)) return error;
-  if (point.passed() || point.stream == stream_ref.stream) return orSuccess;
+  if (point.passed()) return orSuccess;
+  if (point.shared != nullptr) return wait_for_shared(stream_ref, point.shared, point.sequence);
+  if (point.stream == stream_ref.stream) return orSuccess;
 
   struct WaitFor {
     Stream* stream;

@@ -66,6 +66,7 @@ class Fault(enum.IntEnum):
 
 
 EVENT_DISABLE_TIMING = 1
+EVENT_INTERPROCESS = 2
 
 
 class DeviceProp(ctypes.Structure):
@@ -286,6 +287,12 @@ SIGNATURES: dict[str, list[type]] = {
     "orDeviceCanAccessPeer": [_INT, ctypes.c_int, ctypes.c_int],
     "orDeviceEnablePeerAccess": [ctypes.c_int],
     "orDeviceDisablePeerAccess": [ctypes.c_int],
+    "orMallocShareable": [_OUT, ctypes.c_size_t],
+    "orIpcGetMemoryHandle": [ctypes.c_char_p, _P],
+    "orIpcOpenMemoryHandle": [_OUT, ctypes.c_char_p],
+    "orIpcCloseMemory": [_P],
+    "orIpcGetEventHandle": [ctypes.c_char_p, _EVENT],
+    "orIpcOpenEventHandle": [_OUT, ctypes.c_char_p],
     "orActivityStart": [ON_ACTIVITY, _P],
     "orActivityStop": [],
     "orActivitySetCorrelation": [ctypes.c_uint64],
@@ -417,6 +424,35 @@ def malloc_host(size: int) -> int:
 def free_host(pointer: int) -> None:
     """Frees pinned host memory."""
     check(lib.orFreeHost(pointer))
+
+
+def malloc_shareable(size: int) -> int:
+    """Memory of the current device that other processes can open."""
+    return _handle(lib.orMallocShareable, size)
+
+
+def memory_handle(pointer: int) -> bytes:
+    """The handle of shareable memory."""
+    handle = ctypes.create_string_buffer(64)
+    check(lib.orIpcGetMemoryHandle(handle, pointer))
+    return handle.raw
+
+
+def open_memory(handle: bytes) -> int:
+    """Opens the memory of another process."""
+    return _handle(lib.orIpcOpenMemoryHandle, handle)
+
+
+def event_handle(event: int) -> bytes:
+    """The handle of an event for several processes."""
+    handle = ctypes.create_string_buffer(64)
+    check(lib.orIpcGetEventHandle(handle, event))
+    return handle.raw
+
+
+def open_event(handle: bytes) -> int:
+    """Opens the event of another process."""
+    return _handle(lib.orIpcOpenEventHandle, handle)
 
 
 def mem_get_info() -> tuple[int, int]:

@@ -103,7 +103,8 @@ def test_unknown_flags() -> None:
         driver.event_create(6)
     assert caught.value.error == Error.INVALID_VALUE
     assert caught.value.detail == (
-        "orEventCreateWithFlags: flags 0x6 are unknown; valid are orEventDefault and orEventDisableTiming"
+        "orEventCreateWithFlags: flags 0x6 are unknown; valid are orEventDefault, orEventDisableTiming "
+        "and orEventInterprocess"
     )
 
 

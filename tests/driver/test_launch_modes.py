@@ -159,7 +159,7 @@ def test_a_thread_starts_with_the_first_queued_work(run_driver: RunDriver) -> No
 
 # Inline has no asynchrony to test, so it runs only files without any.
 FILES = {
-    "async": ["errors", "devices", "memory", "pinned", "copy", "streams", "events", "kernels", "faults"],
+    "async": ["errors", "devices", "memory", "pinned", "copy", "streams", "events", "kernels", "faults", "ipc"],
     "inline": ["memory", "pinned"],
 }
 

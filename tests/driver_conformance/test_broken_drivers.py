@@ -186,6 +186,8 @@ def test_minimal_driver_passes_what_it_offers(kit: Kit, tmp_path: Path, minimal:
         "stream-ordered memory": 4,
         "host functions": 6,
         "peer access": 6,
+        "shared memory": 6,
+        "shared events": 3,
         "activity": 7,
     }
 

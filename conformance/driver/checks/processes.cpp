@@ -8,37 +8,13 @@
 #include <functional>
 #include <string>
 
-#include "check.h"
+#include "child.h"
 
 namespace conformance {
 namespace {
 
-// Runs the body in a forked child. Fails with what the child failed with, or with how it ended.
 void in_fork(const std::function<void()>& body, const std::string& claim, Where where = Where::current()) {
-  int ends[2];
-  if (pipe(ends) != 0) fail("the host has a pipe", std::strerror(errno));
-  const pid_t child = fork();
-  if (child < 0) fail("the host can fork", std::strerror(errno));
-  if (child == 0) {
-    std::string wrong;
-    try {
-      body();
-    } catch (const Failed& failed) {
-      wrong = failed.expected + ": " + failed.seen;
-    } catch (const Missing& missing) {
-      wrong = std::string("the library has no ") + missing.function;
-    }
-    const ssize_t written = write(ends[1], wrong.data(), wrong.size());
-    std::exit(written == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
-  }
-  close(ends[1]);
-  char wrong[1024] = "";
-  const ssize_t bytes = read(ends[0], wrong, sizeof(wrong) - 1);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (bytes > 0) fail(claim, wrong, where);
-  if (WIFSIGNALED(status)) fail(claim, std::string("the child died of SIG") + sigabbrev_np(WTERMSIG(status)), where);
-  if (status != 0) fail(claim, "the child left with status " + std::to_string(WEXITSTATUS(status)), where);
+  Child(body).finish(claim, where);
 }
 
 void forked_child_is_refused() {

@@ -1,0 +1,89 @@
+// Files that two processes map. Another process of the same user opens them by way of /proc, so that no daemon, name or
+// socket is needed; a driver for real hardware asks its kernel module for the same.
+#include "ipc.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "error.h"
+
+namespace openreg::driver {
+
+// LITERALINCLUDE START: ipc-make-file
+orError_t make_file(size_t bytes, int* file) {
+  const int made = memfd_create("openreg", MFD_CLOEXEC);
+  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) == 0) {
+    *file = made;
+    return orSuccess;
+  }
+  const int reason = errno;
+  if (made >= 0) close(made);
+  return fail(orErrorMemoryAllocation, "the host has no room for a shared file of %zu bytes (%s)", bytes,
+              std::strerror(reason));
+}
+// LITERALINCLUDE END: ipc-make-file
+
+// LITERALINCLUDE START: ipc-export-file
+orError_t export_file(ExportedKind kind, int device, int file, size_t bytes, ExportedFile* exported) {
+  struct stat status{};
+  if (fstat(file, &status) != 0) {
+    return fail(orErrorInvalidHandle, "the shared file cannot be read (%s)",
+                std::strerror(errno));  // NOT PROVEN: needs a program that closes files of others
+  }
+  *exported = ExportedFile{kind, device, getpid(), file, status.st_ino, bytes};
+  return orSuccess;
+}
+
+orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int current_device, int* file) {
+  if (exported.kind != kind) return fail(orErrorInvalidHandle, "the handle was not made by the same function");
+  if (exported.device != current_device) {
+    return fail(orErrorInvalidDevice, "the handle belongs to openreg:%d, and the current device is openreg:%d",
+                exported.device, current_device);
+  }
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", exported.process, exported.file);
+  const int opened = open(path, O_RDWR | O_CLOEXEC);
+  if (opened < 0 && errno != ENOENT && errno != ENXIO) {
+    return fail(orErrorInvalidHandle, "process %d cannot be accessed (%s): it must belong to the same user",
+                exported.process, std::strerror(errno));
+  }
+  struct stat status{};
+  if (opened >= 0 && fstat(opened, &status) == 0 && status.st_ino == exported.inode) {
+    *file = opened;
+    return orSuccess;
+  }
+  if (opened >= 0) close(opened);
+  return fail(orErrorInvalidHandle, "process %d has freed what the handle names, or has ended", exported.process);
+}
+// LITERALINCLUDE END: ipc-export-file
+
+// LITERALINCLUDE START: ipc-process
+uint64_t start_of_process(pid_t process) noexcept {
+  char path[32];
+  std::snprintf(path, sizeof(path), "/proc/%d/stat", process);
+  std::FILE* const stat = std::fopen(path, "re");
+  if (stat == nullptr) return 0;
+  char text[1024] = "";
+  const size_t length = std::fread(text, 1, sizeof(text) - 1, stat);
+  std::fclose(stat);
+  text[length] = '\0';
+  // The name of the program, in parentheses, may contain anything. After it come the state and, 20th, the start.
+  const char* const name_end = std::strrchr(text, ')');
+  char state = 'X';
+  unsigned long long start = 0;
+  if (name_end == nullptr ||
+      std::sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &state, &start) != 2) {
+    return 0;
+  }
+  return state == 'Z' || state == 'X' ? 0 : start;
+}
+// LITERALINCLUDE END: ipc-process
+
+}  // namespace openreg::driver

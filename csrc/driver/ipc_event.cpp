@@ -1,0 +1,123 @@
+// Events that several processes share, for openreg_ipc.h: their handles, and what they queue on streams.
+#include "ipc_event.h"
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "error.h"
+#include "ipc.h"
+#include "openreg_ipc.h"
+
+namespace openreg::driver {
+namespace {
+
+static_assert(sizeof(ExportedFile) <= sizeof(orIpcEventHandle::bytes));
+
+constexpr const char* kEndedText = "process %d, which recorded the event, has ended before the record passed";
+
+// LITERALINCLUDE START: ipc-event-tasks
+// A task is trivially copyable, so it owns a pointer to the reference that it holds.
+using Reference = std::shared_ptr<SharedEvent>;
+
+// Passes the record even if the device drops its work, as a stream passes the work that it drops.
+struct PassShared {
+  Reference* shared;
+  uint64_t record;
+
+  void run(Device&) {}
+  void release() {
+    (*shared)->pass(record);
+    delete shared;
+  }
+};
+
+struct WaitForShared {
+  Reference* shared;
+  uint64_t record;
+
+  void run(Device& device) {
+    if ((*shared)->wait(record, device) != SharedEvent::Outcome::kEnded) return;
+    char text[128];
+    std::snprintf(text, sizeof(text), kEndedText, (*shared)->process(record));
+    device.failure.store(text);
+  }
+  void release() { delete shared; }
+};
+
+template <class Work>
+orError_t queue(const StreamRef& ref, const Reference& shared, uint64_t record) {
+  auto* const reference = new (std::nothrow) Reference(shared);
+  if (reference == nullptr) {
+    return fail(orErrorMemoryAllocation, "the host has no memory to queue an event");  // NOT PROVEN: needs such a host
+  }
+  uint64_t sequence = 0;
+  return ref.stream->submit(ref.generation, Task(Work{reference, record}), Placement::kQueue, &sequence);
+}
+
+}  // namespace
+
+orError_t record_shared(const StreamRef& ref, const Reference& shared) {
+  uint64_t record = 0;
+  if (const orError_t error = shared->begin_record(&record)) return error;
+  if (!ref.stream->idle()) return queue<PassShared>(ref, shared, record);
+  shared->pass(record);
+  return orSuccess;
+}
+
+orError_t wait_for_shared(const StreamRef& ref, const Reference& shared, uint64_t record) {
+  return queue<WaitForShared>(ref, shared, record);
+}
+
+orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t record) {
+  switch (shared.wait(record, device)) {
+    case SharedEvent::Outcome::kEnded:
+      return fail(orErrorLaunchFailure, kEndedText, shared.process(record));
+    case SharedEvent::Outcome::kCancelled:
+      if (process_is_ending()) return end_dropped_call();
+      [[fallthrough]];
+    case SharedEvent::Outcome::kPassed:
+      break;
+  }
+  return device.failure.report();
+}
+// LITERALINCLUDE END: ipc-event-tasks
+
+}  // namespace openreg::driver
+
+using namespace openreg::driver;
+
+// LITERALINCLUDE START: ipc-event-handle
+orError_t orIpcGetEventHandle(orIpcEventHandle* handle, orEvent_t event) {
+  const Call call("orIpcGetEventHandle");
+  if (handle == nullptr) return fail(orErrorInvalidValue, "handle is null");
+  EventRef ref;
+  if (const orError_t error = get_event(event, &ref)) return error;
+  if (const orError_t error = ref.device->failure.refuse()) return error;
+  const auto shared = ref.event->shared();
+  if (shared == nullptr) {
+    return fail(orErrorNotSupported, "the event belongs to this process alone; create it with orEventInterprocess");
+  }
+  ExportedFile exported{};
+  if (const orError_t error = export_file(ExportedKind::kEvent, ref.device->index, shared->file(), 0, &exported))
+    return error;
+  *handle = {};
+  std::memcpy(handle->bytes, &exported, sizeof(exported));
+  return orSuccess;
+}
+
+orError_t orIpcOpenEventHandle(orEvent_t* event, const orIpcEventHandle* handle) {
+  const Call call("orIpcOpenEventHandle");
+  if (event == nullptr || handle == nullptr) return fail(orErrorInvalidValue, "event or handle is null");
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
+  ExportedFile exported{};
+  std::memcpy(&exported, handle->bytes, sizeof(exported));
+  int file = -1;
+  if (const orError_t error = open_exported(exported, ExportedKind::kEvent, device->index, &file)) return error;
+  std::shared_ptr<SharedEvent> shared;
+  if (const orError_t error = SharedEvent::open(file, &shared)) return error;
+  return create_event(event, orEventDisableTiming, std::move(shared));
+}
+// LITERALINCLUDE END: ipc-event-handle

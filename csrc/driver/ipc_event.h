@@ -1,0 +1,17 @@
+// What event.cpp calls for an event that several processes share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "driver.h"
+#include "shared_event.h"
+
+namespace openreg::driver {
+
+orError_t record_shared(const StreamRef& ref, const std::shared_ptr<SharedEvent>& shared);
+// The host waits, or the stream.
+orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t record);
+orError_t wait_for_shared(const StreamRef& ref, const std::shared_ptr<SharedEvent>& shared, uint64_t record);
+
+}  // namespace openreg::driver

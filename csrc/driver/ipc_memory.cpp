@@ -1,0 +1,87 @@
+// Shareable device memory, for openreg_ipc.h. Its pages belong to a file, which other processes map as well.
+#include <unistd.h>
+
+#include <cstring>
+
+#include "driver.h"
+#include "error.h"
+#include "ipc.h"
+#include "memory.h"
+#include "openreg_ipc.h"
+
+using namespace openreg::driver;
+
+static_assert(sizeof(ExportedFile) <= sizeof(orIpcMemoryHandle::bytes));
+
+// LITERALINCLUDE START: ipc-malloc
+orError_t orMallocShareable(void** pointer, size_t bytes) {
+  const Call call("orMallocShareable");
+  if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
+  *pointer = nullptr;
+  if (bytes == 0) return orSuccess;
+  size_t offset = 0;
+  if (const orError_t error = device->memory.allocate_shared(bytes, &offset)) return error;
+  *pointer = started_driver()->space.device_pointer({device->index, offset});
+  return orSuccess;
+}
+// LITERALINCLUDE END: ipc-malloc
+
+// LITERALINCLUDE START: ipc-memory-handle
+orError_t orIpcGetMemoryHandle(orIpcMemoryHandle* handle, void* pointer) {
+  const Call call("orIpcGetMemoryHandle");
+  if (handle == nullptr) return fail(orErrorInvalidValue, "handle is null");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  const auto location = driver->space.locate(pointer);
+  if (!location) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
+  Device& device = driver->devices[static_cast<size_t>(location->device)];
+  if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = device.memory.check_start(location->offset)) return error;
+  DeviceMemory::Allocation allocation;
+  if (const orError_t error = device.memory.find(location->offset, &allocation)) return error;
+  if (allocation.file < 0) {
+    return fail(orErrorNotSupported,
+                "the memory at %p belongs to this process alone; allocate it with orMallocShareable", pointer);
+  }
+  ExportedFile exported{};
+  if (const orError_t error =
+          export_file(ExportedKind::kMemory, device.index, allocation.file, allocation.bytes, &exported)) {
+    return error;
+  }
+  *handle = {};
+  std::memcpy(handle->bytes, &exported, sizeof(exported));
+  return orSuccess;
+}
+
+orError_t orIpcOpenMemoryHandle(void** pointer, const orIpcMemoryHandle* handle) {
+  const Call call("orIpcOpenMemoryHandle");
+  if (pointer == nullptr || handle == nullptr) return fail(orErrorInvalidValue, "pointer or handle is null");
+  Device* device = nullptr;
+  if (const orError_t error = get_current_device(&device)) return error;
+  ExportedFile exported{};
+  std::memcpy(&exported, handle->bytes, sizeof(exported));
+  int file = -1;
+  if (const orError_t error = open_exported(exported, ExportedKind::kMemory, device->index, &file)) return error;
+  size_t offset = 0;
+  const orError_t error = device->memory.open_shared(exported.bytes, file, &offset);
+  close(file);  // the mapping keeps the memory
+  if (error != orSuccess) return error;
+  *pointer = started_driver()->space.device_pointer({device->index, offset});
+  return orSuccess;
+}
+
+orError_t orIpcCloseMemory(void* pointer) {
+  const Call call("orIpcCloseMemory");
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  const auto location = driver->space.locate(pointer);
+  if (!location) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
+  Device& device = driver->devices[static_cast<size_t>(location->device)];
+  if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = device.memory.check_opened(location->offset)) return error;
+  if (const orError_t error = device.synchronize()) return error;
+  return device.memory.free(location->offset);
+}
+// LITERALINCLUDE END: ipc-memory-handle

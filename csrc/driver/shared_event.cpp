@@ -1,0 +1,109 @@
+// An event in a shared file: counters, and a futex that wakes other processes too.
+#include "shared_event.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "device.h"
+#include "error.h"
+#include "ipc.h"
+
+namespace openreg::driver {
+namespace {
+
+// How often a waiter checks whether its wait was cancelled, and whether the other process still runs.
+constexpr timespec kPatience{0, 5'000'000};
+
+// Raises a number that other threads raise as well.
+void raise(std::atomic<uint64_t>& number, uint64_t to) noexcept {
+  uint64_t before = number.load();
+  while (before < to && !number.compare_exchange_weak(before, to)) {
+  }
+}
+
+}  // namespace
+
+// LITERALINCLUDE START: ipc-event-file
+orError_t SharedEvent::create(std::shared_ptr<SharedEvent>* event) {
+  int file = -1;
+  if (const orError_t error = make_file(sizeof(Records), &file)) return error;
+  return open(file, event);
+}
+
+orError_t SharedEvent::open(int file, std::shared_ptr<SharedEvent>* event) {
+  void* const page = mmap(nullptr, sizeof(Records), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (page == MAP_FAILED) {
+    const int reason = errno;
+    close(file);
+    return fail(orErrorMemoryAllocation, "the host could not map a shared event (%s)", std::strerror(reason));
+  }
+  static_assert(decltype(Records::last)::is_always_lock_free);  // a lock would belong to one process
+  try {
+    event->reset(new SharedEvent(static_cast<Records*>(page), file));
+  } catch (const std::bad_alloc&) {
+    munmap(page, sizeof(Records));
+    close(file);
+    return fail(orErrorMemoryAllocation, "the host has no memory for a shared event");
+  }
+  return orSuccess;
+}
+
+SharedEvent::~SharedEvent() {
+  munmap(records_, sizeof(Records));
+  close(file_);
+}
+// LITERALINCLUDE END: ipc-event-file
+
+// LITERALINCLUDE START: ipc-event-record
+orError_t SharedEvent::begin_record(uint64_t* record) {
+  static const uint64_t start = start_of_process(getpid());
+  uint64_t number = records_->begun.load();
+  do {
+    if (number >= kSlots && !passed(number + 1 - kSlots)) {
+      return fail(
+          orErrorInvalidValue,
+          "the event was recorded %zu times, and the first of these records has not passed: wait for it, or use "
+          "another event",
+          kSlots);
+    }
+  } while (!records_->begun.compare_exchange_weak(number, number + 1));
+  *record = number + 1;
+  // Whoever waits for the record must find its process, so the slot is filled before the record becomes the last.
+  slot(*record).process.store(getpid());
+  slot(*record).start.store(start);
+  raise(records_->last, *record);
+  return orSuccess;
+}
+
+void SharedEvent::pass(uint64_t record) noexcept {
+  raise(slot(record).passed, record);
+  records_->wakes.fetch_add(1);
+  syscall(SYS_futex, &records_->wakes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool SharedEvent::passed(uint64_t record) const noexcept { return record == 0 || slot(record).passed.load() >= record; }
+// LITERALINCLUDE END: ipc-event-record
+
+// LITERALINCLUDE START: ipc-event-wait
+SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device) const noexcept {
+  while (true) {
+    const uint32_t wakes = records_->wakes.load();
+    if (passed(record)) return Outcome::kPassed;
+    if (device.stopping()) return Outcome::kCancelled;
+    const bool woken = syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &kPatience, nullptr, 0) == 0;
+    if (!woken && start_of_process(process(record)) != slot(record).start.load()) {
+      return passed(record) ? Outcome::kPassed : Outcome::kEnded;
+    }
+  }
+}
+// LITERALINCLUDE END: ipc-event-wait
+
+}  // namespace openreg::driver

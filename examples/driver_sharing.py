@@ -1,0 +1,77 @@
+"""A second process that calls the driver, and evaluates what this one asks for."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import ctypes
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from examples.driver_memory import call, error_code, new, read, sleep, write
+
+__all__ = ["Peer", "call", "error_code", "event_handle", "memory_handle", "new", "read", "sleep", "write"]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+# LITERALINCLUDE START: sharing-peer
+def memory_handle(pointer: int) -> bytes:
+    """The handle of shareable memory."""
+    handle = ctypes.create_string_buffer(64)
+    call("orIpcGetMemoryHandle", handle, pointer)
+    return handle.raw
+
+
+def event_handle(event: int) -> bytes:
+    """The handle of an event for several processes."""
+    handle = ctypes.create_string_buffer(64)
+    call("orIpcGetEventHandle", handle, event)
+    return handle.raw
+
+
+class Peer:
+    """Another process, with a driver of its own. Numbers and bytes travel there and back."""
+
+    def __init__(self, program: str) -> None:
+        # Not a fork: the child of a process that uses the driver could not use it.
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / program)],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __call__(self, expression: str, **values: Any) -> Any:
+        """Evaluates an expression there, prints what it printed, and returns its value."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(repr((expression, values)).encode() + b"\n")
+        self.process.stdin.flush()
+        printed, value = ast.literal_eval(self.process.stdout.readline().decode())
+        print(printed, end="")
+        return value
+
+    def kill(self) -> None:
+        """Ends the process in the middle of its work."""
+        self.process.kill()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+
+
+# LITERALINCLUDE END: sharing-peer
+
+
+def main() -> None:
+    """Answers one request per line."""
+    for line in sys.stdin:
+        expression, values = ast.literal_eval(line)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            value = eval(expression, globals(), values)
+        print((printed.getvalue(), value), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""openreg_ipc.h: memory and events that two processes share."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.driver import openreg as driver
+from tests.driver.openreg import DriverError, Error, MemoryType, lib
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import ctypes, sys
+from tests.driver import openreg as driver
+from tests.driver.openreg import lib
+for line in sys.stdin:
+    try:
+        answer = eval(line)
+    except driver.DriverError as error:
+        answer = str(error)
+    print(repr(int(answer) if isinstance(answer, driver.Error) else answer), flush=True)
+"""
+
+
+class Peer:
+    """Another process with a driver of its own. A call evaluates an expression there."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, expression: str) -> object:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(expression, file=self.process.stdin, flush=True)
+        return eval(self.process.stdout.readline())
+
+    def kill(self) -> None:
+        """Ends the process, but leaves it for its parent to wait for."""
+        self.process.kill()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    other = Peer()
+    yield other
+    other.process.kill()
+    other.process.communicate()
+
+
+SHARED = driver.EVENT_DISABLE_TIMING | driver.EVENT_INTERPROCESS
+
+
+def refused(error: Error, text: str, code: Error) -> None:
+    """Checks that the function returned this error and left exactly this detail."""
+    assert (code, driver.detail()) == (error, text)
+
+
+@pytest.mark.parametrize("size", [1, 512, 65536, 65537, 3_000_000])
+def test_two_processes_see_the_same_bytes(peer: Peer, size: int) -> None:
+    before = driver.malloc(1000)  # so that the pages do not begin at a multiple of their size
+    pointer = driver.malloc_shareable(size)
+    assert pointer % 65536 == 0
+    pattern = bytes(index % 251 for index in range(size))
+    driver.write(pointer, pattern)
+    there = peer(f"driver.open_memory({driver.memory_handle(pointer)!r})")
+    assert peer(f"driver.read({there}, {size})") == pattern
+    assert peer(f"driver.check(lib.orMemset({there}, 7, {size}))") is None
+    assert driver.read(pointer, size) == b"\7" * size
+    found = driver.attributes(pointer)
+    assert (found.type, found.device, found.base, found.size) == (MemoryType.DEVICE, 0, pointer, size)
+    assert peer(f"driver.attributes({there}).size") == size
+    assert peer(f"driver.check(lib.orIpcCloseMemory({there}))") is None
+    driver.free(pointer)
+    driver.free(before)
+
+
+def test_memory_outlives_the_process_that_made_it(peer: Peer) -> None:
+    pointer = peer("driver.malloc_shareable(1000)")
+    peer(f"driver.write({pointer}, b'x' * 1000)")
+    handle = peer(f"driver.memory_handle({pointer})")
+    assert isinstance(handle, bytes)
+    here = driver.open_memory(handle)
+    peer.kill()
+    assert driver.read(here, 1000) == b"x" * 1000
+    with pytest.raises(DriverError, match=f"process {peer.process.pid} has freed what the handle names, or has ended"):
+        driver.open_memory(handle)
+    driver.check(lib.orIpcCloseMemory(here))
+
+
+def test_freed_memory_is_private_again(peer: Peer) -> None:
+    pointer = driver.malloc_shareable(65536)
+    driver.write(pointer, b"secret")
+    handle = driver.memory_handle(pointer)
+    there = peer(f"driver.open_memory({handle!r})")
+    free_before, _ = driver.mem_get_info()
+    driver.free(pointer)
+    assert driver.mem_get_info()[0] == free_before + 65536
+    again = driver.malloc(65536)
+    assert again == pointer
+    assert driver.read(again, 6) == bytes(6)
+    driver.write(again, b"others")
+    assert peer(f"driver.read({there}, 6)") == b"secret"
+    assert "has freed what the handle names" in str(peer(f"driver.open_memory({handle!r})"))
+
+
+def test_a_reset_ends_the_sharing(peer: Peer) -> None:
+    pointer = driver.malloc_shareable(100)
+    driver.write(pointer, b"a" * 100)
+    there = peer(f"driver.open_memory({driver.memory_handle(pointer)!r})")
+    handle = driver.memory_handle(pointer)
+    _, total = driver.mem_get_info()
+    driver.check(lib.orDeviceReset())
+    assert driver.mem_get_info() == (total, total)
+    assert peer(f"driver.read({there}, 100)") == b"a" * 100
+    assert "has freed what the handle names" in str(peer(f"driver.open_memory({handle!r})"))
+
+
+def test_memory_of_the_second_device(peer: Peer) -> None:
+    driver.set_device(1)
+    handle = driver.memory_handle(driver.malloc_shareable(64))
+    text = "orIpcOpenMemoryHandle: the handle belongs to openreg:1, and the current device is openreg:0"
+    assert text in str(peer(f"driver.open_memory({handle!r})"))
+    assert peer(f"[driver.set_device(1), driver.read(driver.open_memory({handle!r}), 4)][1]") == bytes(4)
+
+
+def test_memory_is_shared_and_freed_many_times(peer: Peer) -> None:
+    free_before, _ = driver.mem_get_info()
+    files = len(os.listdir("/proc/self/fd"))
+    kept = [driver.malloc(700) for _ in range(5)]
+    for step in range(200):
+        pointer = driver.malloc_shareable(1 + step * 997)
+        driver.write(pointer, b"z")
+        if step % 20 == 0:
+            there = peer(f"driver.open_memory({driver.memory_handle(pointer)!r})")
+            assert peer(f"(driver.read({there}, 1), driver.check(lib.orIpcCloseMemory({there})))[0]") == b"z"
+        driver.free(kept.pop(step % len(kept)))
+        kept.append(driver.malloc(300 + step))
+        driver.free(pointer)
+    for pointer in kept:
+        driver.free(pointer)
+    assert driver.mem_get_info()[0] == free_before
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_memory_wrong_arguments() -> None:
+    own, shared = driver.malloc(64), driver.malloc_shareable(64)
+    handle = ctypes.create_string_buffer(64)
+    get, free = lib.orIpcGetMemoryHandle, lib.orIpcCloseMemory
+    refused(Error.INVALID_VALUE, "orMallocShareable: pointer is null", lib.orMallocShareable(None, 64))
+    refused(Error.INVALID_VALUE, "orIpcGetMemoryHandle: handle is null", get(None, shared))
+    refused(
+        Error.INVALID_VALUE, "orIpcOpenMemoryHandle: pointer or handle is null", lib.orIpcOpenMemoryHandle(None, b"")
+    )
+    refused(
+        Error.NOT_SUPPORTED,
+        f"orIpcGetMemoryHandle: the memory at {own:#x} belongs to this process alone; allocate it with "
+        "orMallocShareable",
+        get(handle, own),
+    )
+    refused(Error.INVALID_POINTER, "orIpcGetMemoryHandle: 0x10 is not device memory", get(handle, 16))
+    refused(Error.INVALID_POINTER, "orIpcCloseMemory: 0x10 is not device memory", free(16))
+    text = "was not opened from a handle; free it with orFree"
+    refused(Error.INVALID_POINTER, f"orIpcCloseMemory: openreg:0 + 0x0 {text}", free(own))
+    assert get(handle, shared + 8) == Error.MISALIGNED_POINTER
+    with pytest.raises(DriverError, match="the handle was not made by the same function"):
+        driver.open_memory(bytes(64))
+    with pytest.raises(DriverError, match="openreg:0 has no room for 1152921504606846976 bytes"):
+        driver.malloc_shareable(1 << 60)
+    pointer = ctypes.c_void_p(1)
+    driver.check(lib.orMallocShareable(ctypes.byref(pointer), 0))
+    assert pointer.value is None
+    driver.free(shared)
+    assert get(handle, shared) == Error.FREED_POINTER
+
+
+def test_opened_memory_is_not_freed_as_ones_own(peer: Peer) -> None:
+    handle = peer("driver.memory_handle(driver.malloc_shareable(64))")
+    assert isinstance(handle, bytes)
+    here = driver.open_memory(handle)
+    text = "openreg:0 + 0x0 belongs to another process; close it with orIpcCloseMemory"
+    refused(Error.INVALID_POINTER, f"orFree: {text}", lib.orFree(here))
+    refused(Error.INVALID_POINTER, f"orFreeAsync: {text}", lib.orFreeAsync(here, None))
+    refused(Error.INVALID_POINTER, f"orIpcGetMemoryHandle: {text}", lib.orIpcGetMemoryHandle(b" " * 64, here))
+    driver.check(lib.orIpcCloseMemory(here))
+    assert lib.orIpcCloseMemory(here) == Error.FREED_POINTER
+
+
+def test_shared_memory_freed_by_a_stream() -> None:
+    free_before, _ = driver.mem_get_info()
+    pointer, stream = driver.malloc_shareable(64), driver.stream_create()
+    driver.sleep(0.02, stream)
+    driver.check(lib.orFreeAsync(pointer, stream))
+    driver.synchronize(stream)
+    assert driver.mem_get_info()[0] == free_before
+
+
+# Events.
+
+
+def test_a_stream_waits_for_the_stream_of_another_process(peer: Peer) -> None:
+    pointer, event = driver.malloc_shareable(4), driver.event_create(SHARED)
+    driver.write(pointer, b"old.")
+    there = peer(f"driver.open_memory({driver.memory_handle(pointer)!r})")
+    waited = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    stream = driver.stream_create()
+    driver.sleep(0.2, stream)
+    driver.check(lib.orMemsetAsync(pointer, ord("n"), 4, stream))
+    driver.check(lib.orEventRecord(event, stream))
+    assert lib.orEventQuery(event) == Error.NOT_READY
+    assert peer(f"lib.orEventQuery({waited})") == Error.NOT_READY
+    assert peer(f"lib.orStreamWaitEvent(None, {waited})") == 0
+    assert peer("lib.orStreamQuery(None)") == Error.NOT_READY
+    assert peer(f"(driver.synchronize(), driver.read({there}, 4))[1]") == b"nnnn"
+    assert lib.orEventQuery(event) == 0
+
+
+def test_either_process_records_and_waits(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert lib.orEventQuery(event) == 0  # never recorded
+    assert lib.orEventSynchronize(event) == 0
+    assert peer(f"(driver.sleep(0.1), lib.orEventRecord({other}, None))[1]") == 0
+    assert lib.orEventQuery(event) == Error.NOT_READY
+    driver.check(lib.orEventSynchronize(event))
+    assert peer("lib.orStreamQuery(None)") == 0
+    assert peer(f"driver.check(lib.orEventDestroy({other}))") is None
+    driver.check(lib.orEventRecord(event, None))
+    driver.check(lib.orEventSynchronize(event))
+
+
+def test_records_pass_on_their_own() -> None:
+    event, slow, fast = driver.event_create(SHARED), driver.stream_create(), driver.stream_create()
+    waiting = driver.stream_create()
+    driver.sleep(0.1, slow)
+    driver.check(lib.orEventRecord(event, slow))
+    driver.check(lib.orStreamWaitEvent(waiting, event))
+    driver.check(lib.orEventRecord(event, fast))  # passes at once
+    assert lib.orEventQuery(event) == 0
+    assert lib.orStreamQuery(waiting) == Error.NOT_READY
+    driver.synchronize(waiting)
+    assert lib.orStreamQuery(slow) == 0
+
+
+def test_too_many_records() -> None:
+    event, stream = driver.event_create(SHARED), driver.stream_create()
+    driver.sleep(0.05, stream)
+    for _ in range(64):
+        driver.check(lib.orEventRecord(event, stream))
+    text = "the event was recorded 64 times, and the first of these records has not passed: wait for it, or use another"
+    refused(Error.INVALID_VALUE, f"orEventRecord: {text} event", lib.orEventRecord(event, stream))
+    driver.check(lib.orEventSynchronize(event))
+    driver.check(lib.orEventRecord(event, stream))
+
+
+def test_a_process_that_is_killed_is_noticed(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    stream = driver.stream_create()
+    driver.check(lib.orStreamWaitEvent(stream, event))
+    peer.kill()
+    ended = f"process {peer.process.pid}, which recorded the event, has ended before the record passed"
+    refused(Error.LAUNCH_FAILURE, f"orEventSynchronize: {ended}", lib.orEventSynchronize(event))
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
+    assert ended in driver.detail()
+
+
+def test_a_reset_ends_the_wait(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    driver.check(lib.orStreamWaitEvent(driver.stream_create(), event))
+    begin = time.monotonic()
+    driver.check(lib.orDeviceReset())
+    assert time.monotonic() - begin < 30
+
+
+def test_dropped_work_passes_the_record(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    driver.sleep(60)
+    driver.check(lib.orEventRecord(event, None))
+    driver.check(lib.orDeviceReset())
+    assert peer(f"driver.check(lib.orEventSynchronize({other}))") is None
+
+
+def test_event_wrong_arguments() -> None:
+    handle = ctypes.create_string_buffer(64)
+    own, event = driver.event_create(driver.EVENT_DISABLE_TIMING), ctypes.c_void_p()
+    text = "an event for several processes has no times; add orEventDisableTiming"
+    create = lib.orEventCreateWithFlags
+    refused(Error.INVALID_VALUE, f"orEventCreateWithFlags: {text}", create(ctypes.byref(event), 2))
+    text = "flags 0x4 are unknown; valid are orEventDefault, orEventDisableTiming and orEventInterprocess"
+    refused(Error.INVALID_VALUE, f"orEventCreateWithFlags: {text}", create(ctypes.byref(event), 4))
+    text = "the event belongs to this process alone; create it with orEventInterprocess"
+    refused(Error.NOT_SUPPORTED, f"orIpcGetEventHandle: {text}", lib.orIpcGetEventHandle(handle, own))
+    refused(Error.INVALID_VALUE, "orIpcGetEventHandle: handle is null", lib.orIpcGetEventHandle(None, own))
+    refused(Error.INVALID_VALUE, "orIpcOpenEventHandle: event or handle is null", lib.orIpcOpenEventHandle(None, b""))
+    with pytest.raises(DriverError, match="the handle was not made by the same function"):
+        driver.open_event(driver.memory_handle(driver.malloc_shareable(64)))
+
+
+def test_events_leave_nothing_behind() -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    for _ in range(100):
+        event = driver.event_create(SHARED)
+        opened = driver.open_event(driver.event_handle(event))  # a process may open its own
+        driver.check(lib.orEventRecord(event, None))
+        driver.check(lib.orEventSynchronize(opened))
+        driver.check(lib.orEventDestroy(opened))
+        driver.check(lib.orEventDestroy(event))
+    assert len(os.listdir("/proc/self/fd")) == files
