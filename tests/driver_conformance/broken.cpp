@@ -14,6 +14,7 @@
 #include "openreg.h"
 #include "openreg_activity.h"
 #include "openreg_extended.h"
+#include "openreg_ipc.h"
 #include "openreg_modules.h"
 
 namespace {
@@ -410,6 +411,28 @@ orError_t orLaunchHostFunction(orStream_t stream, void (*function)(void* user), 
 }
 #elif defined(DEFECT_host_function_is_dropped)
 orError_t orLaunchHostFunction(orStream_t, void (*)(void* user), void*) { return orSuccess; }
+#elif defined(DEFECT_shared_memory_is_a_copy)
+orError_t orIpcOpenMemoryHandle(void** pointer, const orIpcMemoryHandle* handle) {
+  void* shared = nullptr;
+  if (const orError_t error = BELOW(orIpcOpenMemoryHandle)(&shared, handle)) return error;
+  orPointerAttributes attributes{};
+  if (const orError_t error = BELOW(orPointerGetAttributes)(&attributes, shared)) return error;
+  if (const orError_t error = BELOW(orMalloc)(pointer, attributes.size)) return error;
+  return BELOW(orMemcpy)(*pointer, shared, attributes.size, orMemcpyDeviceToDevice);
+}
+orError_t orIpcCloseMemory(void* pointer) { return BELOW(orFree)(pointer); }
+#elif defined(DEFECT_shared_memory_is_freed_like_any)
+orError_t orFree(void* pointer) {
+  const orError_t error = BELOW(orFree)(pointer);
+  return error == orErrorInvalidPointer ? BELOW(orIpcCloseMemory)(pointer) : error;
+}
+#elif defined(DEFECT_shared_event_is_of_one_process)
+// The importer gets an event of its own, which was never recorded.
+orError_t orIpcOpenEventHandle(orEvent_t* event, const orIpcEventHandle* handle) {
+  orEvent_t shared = nullptr;
+  if (const orError_t error = BELOW(orIpcOpenEventHandle)(&shared, handle)) return error;
+  return BELOW(orEventCreateWithFlags)(event, orEventDisableTiming);
+}
 #elif defined(DEFECT_peers_disagree)
 orError_t orDeviceCanAccessPeer(int* can_access, int device, int peer) {
   const orError_t error = BELOW(orDeviceCanAccessPeer)(can_access, device, peer);

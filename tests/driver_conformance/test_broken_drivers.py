@@ -111,7 +111,7 @@ def test_simulated_driver_passes_every_check(kit: Kit, tmp_path: Path, mode: str
     checks = kit.results(library_path(), tmp_path, OPENREG_LAUNCH=mode)
     assert not wrong(checks)
     chapters = {check["chapter"] for check in checks}
-    of_drivers = ("copies", "kernels", "memory", "modules", "process", "streams")
+    of_drivers = ("copies", "kernels", "memory", "modules", "process", "sharing", "streams")
     assert chapters == {"driver", *(f"driver_{name}" for name in of_drivers)}
     assert all((ROOT / "docs/source/accelerator" / f"{chapter}.md").is_file() for chapter in chapters)
     # Each needs the opposite of what this device has.
@@ -541,6 +541,31 @@ DEFECTS = [
         ["peers"],
         ["a device that does not exist is refused", "a kernel uses the memory of another device"],
         "lies on openreg:1, and the function runs on openreg:0",
+    ),
+    (
+        "shared_memory_is_a_copy",
+        ["sharing"],
+        [
+            "two processes see the same bytes",
+            "open memory is closed and not freed",
+            "a stream waits for a stream of another process",
+        ],
+        "what the other process wrote",
+    ),
+    (
+        "shared_memory_is_freed_like_any",
+        ["sharing"],
+        ["open memory is closed and not freed"],
+        "orSuccess",
+    ),
+    (
+        "shared_event_is_of_one_process",
+        ["sharing"],
+        [
+            "a stream waits for a stream of another process",
+            "a process that was killed is noticed",
+        ],
+        "memory that another process wrote before it recorded the event",
     ),
     (
         "activity_loses_records",
