@@ -318,9 +318,8 @@ def test_mistakes_raise_as_on_the_cpu() -> None:
         assert str(here.value) == str(there.value)
 
 
+@pytest.mark.needs("two devices")
 def test_two_devices() -> None:
-    if torch.openreg.device_count() < 2:
-        pytest.skip("one device")
     x = values(30, 30)
     second = x.to("openreg:1")
     assert torch.openreg.current_device() == 0

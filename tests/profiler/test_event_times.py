@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch.autograd.profiler import profile, record_function
 
+from tests.offers import LAST_DEVICE
+
 
 def device_times(profiled: profile) -> dict[str, float]:
     """Microseconds by name of operator or range."""
@@ -45,7 +47,7 @@ def test_forward_backward_and_several_threads() -> None:
         layer(torch.ones(2, 4, device=device)).sum().backward()
 
     with profile(use_device="openreg") as profiled:
-        thread = threading.Thread(target=work, args=("openreg:1",))
+        thread = threading.Thread(target=work, args=(LAST_DEVICE,))
         thread.start()
         work("openreg:0")
         thread.join()
@@ -54,6 +56,7 @@ def test_forward_backward_and_several_threads() -> None:
     assert any("Backward" in name and time > 0 for name, time in times.items())
 
 
+@pytest.mark.needs("two devices")
 def test_an_operator_on_two_devices_is_no_error() -> None:
     x, y = torch.rand(4, device="openreg:0"), torch.rand(4, device="openreg:1")
     with profile(use_device="openreg") as profiled:

@@ -14,6 +14,7 @@ from torch.profiler import profile, record_function, schedule, tensorboard_trace
 
 from tests import offers
 from tests.conftest import RunProcess
+from tests.offers import DEVICES
 from tests.profiler.traces import BOTH, DEVICE, Trace
 
 pytestmark = pytest.mark.needs("activity")
@@ -88,7 +89,7 @@ def test_a_range_that_outlives_its_profile_is_forgotten() -> None:
 
 def test_every_thread_is_recorded() -> None:
     def work(number: int) -> None:
-        x = torch.ones(16, device=f"openreg:{number % 2}")
+        x = torch.ones(16, device=DEVICES[number % len(DEVICES)])
         for _ in range(200):
             x = x + 1
         assert x.cpu()[0] == 201
@@ -102,7 +103,7 @@ def test_every_thread_is_recorded() -> None:
     trace = Trace(recorded)
     added = [event for event in trace.on_device() if trace.operators().get(event["args"]["External id"]) == "aten::add"]
     assert len(added) >= 800
-    assert {event["pid"] for event in added} == {0, 1}
+    assert {event["pid"] for event in added} == set(range(len(DEVICES)))
     calls = {call["args"]["correlation"]: call for call in trace.calls()}
     for event in added:
         call = calls[event["args"]["correlation"]]
@@ -125,6 +126,7 @@ def test_threads_that_the_profile_does_not_follow_have_no_operators() -> None:
     assert set(trace.arrows("f")) == {event["args"]["correlation"] for event in trace.on_device()}
 
 
+@pytest.mark.needs("two devices")
 def test_a_copy_between_devices() -> None:
     x = torch.rand(100, device="openreg:0")
     with profile(activities=BOTH) as recorded:

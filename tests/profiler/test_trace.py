@@ -10,6 +10,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from tests import offers
+from tests.offers import LAST_DEVICE
 from tests.profiler.traces import BOTH, Trace
 
 pytestmark = pytest.mark.needs("activity")
@@ -140,12 +141,12 @@ def test_memory_from_the_driver_is_a_call() -> None:
 
 @pytest.mark.needs("queue")
 def test_each_device_and_each_stream_has_a_row() -> None:
-    streams = [torch.Stream("openreg:0"), torch.Stream("openreg:0"), torch.Stream("openreg:1")]
+    streams = [torch.Stream("openreg:0"), torch.Stream("openreg:0"), torch.Stream(LAST_DEVICE)]
     with profile(activities=BOTH) as recorded:
         for stream in streams:
             with stream:
                 torch.ones(4, device=stream.device) + 1
-        torch.ones(4, device="openreg:1") + 1
+        torch.ones(4, device=LAST_DEVICE) + 1
     trace = Trace(recorded)
     rows = {(event["pid"], event["tid"]) for event in trace.on_device()}
     named = trace.labels("thread_name")
@@ -155,7 +156,7 @@ def test_each_device_and_each_stream_has_a_row() -> None:
     assert sorted(named[row].partition("stream_id ")[2] for row in rows if row[1] != 0) == sorted(
         f"{stream.stream_id})" for stream in streams
     )
-    for index in (0, 1):
+    for index in {stream.device.index for stream in streams}:
         assert processes[index] == f"openreg:{index}"
         assert labels[index] == torch.openreg.get_device_name(index)
     for event in trace.on_device():

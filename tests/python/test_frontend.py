@@ -12,8 +12,10 @@ from torch.utils.backend_registration import _get_custom_mod_func
 
 from tests import offers
 from tests.conftest import RunProcess
+from tests.offers import DEVICES, LAST_DEVICE
 from torch_openreg.openreg._absent import ABSENT
 
+LAST = torch.device(LAST_DEVICE).index
 index = torch.openreg._utils._get_device_index
 
 
@@ -24,16 +26,16 @@ def first_device() -> None:
 
 def test_properties_are_the_drivers() -> None:
     said = ctypes.create_string_buffer(4096)  # orDeviceProp, which begins with two names
-    assert offers.library().orGetDeviceProperties(said, 1) == 0
+    assert offers.library().orGetDeviceProperties(said, LAST) == 0
     names = [said.raw[at : at + 64].partition(b"\0")[0].decode() for at in (0, 64)]
-    properties = torch.openreg.get_device_properties(1)
+    properties = torch.openreg.get_device_properties(LAST)
     assert [properties.name, properties.driver] == names
     assert all(names)
 
 
 @pytest.mark.needs("simulator")
 def test_properties_of_the_simulated_device(run_process: RunProcess) -> None:
-    properties = torch.openreg.get_device_properties(1)
+    properties = torch.openreg.get_device_properties(LAST)
     assert (properties.name, properties.major, properties.minor) == ("openreg simulated accelerator", 1, 0)
     assert properties.multi_processor_count == 1
     code = "import torch; print(torch.openreg.get_device_properties().total_memory)"
@@ -49,13 +51,13 @@ def test_properties_cannot_change_and_can_be_sent() -> None:
 
 def test_name_and_capability_of_any_spelling() -> None:
     properties = torch.openreg.get_device_properties(0)
-    for device in (None, 1, "openreg", "openreg:1", torch.device("openreg:0")):
+    for device in (None, LAST, "openreg", LAST_DEVICE, torch.device("openreg:0")):
         assert torch.openreg.get_device_name(device) == properties.name
         assert torch.openreg.get_device_capability(device) == (properties.major, properties.minor)
 
 
 def test_balanced_devices_cause_no_warning() -> None:
-    _check_balance([0, 1])
+    _check_balance(range(len(DEVICES)))
 
 
 def test_bf16_is_computed_in_another_dtype() -> None:
@@ -65,15 +67,15 @@ def test_bf16_is_computed_in_another_dtype() -> None:
 
 @pytest.mark.parametrize("use", [torch.openreg.get_device_properties, torch.openreg._exchange_device])
 def test_an_index_out_of_range_names_the_valid_ones(use: Callable[[int], object]) -> None:
-    with pytest.raises(RuntimeError, match="device index 9 was asked for, but the valid indices are 0 to 1"):
+    with pytest.raises(RuntimeError, match=f"device index 9 was asked for, but the valid indices are 0 to {LAST}"):
         use(9)
     assert torch.openreg.current_device() == 0
 
 
 def test_device_index_of_every_spelling() -> None:
-    torch.openreg.set_device(1)
+    torch.openreg.set_device(LAST)
     assert [index(device) for device in (0, "openreg:0", torch.device("openreg:0"))] == [0, 0, 0]
-    assert [index(device, optional=True) for device in (None, "openreg", torch.device("openreg"))] == [1, 1, 1]
+    assert [index(device, optional=True) for device in (None, "openreg", torch.device("openreg"))] == [LAST] * 3
     assert index("cpu", allow_cpu=True) == -1
 
 
@@ -91,15 +93,15 @@ def test_a_device_of_another_type_is_refused(device: str, allow_cpu: bool) -> No
 
 def test_load_without_an_index_takes_the_current_device(tmp_path: Path) -> None:
     torch.save(torch.arange(3), tmp_path / "x.pt")
-    torch.openreg.set_device(1)
+    torch.openreg.set_device(LAST)
     loaded = torch.load(tmp_path / "x.pt", map_location="openreg")
-    assert loaded.device == torch.device("openreg:1")
+    assert loaded.device == torch.device(LAST_DEVICE)
     assert loaded.tolist() == [0, 1, 2]
 
 
 def test_device_of_follows_tensors_and_storages() -> None:
-    x = torch.ones(2, device="openreg:1")
-    for followed, expected in ((x, 1), (x.untyped_storage(), 1), (torch.ones(2), 0)):
+    x = torch.ones(2, device=LAST_DEVICE)
+    for followed, expected in ((x, LAST), (x.untyped_storage(), LAST), (torch.ones(2), 0)):
         with torch.openreg.device_of(followed):
             assert torch.openreg.current_device() == expected
         assert torch.openreg.current_device() == 0
@@ -107,12 +109,12 @@ def test_device_of_follows_tensors_and_storages() -> None:
 
 @pytest.mark.parametrize("exchange", [torch.openreg._exchange_device, torch.openreg._maybe_exchange_device])
 def test_exchange_returns_the_device_before(exchange: Callable[[int], int]) -> None:
-    assert (exchange(1), torch.openreg.current_device()) == (0, 1)
-    assert (exchange(-1), torch.openreg.current_device()) == (-1, 1)
-    assert (exchange(0), torch.openreg.current_device()) == (1, 0)
+    assert (exchange(LAST), torch.openreg.current_device()) == (0, LAST)
+    assert (exchange(-1), torch.openreg.current_device()) == (-1, LAST)
+    assert (exchange(0), torch.openreg.current_device()) == (LAST, 0)
 
 
-@pytest.mark.needs("queue")
+@pytest.mark.needs("queue", "two devices")
 def test_sleep_keeps_the_current_device_busy_and_no_other() -> None:
     with torch.openreg.device(1):
         torch.openreg._sleep(200_000_000)

@@ -10,6 +10,7 @@ import torch
 
 from tests import offers
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 
 
 def test_conversions_to_numpy_say_what_to_do() -> None:
@@ -52,9 +53,9 @@ def test_storage_indexing_copies() -> None:
 
 
 def test_pickle_and_save(tmp_path: Path) -> None:
-    x = torch.arange(6.0).view(2, 3).to("openreg:1")
+    x = torch.arange(6.0).view(2, 3).to(LAST_DEVICE)
     torch.save(x, tmp_path / "x.pt")
-    assert torch.load(tmp_path / "x.pt").device == torch.device("openreg:1")
+    assert torch.load(tmp_path / "x.pt").device == torch.device(LAST_DEVICE)
     assert torch.equal(torch.load(tmp_path / "x.pt", map_location="cpu"), x.cpu())
 
 

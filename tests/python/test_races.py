@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 
 # An operator that falls back waits for all streams before and after, and so races with nothing.
 pytestmark = pytest.mark.needs("host kernels", "queue")
@@ -68,12 +69,13 @@ def test_a_query_that_says_finished_orders_as_a_wait_does() -> None:
         lambda first, second: None,
         lambda first, second: first.wait_stream(second),
         lambda first, second: second.record_event().synchronize(),
-        lambda first, second: torch.accelerator.synchronize(torch.accelerator.device_count() - 1),
+        pytest.param(
+            lambda first, second: torch.accelerator.synchronize(LAST_DEVICE),
+            marks=pytest.mark.needs("two devices"),
+        ),
     ],
 )
 def test_another_order_does_not(order: Callable[[torch.Stream, torch.Stream], object]) -> None:
-    if torch.accelerator.device_count() < 2:
-        pytest.skip("one device")
     with pytest.raises(RaceError, match="reads argument 'self'"):
         write_then_read(order)
 
@@ -186,9 +188,8 @@ def test_the_host_must_wait_for_a_copy_that_is_queued() -> None:
         x.to("cpu").sum()
 
 
+@pytest.mark.needs("two devices")
 def test_a_copy_between_devices_orders_both_streams() -> None:
-    if torch.accelerator.device_count() < 2:
-        pytest.skip("one device")
     near, far = zeros(3), zeros(3, device="openreg:1")
     with torch.openreg.detect_races():
         near.add_(1)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
+from tests.offers import DEVICES, LAST_DEVICE
 from tests.runtime.busy import sleep_on
 from torch_openreg import _C
 
@@ -194,6 +195,7 @@ def test_without_record_stream_the_block_is_handed_out_at_once() -> None:
         assert y.tolist() == [9.0] * 1000  # the wrong values that record_stream prevents
 
 
+@pytest.mark.needs("two devices")
 def test_record_stream_of_another_device() -> None:
     there = torch.Stream("openreg:1")
     x = torch.ones(1000, device="openreg:0")
@@ -231,6 +233,7 @@ def test_blocks_are_aligned_and_disjoint() -> None:
         assert tensor.tolist() == [float(n)] * n
 
 
+@pytest.mark.needs("two devices")
 def test_each_device_has_its_own_memory() -> None:
     before = allocated(0), allocated(1)
     x = torch.empty(2 * MIB, dtype=torch.uint8, device="openreg:1")
@@ -296,7 +299,8 @@ def test_a_fraction_of_the_memory_is_the_limit(run_process: RunProcess) -> None:
             assert "PyTorch, of a limit of 33554432 bytes, holds 25165824 in tensors" in str(error), error
         else:
             raise AssertionError
-        torch.empty(12 << 20, dtype=torch.uint8, device="openreg:1")
+        if torch.accelerator.device_count() > 1:
+            torch.empty(12 << 20, dtype=torch.uint8, device="openreg:1")
         torch.openreg.set_per_process_memory_fraction(1.0)
         torch.empty(12 << 20, dtype=torch.uint8, device="openreg")
         for wrong in (0, -1, 1.5):
@@ -371,10 +375,10 @@ def test_statistics_can_be_reset() -> None:
 
 
 def test_summary() -> None:
-    x = torch.empty(3 * MIB, dtype=torch.uint8, device="openreg:1")
-    lines = torch.openreg.memory_summary(1).splitlines()
+    x = torch.empty(3 * MIB, dtype=torch.uint8, device=LAST_DEVICE)
+    lines = torch.openreg.memory_summary(LAST_DEVICE).splitlines()
     assert lines[0].split() == ["bytes", "now", "peak", "allocated", "freed"]
-    assert lines[1].split()[:2] == ["Tensors", f"{torch.openreg.memory_allocated(1):,}"]
+    assert lines[1].split()[:2] == ["Tensors", f"{torch.openreg.memory_allocated(LAST_DEVICE):,}"]
     del x
 
 
@@ -383,7 +387,7 @@ def test_many_threads_get_their_own_blocks() -> None:
 
     def work(number: int) -> None:
         for size in range(1, 120):
-            x = torch.full((size,), number, dtype=torch.int32, device=f"openreg:{number % 2}")
+            x = torch.full((size,), number, dtype=torch.int32, device=DEVICES[number % len(DEVICES)])
             y = x + number
             if y.tolist() != [2 * number] * size:
                 wrong.append(number)

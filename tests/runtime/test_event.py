@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests import offers
+from tests.offers import LAST_DEVICE
 from tests.runtime.busy import held, sleep_on, time_at_driver
 
 
@@ -49,6 +50,7 @@ def test_an_event_that_was_not_recorded_has_no_time() -> None:
         start.elapsed_time(end)
 
 
+@pytest.mark.needs("two devices")
 def test_an_event_of_one_device_is_not_recorded_on_another() -> None:
     event = torch.Event("openreg:0")
     event.record(torch.openreg.default_stream(0))
@@ -56,6 +58,7 @@ def test_an_event_of_one_device_is_not_recorded_on_another() -> None:
         event.record(torch.openreg.default_stream(1))
 
 
+@pytest.mark.needs("two devices")
 def test_an_event_holds_up_a_stream_of_another_device() -> None:
     here, there = torch.Stream("openreg:0"), torch.Stream("openreg:1")
     event = torch.Event("openreg:0")
@@ -101,12 +104,12 @@ def test_waiting_lets_other_python_threads_run(waiter: str) -> None:
 
 
 def test_the_first_record_decides_on_the_device() -> None:
-    event = torch.Event("openreg:1")
+    event = torch.Event(LAST_DEVICE)
     assert event.device == torch.device("openreg")
     assert event.event_id == 0
     event.record()
     assert event.device == torch.device("openreg:0")
-    assert torch.Stream("openreg:1").record_event().device == torch.device("openreg:1")
+    assert torch.Stream(LAST_DEVICE).record_event().device == torch.device(LAST_DEVICE)
 
 
 def test_only_events_with_timing_take_the_time() -> None:
@@ -118,6 +121,7 @@ def test_only_events_with_timing_take_the_time() -> None:
     assert time_at_driver(timed) == 0
 
 
+@pytest.mark.needs("two devices")
 def test_times_of_two_devices_are_not_compared() -> None:
     here, there = torch.Event("openreg", enable_timing=True), torch.Event("openreg", enable_timing=True)
     here.record(torch.openreg.default_stream(0))
@@ -139,7 +143,7 @@ def test_an_event_that_has_not_passed_has_no_time() -> None:
 
 
 def test_a_destroyed_event_holds_up_who_waits_for_it() -> None:
-    stream, far = torch.Stream("openreg:0"), torch.Stream("openreg:1")
+    stream, far = torch.Stream("openreg:0"), torch.Stream(LAST_DEVICE)
     with held(stream) as gate:
         event = stream.record_event()
         place = event.event_id & 0xFFFFFFF
@@ -152,6 +156,7 @@ def test_a_destroyed_event_holds_up_who_waits_for_it() -> None:
         far.synchronize()
 
 
+@pytest.mark.needs("two devices")
 def test_a_copy_between_devices_is_ordered_on_both_sides() -> None:
     source, target = torch.zeros(4, device="openreg:0"), torch.zeros(4, device="openreg:1")
     one, two = torch.ones(4, device="openreg:0"), torch.full((4,), 2.0, device="openreg:1")

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.offers import LAST_DEVICE
 from tests.runtime.busy import sleep_on
 
 
@@ -97,12 +98,12 @@ def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:
 
 @pytest.mark.needs("kernels")
 def test_a_copy_that_converts_overlaps() -> None:
-    stream = torch.Stream("openreg:1")
+    stream = torch.Stream(LAST_DEVICE)
     source = torch.arange(10_000).pin_memory()
     back = torch.zeros(10_000, dtype=torch.int16).pin_memory()
     with stream:
         sleep_on(stream, 100)
-        there = torch.zeros(20_000, device="openreg:1")[::2]
+        there = torch.zeros(20_000, device=LAST_DEVICE)[::2]
         there.copy_(source, non_blocking=True)
         back.copy_(there, non_blocking=True)
     assert not stream.query()  # the host did not wait

@@ -176,9 +176,8 @@ def test_out_of_memory_is_an_entry_with_what_was_free() -> None:
     assert "allocate_here" in names(entry["frames"])
 
 
+@pytest.mark.needs("two devices")
 def test_devices_have_traces_of_their_own() -> None:
-    if torch.accelerator.device_count() < 2:
-        pytest.skip("one device")
     record()
     x = bytes_of(1000, "openreg:1")
     taken = snapshot()

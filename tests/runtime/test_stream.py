@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.offers import DEVICES, LAST_DEVICE
 from tests.runtime.busy import destroy_driver_stream, held, new_driver_stream, sleep_on
 
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
-DEVICES = ["openreg:0", "openreg:1"]
+LAST = torch.device(LAST_DEVICE).index
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -40,9 +41,9 @@ def test_the_current_stream_is_the_threads_own() -> None:
 def test_streams_come_from_a_pool_of_32_for_each_device_and_priority() -> None:
     ids = {torch.Stream("openreg:0").stream_id for _ in range(100)}
     urgent = {torch.Stream("openreg:0", priority=-1).stream_id for _ in range(100)}
-    elsewhere = {torch.Stream("openreg:1").stream_id for _ in range(100)}
+    elsewhere = {torch.Stream(LAST_DEVICE).stream_id for _ in range(100)}
     assert len(ids) == len(urgent) == len(elsewhere) == 32
-    assert len(ids | urgent | elsewhere) == 96
+    assert len(ids | urgent | elsewhere) == 32 * (1 + len(DEVICES))
     assert 0 not in ids
 
 
@@ -94,10 +95,10 @@ def test_a_missing_wait_shows() -> None:
 
 
 def test_a_stream_as_context_switches_the_device_and_back() -> None:
-    with torch.Stream("openreg:1") as stream:
-        assert torch.accelerator.current_device_index() == 1
+    with torch.Stream(LAST_DEVICE) as stream:
+        assert torch.accelerator.current_device_index() == LAST
         assert torch.accelerator.current_stream() == stream
-        assert torch.ones(2, device="openreg").device == torch.device("openreg:1")
+        assert torch.ones(2, device="openreg").device == torch.device(LAST_DEVICE)
     assert torch.accelerator.current_device_index() == 0
 
 
@@ -118,20 +119,20 @@ def test_two_threads_keep_different_streams_of_one_device() -> None:
 
 
 def test_a_stream_without_an_index_is_one_of_the_current_device() -> None:
-    side = torch.Stream("openreg:1")
+    side = torch.Stream(LAST_DEVICE)
     anywhere = torch.Stream(stream_id=0, device_index=-1, device_type=side.device_type)
-    with torch.openreg.device(1):
+    with torch.openreg.device(LAST):
         torch.accelerator.set_stream(side)
         torch.accelerator.set_stream(anywhere)
-        assert torch.openreg.current_stream(1) == torch.openreg.default_stream(1)
-        assert anywhere.native_handle == torch.openreg.default_stream(1).native_handle
+        assert torch.openreg.current_stream(LAST) == torch.openreg.default_stream(LAST)
+        assert anywhere.native_handle == torch.openreg.default_stream(LAST).native_handle
 
 
 def test_work_goes_to_the_stream_of_the_tensors_device() -> None:
-    x, ones = torch.zeros(4, device="openreg:1"), torch.ones(4, device="openreg:1")
-    side = torch.Stream("openreg:1")
-    torch.accelerator.synchronize(1)
-    with held(torch.openreg.default_stream(1)) as gate:
+    x, ones = torch.zeros(4, device=LAST_DEVICE), torch.ones(4, device=LAST_DEVICE)
+    side = torch.Stream(LAST_DEVICE)
+    torch.accelerator.synchronize(LAST)
+    with held(torch.openreg.default_stream(LAST)) as gate:
         assert torch.accelerator.current_device_index() == 0
         x.copy_(ones)
         with side:
@@ -160,21 +161,21 @@ def test_the_module_s_stream_context_accepts_none() -> None:
     before = torch.openreg.current_stream()
     with torch.openreg.stream(None):
         assert torch.openreg.current_stream() == before
-    new = torch.openreg.Stream("openreg:1")
+    new = torch.openreg.Stream(LAST_DEVICE)
     with torch.openreg.stream(new):
         assert torch.openreg.current_stream() == new
     assert torch.openreg.current_stream() == before
 
 
 def test_an_external_stream() -> None:
-    handle = new_driver_stream(1)
+    handle = new_driver_stream(LAST)
     stream = torch.openreg.get_stream_from_external(handle)
-    assert stream.device == torch.device("openreg:1")
+    assert stream.device == torch.device(LAST_DEVICE)
     assert stream.native_handle == handle
     with stream:
         assert (torch.ones(3, device="openreg") * 2).tolist() == [2.0] * 3
     assert stream.query()
-    default = torch.openreg.default_stream(1)
+    default = torch.openreg.default_stream(LAST)
     assert torch.openreg.get_stream_from_external(default.native_handle) == default
     destroy_driver_stream(handle)
     for use in (stream.query, stream.synchronize, stream.__enter__):
@@ -213,13 +214,15 @@ def test_a_stream_of_another_backend_is_refused() -> None:
 @pytest.mark.parametrize("function", ["current_stream", "default_stream"])
 def test_a_device_that_does_not_exist(function: str) -> None:
     call = getattr(torch.openreg, function)
-    for index in (2, 300, -2):
-        with pytest.raises(RuntimeError, match=f"device index {index} was asked for, but the valid indices are 0 to 1"):
+    for index in (LAST + 1, 300, -2):
+        with pytest.raises(
+            RuntimeError, match=f"device index {index} was asked for, but the valid indices are 0 to {LAST}"
+        ):
             call(index)
     with pytest.raises(ValueError, match="a device of openreg is needed, got 'cpu'"):
         call("cpu")
-    with pytest.raises(RuntimeError, match="device index 2 was asked for"):
-        torch.Stream("openreg:2")
+    with pytest.raises(RuntimeError, match=f"device index {LAST + 1} was asked for"):
+        torch.Stream(f"openreg:{LAST + 1}")
 
 
 def test_streams_and_events_are_pytorchs_own() -> None:
@@ -229,13 +232,16 @@ def test_streams_and_events_are_pytorchs_own() -> None:
         copy.deepcopy(torch.Stream("openreg:0"))
 
 
+@pytest.mark.needs("two devices")
 def test_a_stream_of_another_device_is_refused() -> None:
     one = torch.Stream("openreg:1")
     wrong = torch.Stream(stream_id=one.stream_id, device_index=0, device_type=one.device_type)
     with pytest.raises(RuntimeError, match="does not exist: a stream of openreg:1 has this id"):
         wrong.query()
-    nowhere = torch.Stream(stream_id=0, device_index=7, device_type=one.device_type)
-    with pytest.raises(RuntimeError, match="device index 7 was asked for, but the valid indices are 0 to 1"):
+    nowhere = torch.Stream(stream_id=0, device_index=LAST + 1, device_type=one.device_type)
+    with pytest.raises(
+        RuntimeError, match=f"device index {LAST + 1} was asked for, but the valid indices are 0 to {LAST}"
+    ):
         nowhere.synchronize()
 
 
@@ -263,6 +269,7 @@ def test_backward_runs_on_the_stream_of_its_forward() -> None:
     assert x.grad.tolist() == [6.0] * 4
 
 
+@pytest.mark.needs("two devices")
 def test_backward_across_devices_and_streams() -> None:
     x = torch.arange(6.0, requires_grad=True)
     first, second = torch.Stream("openreg:0"), torch.Stream("openreg:1")
@@ -277,7 +284,7 @@ def test_backward_across_devices_and_streams() -> None:
 
 
 def test_backward_waits_where_the_streams_change() -> None:
-    side, far = torch.Stream("openreg:0"), torch.Stream("openreg:1")
+    side, far = torch.Stream("openreg:0"), torch.Stream(LAST_DEVICE)
 
     class Slow(torch.autograd.Function):
         @staticmethod
@@ -294,8 +301,8 @@ def test_backward_waits_where_the_streams_change() -> None:
         y = Slow.apply(x)
     far.wait_stream(side)
     with far:
-        z = Slow.apply(y.to("openreg:1"))
-    z.backward(torch.full((4,), -5.0, device="openreg:1"))
+        z = Slow.apply(y.to(LAST_DEVICE))
+    z.backward(torch.full((4,), -5.0, device=LAST_DEVICE))
     assert x.grad is not None
     assert x.grad.tolist() == [5.0] * 4
 
@@ -356,6 +363,6 @@ def test_pool_streams_start_no_thread_before_they_are_used() -> None:
 
     torch.accelerator.synchronize()
     before = threads()
-    streams = [torch.Stream("openreg:1", priority=-1) for _ in range(32)]
+    streams = [torch.Stream(LAST_DEVICE, priority=-1) for _ in range(32)]
     assert all(stream.query() for stream in streams)
     assert threads() == before

@@ -22,7 +22,8 @@ MEMORY = SCRIPT.with_name("memory.cpp")
 @pytest.mark.parametrize("options", [[], ["--faults"]], ids=["without-faults", "allocations-fail"])
 def test_values_stay_right_and_no_byte_is_left(options: list[str]) -> None:
     command = [sys.executable, str(SCRIPT), "--steps", "20000", *options]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    environment = {**os.environ, "OPENREG_DEVICE_COUNT": "2"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "left: nothing" in ran.stdout
 

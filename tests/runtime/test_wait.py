@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.offers import LAST_DEVICE
+
 pytestmark = pytest.mark.needs("queue")
 PRELUDE = """
 import os, signal, sys, threading, time
@@ -31,7 +33,7 @@ def in_child(work):
 WAITS = {
     "torch.openreg.synchronize": "torch.openreg.synchronize()",
     "torch.accelerator.synchronize": "torch.accelerator.synchronize()",
-    "other_device": "torch.accelerator.synchronize('openreg:1')",
+    "other_device": f"torch.accelerator.synchronize({LAST_DEVICE!r})",
     "Stream.synchronize": "torch.accelerator.current_stream().synchronize()",
     "Event.synchronize": "event.synchronize()",
     "item": "x[0].item()",
@@ -57,7 +59,7 @@ def outcomes() -> dict[str, str]:
 def try_one(name, wait):
     x, large = torch.ones(8, device="openreg"), torch.ones(1 << 20)
     torch.openreg._sleep(HOUR)
-    torch.accelerator.set_device_index(1)
+    torch.accelerator.set_device_index(torch.accelerator.device_count() - 1)
     torch.openreg._sleep(HOUR)
     torch.accelerator.set_device_index(0)
     event = torch.Event("openreg")

@@ -210,6 +210,7 @@ int fail_at(long allocation) {
 }  // namespace
 
 int main() {
+  setenv("OPENREG_DEVICE_COUNT", "2", 1);
   setenv("OPENREG_DEVICE_MEMORY", "512M", 1);
   long allocation = 0;
   for (int status = 0; status == 0; ++allocation) {
