@@ -14,6 +14,9 @@ namespace {
 
 constexpr unsigned kShared = orEventDisableTiming | static_cast<unsigned>(orEventInterprocess);
 
+// Thrown by a process that waits for a message of one that has ended. What failed there says more.
+struct Ended {};
+
 // One end of a channel to the other process.
 class Channel {
  public:
@@ -29,7 +32,7 @@ class Channel {
   [[nodiscard]] Value receive() const {
     Value value{};
     if (read(file_, &value, sizeof(value)) != static_cast<ssize_t>(sizeof(value))) {
-      fail("an answer of the other process", "it has ended, or failed");
+      throw Ended{};
     }
     return value;
   }
@@ -45,10 +48,19 @@ void in_two_processes(void (*here)(const Channel&, Child&), void (*there)(const 
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("the host has sockets", std::strerror(errno));
   Child child([&] {
     Channel(ends[0]).close_end();
-    there(Channel(ends[1]));
+    try {
+      there(Channel(ends[1]));
+    } catch (const Ended&) {
+      fail("a message of the process that began", "it has ended");
+    }
   });
   Channel(ends[1]).close_end();
-  here(Channel(ends[0]), child);
+  try {
+    here(Channel(ends[0]), child);
+  } catch (const Ended&) {
+    child.finish("the other process does as this one");
+    fail("a message of the other process", "it has ended without one");
+  }
 }
 
 void end_well(Child& child) { child.finish("the other process does as this one"); }
