@@ -125,6 +125,7 @@ def test_a_reset_ends_the_sharing(peer: Peer) -> None:
     assert "has freed what the handle names" in str(peer(f"driver.open_memory({handle!r})"))
 
 
+@pytest.mark.needs("two devices")
 def test_memory_of_the_second_device(peer: Peer) -> None:
     driver.set_device(1)
     handle = driver.memory_handle(driver.malloc_shareable(64))
