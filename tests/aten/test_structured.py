@@ -38,6 +38,7 @@ def listed(structured: str = "", in_place: str = "") -> str:
     return f"[[structured]]\noperators = [{structured}]\n[[in_place]]\noperators = [{in_place}]\n"
 
 
+@pytest.mark.needs("host kernels")
 def test_each_overload_of_the_list_has_a_kernel(generator: ModuleType) -> None:
     generator.LIST = FOLDER / "structured.toml"
     read = generator.read()
@@ -104,7 +105,7 @@ def test_what_ends_in_a_stub_has_no_kernel_of_its_own(generator: ModuleType) -> 
     assert "#include <ATen/native/BinaryOps.h>" in source
 
 
-@pytest.mark.needs("queue")
+@pytest.mark.needs("queue", "host kernels")
 def test_a_launch_with_dtypes_that_are_known_does_not_wait() -> None:
     def steps(x: torch.Tensor) -> torch.Tensor:
         return (x + 1).cumsum(0).view(2, 4).mm(x.view(4, 2)).softmax(1).add_(1)
@@ -150,6 +151,7 @@ def test_a_call_without_elements_is_no_trial() -> None:
         torch.addmm(flags, flags, flags)
 
 
+@pytest.mark.needs("host kernels")
 def test_devices_must_agree() -> None:
     x, y = torch.ones(2, 2, device="openreg:0"), torch.ones(2, 2, device=LAST_DEVICE)
     for other in (y.to(device) for device in ("cpu", *DEVICES[1:])):

@@ -87,6 +87,7 @@ def test_an_output_may_be_a_factor(dtype: torch.dtype) -> None:
     torch.testing.assert_close(torch.addmm(c, b, c, out=b, beta=2).cpu(), torch.addmm(other, a, other, beta=2))
 
 
+@pytest.mark.needs("host kernels")
 def test_wrong_arguments_are_refused_in_the_words_of_the_cpu() -> None:
     def refused(device: str, sizes: tuple[int, ...], dtype: torch.dtype = torch.float32, **factors: complex) -> str:
         ones = torch.ones(2, 2, device=device)

@@ -96,7 +96,7 @@ def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:
     }
 
 
-@pytest.mark.needs("kernels")
+@pytest.mark.needs("host kernels")
 def test_a_copy_that_converts_overlaps() -> None:
     stream = torch.Stream(LAST_DEVICE)
     source = torch.arange(10_000).pin_memory()

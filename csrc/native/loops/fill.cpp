@@ -15,6 +15,7 @@
 #include "native/dtypes.h"
 #include "native/geometry.h"
 #include "native/registration.h"
+#include "runtime/driver_call.h"
 #include "runtime/storage.h"
 
 namespace openreg::native {
@@ -37,6 +38,7 @@ Number element_of(const at::Scalar& value, at::ScalarType dtype, int64_t count) 
 // Returns false if the driver has no such function, or the device does not support it.
 bool fill_by_driver(void* out, const Number& element, int64_t count, orStream_t stream) {
   if (orFillAsync == nullptr) return false;  // NOT PROVEN: the simulated device has it
+  const DriverCall call("orFillAsync");
   const orError_t error = orFillAsync(out, element.value.data(), element.bytes, static_cast<size_t>(count), stream);
   if (error == orErrorNotSupported) {
     static_cast<void>(orGetLastError());  // NOT PROVEN: as above
@@ -51,7 +53,7 @@ void fill_kernel(at::TensorIterator& iter, const at::Scalar& value) {
   const Number element = element_of(value, iter.dtype(0), iter.numel());
   if (iter.numel() == 0) return;
   void* const out = iter.data_ptr(0);
-  check_has_memory(out, element.bytes);
+  check_has_memory(out, iter.tensor_base(0).nbytes());
   Geometry geometry;
   for (int dim = 0; dim < iter.ndim(); ++dim) geometry.add_dimension(iter, dim);
   const bool is_dense = iter.ndim() <= 1 && (geometry.count == 1 || geometry.strides[0][0] == 1);

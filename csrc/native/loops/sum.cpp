@@ -34,8 +34,8 @@ struct Reduction {
                             .dtype(compute_bytes(dtype) == sizeof(float) && dtype != at::kInt ? at::kFloat : dtype)),
         out(iter.data_ptr(0)),
         in(iter.data_ptr(1)) {
-    check_has_memory(out, iter.element_size(0));
-    check_has_memory(in, iter.element_size(1));
+    check_has_memory(out, iter.tensor_base(0).nbytes());
+    check_has_memory(in, iter.tensor_base(1).nbytes());
     for (int dim = 0; dim < iter.ndim(); ++dim) {
       (iter.is_dim_reduced(dim) ? reduced : kept).add_dimension(iter, dim);
     }
