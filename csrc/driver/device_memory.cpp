@@ -196,6 +196,8 @@ orError_t DeviceMemory::allocate_shared(size_t bytes, size_t* offset) {
   return error;
 }
 
+size_t DeviceMemory::shared_bytes(size_t bytes) noexcept { return round_up(bytes, kPage); }
+
 orError_t DeviceMemory::open_shared(size_t bytes, int file, size_t* offset) {
   const std::lock_guard lock(mutex_);
   if (const orError_t error = allocate_locked(bytes, kPage, offset)) return error;

@@ -31,6 +31,8 @@ class DeviceMemory {
   // The same for whole pages of a new file, and for a file that another process has made.
   orError_t allocate_shared(size_t bytes, size_t* offset);
   orError_t open_shared(size_t bytes, int file, size_t* offset);
+  // The size of the pages that hold so many bytes of shared memory.
+  [[nodiscard]] static size_t shared_bytes(size_t bytes) noexcept;
   // Checks that memory from open_shared starts at the offset.
   orError_t check_opened(size_t offset) const;
   // Checks that an allocation of this process starts at the offset.

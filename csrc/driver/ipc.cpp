@@ -17,8 +17,10 @@ namespace openreg::driver {
 
 // LITERALINCLUDE START: ipc-make-file
 orError_t make_file(size_t bytes, int* file) {
-  const int made = memfd_create("openreg", MFD_CLOEXEC);
-  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) == 0) {
+  // Sealed, so that no process can shorten it: accesses of the others would then end in SIGBUS.
+  const int made = memfd_create("openreg", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     *file = made;
     return orSuccess;
   }
@@ -40,7 +42,8 @@ orError_t export_file(ExportedKind kind, int device, int file, size_t bytes, Exp
   return orSuccess;
 }
 
-orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int current_device, int* file) {
+orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int current_device, size_t file_bytes,
+                        int* file) {
   if (exported.kind != kind) return fail(orErrorInvalidHandle, "the handle was not made by the same function");
   if (exported.device != current_device) {
     return fail(orErrorInvalidDevice, "the handle belongs to openreg:%d, and the current device is openreg:%d",
@@ -55,8 +58,13 @@ orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int cur
   }
   struct stat status{};
   if (opened >= 0 && fstat(opened, &status) == 0 && status.st_ino == exported.inode) {
-    *file = opened;
-    return orSuccess;
+    if (static_cast<uint64_t>(status.st_size) == file_bytes) {
+      *file = opened;
+      return orSuccess;
+    }
+    close(opened);
+    return fail(orErrorInvalidHandle, "the handle is damaged: %zu bytes are not the size of what it names",
+                static_cast<size_t>(exported.bytes));
   }
   if (opened >= 0) close(opened);
   return fail(orErrorInvalidHandle, "process %d has freed what the handle names, or has ended", exported.process);

@@ -27,8 +27,10 @@ struct ExportedFile {
 orError_t make_file(size_t bytes, int* file);
 // Describes a file of this process.
 orError_t export_file(ExportedKind kind, int device, int file, size_t bytes, ExportedFile* exported);
-// Opens the file of another process, or of this one. The current device must be the exported one. The caller closes it.
-orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int current_device, int* file);
+// Opens the file of another process, or of this one, which must have `file_bytes`. The current device must be the
+// exported one. The caller closes the file.
+orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int current_device, size_t file_bytes,
+                        int* file);
 
 // When a process started, in ticks since the boot; 0 if it has ended. With its number it names a process uniquely.
 uint64_t start_of_process(pid_t process) noexcept;

@@ -115,7 +115,10 @@ orError_t orIpcOpenEventHandle(orEvent_t* event, const orIpcEventHandle* handle)
   ExportedFile exported{};
   std::memcpy(&exported, handle->bytes, sizeof(exported));
   int file = -1;
-  if (const orError_t error = open_exported(exported, ExportedKind::kEvent, device->index, &file)) return error;
+  if (const orError_t error =
+          open_exported(exported, ExportedKind::kEvent, device->index, SharedEvent::file_bytes(), &file)) {
+    return error;
+  }
   std::shared_ptr<SharedEvent> shared;
   if (const orError_t error = SharedEvent::open(file, &shared)) return error;
   return create_event(event, orEventDisableTiming, std::move(shared));

@@ -63,7 +63,10 @@ orError_t orIpcOpenMemoryHandle(void** pointer, const orIpcMemoryHandle* handle)
   ExportedFile exported{};
   std::memcpy(&exported, handle->bytes, sizeof(exported));
   int file = -1;
-  if (const orError_t error = open_exported(exported, ExportedKind::kMemory, device->index, &file)) return error;
+  const size_t file_bytes = DeviceMemory::shared_bytes(exported.bytes);
+  if (const orError_t error = open_exported(exported, ExportedKind::kMemory, device->index, file_bytes, &file)) {
+    return error;
+  }
   size_t offset = 0;
   const orError_t error = device->memory.open_shared(exported.bytes, file, &offset);
   close(file);  // the mapping keeps the memory

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -40,6 +41,7 @@ class SharedEvent {
   // The process that made the record.
   [[nodiscard]] int process(uint64_t record) const noexcept { return slot(record).process.load(); }
   [[nodiscard]] int file() const noexcept { return file_; }
+  [[nodiscard]] static size_t file_bytes() noexcept { return sizeof(Records); }
 // LITERALINCLUDE END: ipc-shared-event
 
  private:

@@ -184,6 +184,26 @@ def test_memory_wrong_arguments() -> None:
     assert get(handle, shared) == Error.FREED_POINTER
 
 
+@pytest.mark.parametrize("bytes_named", [0, 65537, 2**40, 2**63, 2**64 - 1])
+def test_a_damaged_handle_is_refused(bytes_named: int) -> None:
+    handle = bytearray(driver.memory_handle(driver.malloc_shareable(1000)))
+    assert int.from_bytes(handle[24:32], "little") == 1000
+    handle[24:32] = bytes_named.to_bytes(8, "little")
+    with pytest.raises(DriverError) as caught:
+        driver.open_memory(bytes(handle))
+    assert caught.value.error == Error.INVALID_HANDLE
+    assert f"the handle is damaged: {bytes_named} bytes are not the size of what it names" in caught.value.detail
+
+
+def test_no_process_can_shorten_shared_memory() -> None:
+    pointer = driver.malloc_shareable(1000)
+    files = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    (file,) = [file for file in files if file.is_symlink() and "memfd:openreg" in str(file.readlink())]
+    with pytest.raises(PermissionError):
+        os.truncate(file, 0)
+    assert driver.read(pointer, 4) == bytes(4)
+
+
 def test_opened_memory_is_not_freed_as_ones_own(peer: Peer) -> None:
     handle = peer("driver.memory_handle(driver.malloc_shareable(64))")
     assert isinstance(handle, bytes)

@@ -15,8 +15,8 @@ from weaver.sources.regions import without_region
 # PyTorch requires all of this of any device, so every choice includes it, with the operators that its tests launch.
 BASE = (
     "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
-    "driver_memory", "driver_modules", "driver_process", "driver_streams", "errors", "event", "fallback",
-    "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler",
+    "driver_memory", "driver_modules", "driver_process", "driver_sharing", "driver_streams", "errors", "event",
+    "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler",
     "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
     "versions",
 )  # fmt: skip
