@@ -16,9 +16,8 @@ from weaver.sources.regions import without_region
 BASE = (
     "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
     "driver_memory", "driver_modules", "driver_process", "driver_sharing", "driver_streams", "errors", "event",
-    "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators", "profiler",
-    "random", "registration", "serialization", "storage", "stream", "structured", "stubs",
-    "versions",
+    "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators",
+    "profiler", "random", "registration", "serialization", "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
 # By chapter, the tests of its operators. All others belong to the base.
 TESTS = {
