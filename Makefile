@@ -40,7 +40,7 @@ help:
 	echo 'make surface   write down what of PyTorch the backend stands on: a new release shows its changes as a diff'
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
 	echo 'make stress    the driver and the pool of blocks under the sanitizers, the whole backend with many threads'
-	echo 'make sanitize  the tests on a build with the address and undefined-behaviour sanitizers'
+	echo 'make sanitize  the tests on a build with the address and undefined-behavior sanitizers'
 	echo 'make fuzz      random programs on the CPU and on the device, until they differ: ARGS="--seconds 600 --seed 1"'
 	echo 'make bench     run the benchmarks'
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> None:
     compiler = os.environ.get("CXX") or "c++"
     with sandbox.lock():
         sandbox.prepare()
-        say("building with the address and undefined-behaviour sanitizers")
+        say("building with the address and undefined-behavior sanitizers")
         # More optimization would take three times as long to compile, and less would make the tests slow. With
         # sanitizers, GCC reports initialized memory as uninitialized, as its manual says.
         flags = "-O1 -g1 -Wno-maybe-uninitialized"

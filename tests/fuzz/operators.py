@@ -220,7 +220,6 @@ OPERATORS = (
         sensitive=True,
     ),
 )
-"""Methods that only overwrite, which need no functional form."""
 IN_PLACE = (
     *_table(
         """
@@ -244,6 +243,7 @@ IN_PLACE = (
         "any",
     ),
 )
+"""Methods that only overwrite, which need no functional form."""
 # Along a dimension with stride 0 the CPU's selection reads beyond the tensor, and returns what it finds there.
 NEEDS_STRIDES = ("median", "nanmedian", "kthvalue", "mode", "quantile", "nanquantile")
 # These write the added tensor into the output before they read the factors. An output that is part of a factor is then
