@@ -7,14 +7,16 @@ import contextlib
 import ctypes
 import io
 import os
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from examples.driver_memory import call, error_code, new, read, sleep, write
+from examples.driver_memory import call, driver, error_code, new, read, sleep, write
 
-__all__ = ["Peer", "call", "error_code", "event_handle", "memory_handle", "new", "read", "sleep", "write"]
+__all__ = ["Peer", "call", "error_code", "event_handle", "memory_handle", "new", "read", "sleep", "without", "write"]
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -62,6 +64,18 @@ class Peer:
 
 
 # LITERALINCLUDE END: sharing-peer
+
+
+def without(limit: str, function: str, *arguments: Any) -> None:
+    """Makes a call that creates something, while a limit of the process is used up: NOFILE or AS (address space)."""
+    kind: int = getattr(resource, f"RLIMIT_{limit}")
+    soft, hard = resource.getrlimit(kind)
+    result = ctypes.c_void_p()
+    resource.setrlimit(kind, (1, hard))
+    error = error_code(function, ctypes.byref(result), *arguments)
+    resource.setrlimit(kind, (soft, hard))
+    print(driver.orGetErrorName(error).decode())
+    print("  ", re.sub(r"process \d+", "process PID", driver.orGetErrorDetail().decode()))
 
 
 def main() -> None:

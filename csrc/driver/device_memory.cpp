@@ -56,7 +56,7 @@ orError_t DeviceMemory::allocate_locked(size_t bytes, size_t alignment, size_t* 
     if (const orError_t error = add_free_block(start + needed, rest)) {
       block->second.entry = free_blocks_.extract(fit);  // NOT PROVEN: needs a host that is out of memory
       make_free(block);                                 // NOT PROVEN: as above
-      return error;
+      return error;                                     // NOT PROVEN: as above
     }
   }
   block->second = Block{needed, bytes, false, false, -1, free_blocks_.extract(fit)};

@@ -35,8 +35,8 @@ orError_t make_file(size_t bytes, int* file) {
 orError_t export_file(ExportedKind kind, int device, int file, size_t bytes, ExportedFile* exported) {
   struct stat status{};
   if (fstat(file, &status) != 0) {
-    return fail(orErrorInvalidHandle, "the shared file cannot be read (%s)",
-                std::strerror(errno));  // NOT PROVEN: needs a program that closes files of others
+    return fail(orErrorInvalidHandle, "the shared file cannot be read (%s)",  // NOT PROVEN: needs a closed file
+                std::strerror(errno));  // NOT PROVEN: as above
   }
   *exported = ExportedFile{kind, device, getpid(), file, status.st_ino, bytes};
   return orSuccess;
@@ -88,7 +88,7 @@ uint64_t start_of_process(pid_t process) noexcept {
   if (name_end == nullptr ||
       std::sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
                   &state, &start) != 2) {
-    return 0;
+    return 0;  // NOT PROVEN: needs another format of this file
   }
   return state == 'Z' || state == 'X' ? 0 : start;
 }

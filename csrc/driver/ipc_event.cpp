@@ -101,7 +101,7 @@ orError_t orIpcGetEventHandle(orIpcEventHandle* handle, orEvent_t event) {
   }
   ExportedFile exported{};
   if (const orError_t error = export_file(ExportedKind::kEvent, ref.device->index, shared->file(), 0, &exported))
-    return error;
+    return error;  // NOT PROVEN: needs a closed file
   *handle = {};
   std::memcpy(handle->bytes, &exported, sizeof(exported));
   return orSuccess;

@@ -49,9 +49,9 @@ orError_t SharedEvent::open(int file, std::shared_ptr<SharedEvent>* event) {
   try {
     event->reset(new SharedEvent(static_cast<Records*>(page), file));
   } catch (const std::bad_alloc&) {
-    munmap(page, sizeof(Records));
-    close(file);
-    return fail(orErrorMemoryAllocation, "the host has no memory for a shared event");
+    munmap(page, sizeof(Records));  // NOT PROVEN: needs a host that is out of memory
+    close(file);                    // NOT PROVEN: as above
+    return fail(orErrorMemoryAllocation, "the host has no memory for a shared event");  // NOT PROVEN: as above
   }
   return orSuccess;
 }
