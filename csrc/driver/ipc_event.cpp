@@ -32,6 +32,7 @@ struct PassShared {
     delete shared;
   }
 };
+// LITERALINCLUDE END: ipc-event-tasks
 
 struct WaitForShared {
   Reference* shared;
@@ -82,7 +83,6 @@ orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t
   }
   return device.failure.report();
 }
-// LITERALINCLUDE END: ipc-event-tasks
 
 }  // namespace openreg::driver
 
