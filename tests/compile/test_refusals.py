@@ -1,0 +1,98 @@
+"""What is not supported raises an error that names it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests import offers
+from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
+from torch_openreg import _C
+
+
+@pytest.mark.usefixtures("inductor")
+def test_generated_cpp_wrappers() -> None:
+    compiled = torch.compile(lambda x: x + 1, options={"cpp_wrapper": True})
+    with pytest.raises(
+        Exception, match="openreg: cpp_wrapper and AOTInductor generate C\\+\\+ that calls each operator"
+    ):
+        compiled(torch.ones(2, device=LAST_DEVICE))
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # PyTorch's own, in torch.export
+@pytest.mark.usefixtures("inductor")
+def test_ahead_of_time_compilation() -> None:
+    class Double(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * 2
+
+    exported = torch.export.export(Double(), (torch.ones(2, device=LAST_DEVICE),))
+    with pytest.raises(Exception, match="openreg: cpp_wrapper and AOTInductor"):
+        torch._inductor.aoti_compile_and_package(exported)
+
+
+@pytest.mark.usefixtures("inductor")
+def test_an_index_out_of_range_is_an_error() -> None:
+    compiled = torch.compile(lambda x, index: x[index] * 2, fullgraph=True)
+    index = torch.tensor([0, 77], device=LAST_DEVICE)
+    with pytest.raises(RuntimeError, match="index out of bounds"):
+        compiled(torch.ones(6, device=LAST_DEVICE), index).cpu()
+
+
+def test_arguments_of_a_launch() -> None:
+    offers.require("host kernels", "two devices")
+    with pytest.raises(
+        RuntimeError, match="'k' runs on openreg:1 but got a tensor on openreg:0; move it to the kernel"
+    ):
+        _C._launch_compiled(1, "k", 1, (torch.ones(2, device="openreg:0"),))
+    with pytest.raises(RuntimeError, match="'k' got a CPU tensor of 2 elements; only one element can be passed"):
+        _C._launch_compiled(1, "k", 0, (torch.ones(2),))
+    with pytest.raises(TypeError, match="a generated kernel takes tensors, int and float, not str"):
+        _C._launch_compiled(1, "k", 0, ("text",))  # type: ignore[arg-type]
+
+
+def test_a_build_without_host_kernels() -> None:
+    if offers.has_host_kernels():
+        pytest.skip("the build has host kernels")
+    with pytest.raises(Exception, match="nothing in this build runs host code on the device"):
+        torch.compile(lambda x: x + 1)(torch.ones(2, device=LAST_DEVICE))
+    with pytest.raises(NotImplementedError, match="nothing launches the generated kernel 'k'"):
+        _C._launch_compiled(1, "k", 0, ())
+
+
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (
+            "import torch._inductor.scheduler as m; m.get_current_backend = print",
+            "torch._inductor.scheduler.get_current_backend of torch",
+        ),
+        (
+            "import torch._inductor.scheduler as m; del m.device_need_guard",
+            "torch._inductor.scheduler.device_need_guard of torch",
+        ),
+        (
+            "from torch._inductor.scheduler import BaseSchedulerNode as m; del m.is_cpu",
+            "BaseSchedulerNode.is_cpu of torch",
+        ),
+        (
+            "from torch_openreg.compile import patches as m; m.PATCHES = {'1.0': ()}",
+            "was not tried with this backend, only that of 1.0",
+        ),
+    ],
+    ids=["replaced", "gone", "method gone", "other release"],
+)
+def test_a_patch_that_no_longer_fits(run_process: RunProcess, plant: str, message: str) -> None:
+    result = run_process(f"""
+        import warnings
+        warnings.simplefilter("ignore")  # PyTorch's own, when it imports Inductor
+        import torch
+        {plant}
+        try:
+            torch.openreg.Scheduling
+        except RuntimeError as error:
+            print(error)
+    """)
+    assert message in result.stdout, result.stderr

@@ -1,0 +1,115 @@
+"""Generated kernels run on the current stream of their device, after what was queued before them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import profile
+
+from tests.offers import LAST_DEVICE
+
+pytestmark = pytest.mark.usefixtures("inductor")
+
+
+@pytest.mark.needs("queue")
+def test_a_kernel_is_queued_on_the_current_stream() -> None:
+    compiled = torch.compile(lambda x: (x * 2).sin(), fullgraph=True)
+    x = torch.randn(50)
+    on_device = x.to(LAST_DEVICE)
+    compiled(on_device)
+    torch.openreg.synchronize(LAST_DEVICE)
+    with torch.Stream(LAST_DEVICE) as stream:
+        torch.openreg._sleep(3_000_000_000)
+        result = compiled(on_device)
+        assert not stream.query()
+        assert torch.openreg.default_stream(LAST_DEVICE).query()
+    stream.synchronize()
+    torch.testing.assert_close(result.cpu(), (x * 2).sin())
+
+
+def test_memory_of_a_dropped_input_is_not_reused_too_early() -> None:
+    compiled = torch.compile(lambda x: x * 2 + 1, fullgraph=True)
+    x = torch.randn(1000)
+    compiled(x.to(LAST_DEVICE))
+    with torch.openreg.device(LAST_DEVICE):
+        on_device = x.to(LAST_DEVICE)
+        torch.openreg._sleep(20_000_000)
+        result = compiled(on_device)
+        del on_device
+        overwritten = torch.full((1000,), 7.0, device=LAST_DEVICE)
+    torch.testing.assert_close(result.cpu(), x * 2 + 1)
+    assert overwritten.sum().item() == 7000
+
+
+@pytest.mark.needs("two devices")
+def test_a_graph_for_each_device_and_one_for_both() -> None:
+    x = torch.randn(50)
+    compiled = torch.compile(lambda x: (x * 2).sin(), fullgraph=True)
+    for device in ("openreg:0", "openreg:1"):
+        result = compiled(x.to(device))
+        assert result.device == torch.device(device)
+        torch.testing.assert_close(result.cpu(), (x * 2).sin())
+
+    def both(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return (a * 2).sin(), (a.to(b.device) + b).exp()
+
+    first, second = torch.compile(both, fullgraph=True)(x.to("openreg:0"), x.to("openreg:1"))
+    torch.testing.assert_close(first.cpu(), (x * 2).sin())
+    torch.testing.assert_close(second.cpu(), (2 * x).exp())
+
+
+def test_streams_and_events_inside_a_function() -> None:
+    side = torch.Stream(LAST_DEVICE)
+
+    def on_two_streams(x: Tensor) -> Tensor:
+        y = x * 2
+        ready = torch.openreg.current_stream(LAST_DEVICE).record_event()
+        with side:
+            side.wait_event(ready)
+            z = y.sin()
+            done = side.record_event()
+        torch.openreg.current_stream(LAST_DEVICE).wait_event(done)
+        return z + 1
+
+    x = torch.randn(50)
+    with torch.openreg.device(LAST_DEVICE):
+        result = torch.compile(on_two_streams, fullgraph=True)(x.to(LAST_DEVICE))
+    torch.testing.assert_close(result.cpu(), (x * 2).sin() + 1)
+
+
+@pytest.mark.needs("queue")
+def test_the_last_kernel_of_a_stream_block_runs_on_that_stream() -> None:
+    side = torch.Stream(LAST_DEVICE)
+
+    def on_the_side(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2
+        side.wait_stream(torch.openreg.current_stream(LAST_DEVICE))
+        with side:
+            return y, y.sin()
+
+    compiled = torch.compile(on_the_side, fullgraph=True)
+    with torch.openreg.device(LAST_DEVICE):
+        x = torch.randn(50)
+        on_device = x.to(LAST_DEVICE)
+        compiled(on_device)
+        torch.openreg.synchronize()
+        with side:
+            torch.openreg._sleep(3_000_000_000)
+        result = compiled(on_device)[1]
+        torch.openreg.current_stream().synchronize()
+        assert not side.query()
+    side.synchronize()
+    torch.testing.assert_close(result.cpu(), (x * 2).sin())
+
+
+@pytest.mark.needs("activity")
+def test_a_profile_names_the_kernel() -> None:
+    compiled = torch.compile(lambda x: (x * 2).sin(), fullgraph=True)
+    x = torch.randn(50, device=LAST_DEVICE)
+    compiled(x)
+    with profile() as recorded:
+        compiled(x)
+    assert [event.name for event in recorded.events() if event.name.startswith("openreg_fused")] == [
+        "openreg_fused_mul_sin_0"
+    ]

@@ -1,0 +1,85 @@
+"""Compiled training: optimizer steps, random numbers, autocast and modes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
+
+from tests.compile.compared import assert_same
+from tests.offers import LAST_DEVICE
+
+pytestmark = pytest.mark.usefixtures("inductor")
+
+
+def test_a_compiled_optimizer_trains_like_the_cpu() -> None:
+    reference = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 1))
+    model = copy.deepcopy(reference).to(LAST_DEVICE)
+    compiled = torch.compile(model)
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.1, foreach=True) for m in (reference, model)]
+    steps = (optimizers[0].step, torch.compile(optimizers[1].step))
+    x = torch.randn(4, 8)
+    for _ in range(3):
+        for each, data, step, optimizer in zip(
+            (reference, compiled), (x, x.to(LAST_DEVICE)), steps, optimizers, strict=True
+        ):
+            optimizer.zero_grad()
+            each(data).square().mean().backward()
+            step()
+    for parameter, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(parameter.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_random_numbers_follow_the_seed() -> None:
+    compiled = torch.compile(lambda x: x + torch.rand_like(x), fullgraph=True)
+    zeros = torch.zeros(1000, device=LAST_DEVICE)
+    torch.manual_seed(3)
+    first, second = compiled(zeros), compiled(zeros)
+    torch.manual_seed(3)
+    assert torch.equal(compiled(zeros), first)
+    assert not torch.equal(first, second)
+    assert 0 <= first.min().item() < 0.01 < 0.99 < first.max().item() < 1
+    assert abs(first.mean().item() - 0.5) < 0.05
+
+
+def test_fallback_random_gives_eager_numbers() -> None:
+    def drop(x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5) + torch.randn_like(x)
+
+    compiled = torch.compile(drop, fullgraph=True, options={"fallback_random": True})
+    ones = torch.ones(1000, device=LAST_DEVICE)
+    torch.manual_seed(5)
+    result = compiled(ones)
+    torch.manual_seed(5)
+    assert torch.equal(result, drop(ones))
+
+
+@pytest.mark.parametrize("fallback_random", [False, True])
+def test_dropout_drops_the_same_in_backward(fallback_random: bool) -> None:
+    compiled = torch.compile(lambda x: F.dropout(x, 0.5) * 3, options={"fallback_random": fallback_random})
+    ones = torch.ones(1000, device=LAST_DEVICE, requires_grad=True)
+    result = compiled(ones)
+    result.sum().backward()
+    assert ones.grad is not None
+    assert torch.equal(ones.grad, result.detach())
+    assert 400 < (result == 0).sum().item() < 600
+
+
+def test_autocast_inside_a_graph() -> None:
+    def cast(x: Tensor, weight: Tensor) -> Tensor:
+        with torch.autocast("openreg", dtype=torch.bfloat16):
+            return F.linear(x, weight).relu()
+
+    x, weight = torch.randn(4, 8, device=LAST_DEVICE), torch.randn(3, 8, device=LAST_DEVICE)
+    result = torch.compile(cast, fullgraph=True)(x, weight)
+    assert result.dtype == torch.bfloat16
+    torch.testing.assert_close(result.cpu(), cast(x, weight).cpu())
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_modes_run_without_graphs_and_say_so(mode: str) -> None:
+    with pytest.warns(UserWarning, match="which Inductor has for CUDA alone; the generated kernels are launched one"):
+        assert_same(lambda x, w: (x @ w).relu() + len(mode), torch.randn(33, 70), torch.randn(70, 4), mode=mode)

@@ -1,0 +1,120 @@
+"""The device as Dynamo and Inductor see it: `DeviceInterface`, and the functions that Dynamo evaluates while it traces.
+
+Imported at the end of the import of `torch._dynamo.device_interface`, never at the import of torch_openreg.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
+from torch._prims_common import suggest_memory_format
+
+from torch_openreg import openreg
+from torch_openreg.openreg.properties import DeviceProperties
+
+
+# LITERALINCLUDE START: compile-device-interface
+class Interface(DeviceInterface):
+    """Every query of the compiler about the device; each is a function of `torch.openreg`."""
+
+    device = openreg.device
+    Event = torch.Event
+    Stream = torch.Stream
+
+    class Worker(DeviceInterface.Worker):
+        """Queries of a process that Inductor starts to compile in. The driver starts there as in any process."""
+
+        set_device = staticmethod(openreg.set_device)
+        current_device = staticmethod(openreg.current_device)
+        get_device_properties = staticmethod(openreg.get_device_properties)
+
+    current_device = staticmethod(openreg.current_device)
+    set_device = staticmethod(openreg.set_device)  # type: ignore[assignment]
+    exchange_device = staticmethod(openreg._exchange_device)
+    maybe_exchange_device = staticmethod(openreg._maybe_exchange_device)
+    device_count = staticmethod(openreg.device_count)
+    is_available = staticmethod(openreg.is_available)
+    synchronize = staticmethod(openreg.synchronize)
+    stream = staticmethod(openreg.stream)
+    current_stream = staticmethod(openreg.current_stream)
+    set_stream = staticmethod(openreg.set_stream)
+    is_bf16_supported = staticmethod(openreg.is_bf16_supported)
+    memory_allocated = staticmethod(openreg.memory_allocated)
+
+    @staticmethod
+    def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+        openreg.set_stream(torch.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+
+    @staticmethod
+    def get_raw_stream(device_idx: int) -> int:
+        """The driver's handle of the current stream, for code that calls the driver."""
+        return int(openreg.current_stream(device_idx).native_handle)  # type: ignore[attr-defined]
+
+    @classmethod
+    def get_device_properties(cls, device: torch.types.Device = None) -> DeviceProperties:
+        """What a program can know about a device before it runs anything there."""
+        return openreg.get_device_properties(device)
+
+    @staticmethod
+    def get_compute_capability(device: torch.types.Device = None) -> str:
+        """A text that differs between devices for which different code is generated; it is part of cache keys."""
+        properties = openreg.get_device_properties(device)
+        return f"{properties.major}.{properties.minor}"
+
+
+# LITERALINCLUDE END: compile-device-interface
+
+
+# LITERALINCLUDE START: compile-register-interface
+# Their results never change in a process, so the compiler may call them once, while it traces.
+_CONSTANT = (
+    openreg.device_count,
+    openreg.is_available,
+    openreg.is_bf16_supported,
+    openreg.get_device_capability,
+    openreg.get_device_name,
+    openreg.get_device_properties,
+)
+
+
+def register() -> None:
+    """Registers the interface for the device type. It must not start the driver: a program may fork after an import."""
+    register_interface_for_device("openreg", Interface)
+    for function in _CONSTANT:
+        # torch.compiler.assume_constant_result sets the same, but this runs before Dynamo has been imported whole.
+        vars(function)["_dynamo_marked_constant"] = True
+    _predict_convolutions()
+
+
+def register_each_device() -> None:
+    """Registers the interface for each device by its number, too. Starts the driver."""
+    for index in range(openreg.device_count()):
+        register_interface_for_device(f"openreg:{index}", Interface)
+
+
+# LITERALINCLUDE END: compile-register-interface
+
+
+# LITERALINCLUDE START: compile-convolutions
+def _predict_convolutions() -> None:
+    """Makes fake tensors predict the strides that convolutions of the device have.
+
+    PyTorch has a list of the backends whose convolutions keep channels last, and takes all others for contiguous. Those
+    of this device keep it, as on the CPU. Without the patch, generated code fails: it checks the strides of a result.
+    """
+    original = torch._C._conv_determine_backend_memory_format
+
+    @functools.wraps(original)
+    def memory_format(x: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+        if x.device.type != "openreg":
+            return original(x, weight, backend)
+        of_input = suggest_memory_format(x)
+        return suggest_memory_format(weight) if of_input == torch.contiguous_format else of_input
+
+    torch._C._conv_determine_backend_memory_format = memory_format  # type: ignore[assignment]
+
+
+# LITERALINCLUDE END: compile-convolutions

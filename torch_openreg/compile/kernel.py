@@ -1,0 +1,65 @@
+"""Generated kernels at run time: the code that Inductor writes imports this module, also from its cache.
+
+A cache may hold code of an earlier version of this package; `cache_key` keeps it from being used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch._inductor.codecache import CodeCacheFuture, LambdaFuture
+
+from torch_openreg import _C
+from torch_openreg.openreg.streams import current_stream
+
+
+def expect_launcher() -> None:
+    """Checks that generated C++ can run on the device.
+
+    Raises:
+        NotImplementedError: if nothing in this build can launch it.
+    """
+    if not _C._can_launch_compiled():
+        raise NotImplementedError(
+            "openreg: generated C++ is code for the host, and nothing in this build runs host code on the device "
+            "(HOST_KERNELS=OFF); use torch.compile with the backend 'aot_eager'"
+        )
+
+
+# LITERALINCLUDE START: compile-kernel-object
+class GeneratedKernel:
+    """A function of a generated library, which a call queues on the device's current stream.
+
+    Args:
+        name: the name in profiles and errors.
+        function: the entry point of the library. Inductor never unloads a library.
+    """
+
+    def __init__(self, name: str, function: Any) -> None:
+        self._name = name
+        self._entry = ctypes.cast(function, ctypes.c_void_p).value
+
+    def __call__(self, device: int, *arguments: torch.Tensor | int | float) -> None:
+        """Queues the kernel on the device with this index.
+
+        Raises:
+            RuntimeError: if a tensor is on another device, or is a CPU tensor of more than one element.
+        """
+        _C._launch_compiled(self._entry, self._name, device, arguments)
+
+
+def generated_kernel(name: str, library: Any) -> GeneratedKernel | CodeCacheFuture:
+    """What generated code assigns to a kernel's name; a future if the library is still being compiled."""
+    if isinstance(library, CodeCacheFuture):
+        return LambdaFuture(lambda: GeneratedKernel(name, library.result()))
+    return GeneratedKernel(name, library)
+
+
+# LITERALINCLUDE END: compile-kernel-object
+
+
+def get_raw_stream(device: int) -> int:
+    """The driver's handle of the device's current stream."""
+    return int(current_stream(device).native_handle)  # type: ignore[attr-defined]

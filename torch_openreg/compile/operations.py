@@ -1,0 +1,33 @@
+"""What generated Python writes to choose a device, to read its stream, and to wait for it."""
+
+from __future__ import annotations
+
+from torch._inductor.codegen.common import DeviceOpOverrides
+
+
+# LITERALINCLUDE START: compile-device-operations
+class Operations(DeviceOpOverrides):
+    """Lines of generated Python. The methods for generated C++ stay abstract: see `refused`."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        """Imports the function that returns the driver's handle of a stream."""
+        return f"from torch_openreg.compile.kernel import get_raw_stream as {name}"
+
+    def set_device(self, device_idx: int) -> str:
+        """Makes a device current."""
+        return f"torch.openreg.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        """Waits for the current device."""
+        return "torch.openreg.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        """A context manager that makes a device current."""
+        return f"torch.openreg.device({device_idx})"
+
+    def current_stream(self) -> str:
+        """The current stream of the current device."""
+        return "torch.openreg.current_stream()"
+
+
+# LITERALINCLUDE END: compile-device-operations

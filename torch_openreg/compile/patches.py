@@ -1,0 +1,141 @@
+"""Where Inductor has no interface for a device that runs generated C++: its functions are replaced, release by release.
+
+Applied when Inductor first looks for the device's classes. In a process that never compiles for the device, nothing of
+PyTorch is changed. Each patch checks that it still replaces what it was written for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+# LITERALINCLUDE START: compile-patches
+def _name_the_backend() -> None:
+    """Inductor takes a device that it does not know for one with Triton.
+
+    Without the patch, code for Triton is generated inside the C++: rand, dropout and index_add fail.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def get_current_backend(device_type: str | None = None) -> Any:
+            from torch._inductor.virtualized import V
+
+            device_type = device_type or V.graph.get_current_device_or_throw().type
+            return "cpp" if device_type == "openreg" else original(device_type)
+
+        return get_current_backend
+
+    _replace("get_current_backend", ("utils", "scheduler", "codegen.common", "kernel.mm_common"), make)
+
+
+def _enter_the_device() -> None:
+    """Generated code makes a device current, and a stream of the program, only for the devices of a fixed list.
+
+    Without the patch, results on openreg:1 are allocated on openreg:0, and a stream in a function is a NameError.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def device_need_guard(device: str) -> Any:
+            return device == "openreg" or original(device)
+
+        return device_need_guard
+
+    _replace("device_need_guard", ("utils", "scheduler"), make)
+
+
+def _fuse_as_for_the_cpu() -> None:
+    """The scheduler reorders loops of nodes that are not on the CPU, in a form that only Triton's kernels have.
+
+    Without the patch, a reduction that is fused with what follows it fails.
+    """
+    from torch._inductor.scheduler import BaseSchedulerNode
+
+    original = _found(BaseSchedulerNode, "is_cpu")
+
+    @functools.wraps(original)
+    def is_cpu(self: BaseSchedulerNode) -> bool:
+        device = self.get_device()
+        return bool(original(self)) or (device is not None and device.type == "openreg")
+
+    BaseSchedulerNode.is_cpu = is_cpu  # type: ignore[method-assign]
+
+
+def _keep_expensive_results() -> None:
+    """To compute exp again is cheaper than to read its result on a GPU, and dearer in generated C++.
+
+    Without the patch, each row of a softmax computes its exponentials twice.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def is_cpu(x: Any) -> Any:
+            from torch._inductor.ir import get_device_type
+
+            return original(x) or get_device_type(x) == "openreg"
+
+        return is_cpu
+
+    _replace("is_cpu", ("ir",), make)
+
+
+PATCHES: dict[str, tuple[Callable[[], None], ...]] = {
+    "2.13": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results),
+    "2.14": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results),
+}
+
+
+@functools.cache
+def patch_inductor() -> None:
+    """Applies the patches of the installed PyTorch, once.
+
+    Raises:
+        RuntimeError: if there is no list for this release, or if what a patch replaces is not where it was.
+    """
+    series = ".".join(torch.__version__.split(".")[:2])
+    if series not in PATCHES:
+        raise RuntimeError(
+            f"openreg: Inductor of torch {series} was not tried with this backend, only that of {', '.join(PATCHES)}: "
+            "use torch.compile with the backend 'aot_eager', or add the release to torch_openreg/compile/patches.py"
+        )
+    for patch in PATCHES[series]:
+        patch()
+
+
+# LITERALINCLUDE END: compile-patches
+
+
+# LITERALINCLUDE START: compile-checked-patches
+def _replace(name: str, readers: Sequence[str], make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replaces a function of Inductor in all modules that hold it: the first defines it, the others import it."""
+    modules = [importlib.import_module(f"torch._inductor.{reader}") for reader in readers]
+    original = _found(modules[0], name)
+    for module in modules:
+        if _found(module, name) is not original:
+            raise _moved(f"{module.__name__}.{name}")
+    for module in modules:
+        setattr(module, name, make(original))
+
+
+def _found(owner: Any, name: str) -> Callable[..., Any]:
+    """The function that a patch replaces: defined in `owner`, and no patch of another package."""
+    function: Callable[..., Any] | None = vars(owner).get(name)
+    if function is None or not function.__module__.startswith("torch._inductor."):
+        raise _moved(f"{owner.__name__}.{name}")
+    return function
+
+
+def _moved(place: str) -> RuntimeError:
+    return RuntimeError(
+        f"openreg: {place} of torch {torch.__version__} is not the function that the backend replaces; see "
+        "torch_openreg/compile/patches.py"
+    )
+
+
+# LITERALINCLUDE END: compile-checked-patches

@@ -1,0 +1,73 @@
+"""The generated Python that calls the kernels of a graph: Inductor's, with launches for the device's kernels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch._inductor import config, ir
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
+
+# LITERALINCLUDE START: compile-wrapper
+_NO_GRAPHS = (
+    "openreg: the modes 'reduce-overhead' and 'max-autotune' ask for trees of captured graphs, which Inductor has for "
+    "CUDA alone; the generated kernels are launched one by one"
+)
+
+
+class _Launches(PythonWrapperCodegen):
+    """Writes the call of a device kernel. A kernel of the CPU, in the same graph, is called as always."""
+
+    def _generate_kernel_call_helper(
+        self, kernel_name: str, call_args: Any, *, device: torch.device | None = None, **others: Any
+    ) -> None:
+        device = device or V.graph.get_current_device_or_throw()
+        if device.type == "openreg":
+            call = self.wrap_kernel_call(kernel_name, [str(device.index), *call_args])  # type: ignore[no-untyped-call]
+            self.writeline(call)  # type: ignore[no-untyped-call]
+        else:
+            super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **others)
+
+    def codegen_cuda_stream_exit(self) -> None:
+        """Ends a block of the program's stream, after the calls of the kernels that belong into it."""
+        V.graph.scheduler.flush()
+        super().codegen_cuda_stream_exit()
+
+    def codegen_device_guard_exit(self) -> None:
+        """Ends a block in which a device is current, after the calls of its kernels."""
+        V.graph.scheduler.flush()
+        super().codegen_device_guard_exit()
+
+
+class Wrapper(_Launches):
+    """The generated module of a graph."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: ir.GraphPartitionSignature | None = None,
+    ) -> PythonWrapperCodegen:
+        """Makes the wrapper of a graph, or of a graph within one: a branch of `torch.cond`, for example."""
+        if is_subgraph:
+            assert subgraph_name is not None
+            assert parent_wrapper is not None
+            return _SubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        if config.triton.cudagraphs:
+            warnings.warn(_NO_GRAPHS, stacklevel=2)
+        return Wrapper()  # type: ignore[no-untyped-call]
+
+    def write_header(self) -> None:
+        """Writes the imports of the generated module."""
+        super().write_header()
+        self.header.splice("from torch_openreg.compile.kernel import generated_kernel")
+
+
+class _SubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
+    """The generated function of a graph within a graph."""
+
+
+# LITERALINCLUDE END: compile-wrapper
