@@ -1,0 +1,329 @@
+// The collectives of torch.distributed: each says which tensors travel in which direction, and which collective of the
+// host library exchanges them.
+//
+// Only reductions need to know what the bytes mean. All other operations exchange bytes, so they take every dtype.
+// Called on any thread, without the GIL.
+#include <torch/csrc/distributed/c10d/Utils.hpp>
+
+#include <utility>
+
+#include "distributed/staged_backend.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+using c10d::OpType;
+
+// LITERALINCLUDE START: distributed-bytes
+at::Tensor bytes(const at::Tensor& host) { return host.view(at::kByte); }
+
+// Several tensors of the same number of elements, one for each process.
+void check_pieces(const char* name, const Tensors& pieces, const at::Tensor& whole, int processes) {
+  TORCH_CHECK_VALUE(pieces.size() == static_cast<size_t>(processes), name, ": expected ", processes,
+                    " tensors, one for each process, but got ", pieces.size());
+  for (const at::Tensor& piece : pieces) {
+    TORCH_CHECK_VALUE(piece.numel() == whole.numel(), name, ": expected tensors of ", whole.numel(),
+                      " elements, but got one of ", piece.numel());
+    TORCH_CHECK_TYPE(piece.scalar_type() == whole.scalar_type(), name, ": expected tensors of ", whole.scalar_type(),
+                     ", but got one of ", piece.scalar_type());
+  }
+}
+// LITERALINCLUDE END: distributed-bytes
+
+// One tensor that consists of the parts of all processes.
+void check_whole(const char* name, const at::Tensor& whole, const at::Tensor& part, int processes) {
+  TORCH_CHECK_VALUE(whole.numel() == part.numel() * processes, name, ": expected ", part.numel() * processes,
+                    " elements for ", processes, " processes, but got ", whole.numel());
+  TORCH_CHECK_TYPE(whole.scalar_type() == part.scalar_type(), name, ": expected one dtype, but got ",
+                   whole.scalar_type(), " and ", part.scalar_type());
+}
+
+void check_one(const char* name, size_t tensors) {
+  TORCH_CHECK_VALUE(tensors == 1, name, ": expected one tensor for each process, but got ", tensors);
+}
+
+void check_same_count(const char* name, size_t outputs, size_t inputs) {
+  TORCH_CHECK_VALUE(outputs == inputs, name, ": expected as many outputs as inputs, but got ", outputs, " and ",
+                    inputs);
+}
+
+void check_root(const char* name, int64_t root, int processes) {
+  TORCH_CHECK_VALUE(root >= 0 && root < processes, name, ": expected a root from 0 to ", processes - 1, ", but got ",
+                    root);
+}
+
+Tensors flat(const TensorLists& lists) {
+  Tensors all;
+  for (const Tensors& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+Tensors send_all(Staging& staging, const Tensors& tensors) {
+  Tensors hosts;
+  for (const at::Tensor& tensor : tensors) hosts.push_back(bytes(staging.send(tensor)));
+  return hosts;
+}
+
+Tensors receive_all(Staging& staging, const Tensors& tensors) {
+  Tensors hosts;
+  for (const at::Tensor& tensor : tensors) hosts.push_back(bytes(staging.receive(tensor)));
+  return hosts;
+}
+
+// The host memory of a tensor whose first dimension is split among the processes, as rows of bytes.
+at::Tensor rows(const at::Tensor& host, const at::Tensor& tensor) {
+  const int64_t row = c10::multiply_integers(tensor.sizes().slice(1)) * static_cast<int64_t>(tensor.element_size());
+  return bytes(host).view({tensor.size(0), row});
+}
+
+// One buffer for a list of tensors, and the number of bytes of each.
+struct Packed {
+  at::Tensor buffer;
+  std::vector<int64_t> sizes;
+  Tensors parts;
+};
+
+Packed pack(const Tensors& tensors) {
+  Packed packed;
+  int64_t total = 0;
+  for (const at::Tensor& tensor : tensors) {
+    packed.sizes.push_back(static_cast<int64_t>(tensor.nbytes()));
+    total += packed.sizes.back();
+  }
+  packed.buffer = pinned(total, at::kByte);
+  const Tensors parts = packed.buffer.split_with_sizes(packed.sizes);
+  for (size_t i = 0; i < tensors.size(); ++i) packed.parts.push_back(parts[i].view(tensors[i].scalar_type()));
+  return packed;
+}
+
+}  // namespace
+
+// LITERALINCLUDE START: distributed-broadcast
+WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  static constexpr auto kName = "broadcast";
+  check_one(kName, tensors.size());
+  check_root(kName, options.rootRank, getSize());
+  Staging staging = stage(kName, {tensors});
+  const bool is_root = options.rootRank == getRank();
+  Tensors host{bytes(is_root ? staging.send(tensors[0]) : staging.receive(tensors[0]))};
+  return submit({next(kName), OpType::BROADCAST, std::move(staging), tensors,
+                 [=](Backend& inner) mutable { return inner.broadcast(host, options); }});
+}
+// LITERALINCLUDE END: distributed-broadcast
+
+// LITERALINCLUDE START: distributed-allreduce
+WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  static constexpr auto kName = "all_reduce";
+  check_one(kName, tensors.size());
+  const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
+  const at::Tensor prepared = reduction.prepare(tensors[0]);
+  Staging staging = stage(kName, {tensors, prepared});
+  const at::Tensor host = staging.send(prepared);
+  staging.receive(tensors[0], host);
+  return submit({next(kName), OpType::ALLREDUCE, std::move(staging), tensors,
+                 [=](Backend& inner) {
+                   c10d::AllreduceOptions on_host = options;
+                   on_host.reduceOp = reduction.on_host();
+                   Tensors view{reduction.view(host)};
+                   return inner.allreduce(view, on_host);
+                 },
+                 [=] { reduction.finish(host); }});
+}
+// LITERALINCLUDE END: distributed-allreduce
+
+WorkPtr StagedBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  static constexpr auto kName = "all_reduce_coalesced";
+  TORCH_CHECK_VALUE(!tensors.empty(), kName, ": expected at least one tensor");
+  const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
+  Tensors prepared;
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK_TYPE(tensor.scalar_type() == tensors[0].scalar_type(), kName, ": expected one dtype, but got ",
+                     tensors[0].scalar_type(), " and ", tensor.scalar_type());
+    prepared.push_back(reduction.prepare(tensor));
+  }
+  Staging staging = stage(kName, {tensors, prepared});
+  Tensors hosts;
+  Tensors views;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    hosts.push_back(staging.send(prepared[i]));
+    staging.receive(tensors[i], hosts.back());
+    views.push_back(reduction.view(hosts.back()));
+  }
+  return submit({next(kName), OpType::ALLREDUCE_COALESCED, std::move(staging), tensors,
+                 [=](Backend& inner) mutable {
+                   c10d::AllreduceCoalescedOptions on_host = options;
+                   on_host.reduceOp = reduction.on_host();
+                   return inner.allreduce_coalesced(views, on_host);
+                 },
+                 [=] {
+                   for (const at::Tensor& host : hosts) reduction.finish(host);
+                 }});
+}
+
+WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  static constexpr auto kName = "reduce";
+  check_one(kName, tensors.size());
+  check_root(kName, options.rootRank, getSize());
+  const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
+  const at::Tensor prepared = reduction.prepare(tensors[0]);
+  Staging staging = stage(kName, {tensors, prepared});
+  const at::Tensor host = staging.send(prepared);
+  // The tensors of the other processes stay as they are.
+  if (options.rootRank == getRank()) staging.receive(tensors[0], host);
+  return submit({next(kName), OpType::REDUCE, std::move(staging), tensors,
+                 [=](Backend& inner) {
+                   c10d::ReduceOptions on_host = options;
+                   on_host.reduceOp = reduction.on_host();
+                   Tensors view{reduction.view(host)};
+                   return inner.reduce(view, on_host);
+                 },
+                 [=] { reduction.finish(host); }});
+}
+
+// LITERALINCLUDE START: distributed-allgather
+WorkPtr StagedBackend::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  static constexpr auto kName = "all_gather";
+  check_one(kName, inputs.size());
+  check_same_count(kName, outputs.size(), inputs.size());
+  check_pieces(kName, outputs[0], inputs[0], getSize());
+  Staging staging = stage(kName, {inputs, outputs[0]});
+  Tensors from = send_all(staging, inputs);
+  TensorLists into{receive_all(staging, outputs[0])};
+  return submit({next(kName), OpType::ALLGATHER, std::move(staging), outputs[0],
+                 [=](Backend& inner) mutable { return inner.allgather(into, from, options); }});
+}
+// LITERALINCLUDE END: distributed-allgather
+
+WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
+  static constexpr auto kName = "all_gather_single";
+  check_whole(kName, output, input, getSize());
+  Staging staging = stage(kName, {input, output});
+  at::Tensor from = bytes(staging.send(input));
+  at::Tensor into = bytes(staging.receive(output));
+  return submit({next(kName), OpType::_ALLGATHER_BASE, std::move(staging), {output}, [=](Backend& inner) mutable {
+                   return inner._allgather_base(into, from, options);
+                 }});
+}
+
+WorkPtr StagedBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                           const c10d::AllgatherOptions& options) {
+  static constexpr auto kName = "all_gather_coalesced";
+  TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(getSize()), kName, ": expected ", getSize(),
+                    " lists, one for each process, but got ", outputs.size());
+  for (const Tensors& list : outputs) {
+    check_same_count(kName, list.size(), inputs.size());
+    for (size_t i = 0; i < list.size(); ++i) check_whole(kName, list[i], inputs[i], 1);
+  }
+  const Tensors results = flat(outputs);
+  Staging staging = stage(kName, {inputs, results});
+  Tensors from = send_all(staging, inputs);
+  TensorLists into;
+  for (const Tensors& list : outputs) into.push_back(receive_all(staging, list));
+  return submit({next(kName), OpType::ALLGATHER_COALESCED, std::move(staging), results,
+                 [=](Backend& inner) mutable { return inner.allgather_coalesced(into, from, options); }});
+}
+
+WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                       const c10d::AllgatherOptions& options) {
+  static constexpr auto kName = "all_gather_single_coalesced";
+  check_same_count(kName, outputs.size(), inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) check_whole(kName, outputs[i], inputs[i], getSize());
+  Staging staging = stage(kName, {inputs, outputs});
+  Tensors from = send_all(staging, inputs);
+  Tensors into = receive_all(staging, outputs);
+  return submit({next(kName), OpType::COALESCED, std::move(staging), outputs,
+                 [=](Backend& inner) mutable { return inner.allgather_into_tensor_coalesced(into, from, options); }});
+}
+
+WorkPtr StagedBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  static constexpr auto kName = "gather";
+  check_one(kName, inputs.size());
+  check_root(kName, options.rootRank, getSize());
+  const bool is_root = options.rootRank == getRank();
+  TORCH_CHECK_VALUE(outputs.size() == (is_root ? 1 : 0), kName, ": the root alone has a list of outputs, but rank ",
+                    getRank(), " has ", outputs.size(), " lists, and the root is ", options.rootRank);
+  if (is_root) check_pieces(kName, outputs[0], inputs[0], getSize());
+  const Tensors results = flat(outputs);
+  Staging staging = stage(kName, {inputs, results});
+  Tensors from = send_all(staging, inputs);
+  TensorLists into;
+  if (is_root) into.push_back(receive_all(staging, results));
+  return submit({next(kName), OpType::GATHER, std::move(staging), results,
+                 [=](Backend& inner) mutable { return inner.gather(into, from, options); }});
+}
+
+WorkPtr StagedBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
+  static constexpr auto kName = "scatter";
+  check_one(kName, outputs.size());
+  check_root(kName, options.rootRank, getSize());
+  const bool is_root = options.rootRank == getRank();
+  TORCH_CHECK_VALUE(inputs.size() == (is_root ? 1 : 0), kName, ": the root alone has a list of inputs, but rank ",
+                    getRank(), " has ", inputs.size(), " lists, and the root is ", options.rootRank);
+  if (is_root) check_pieces(kName, inputs[0], outputs[0], getSize());
+  const Tensors sources = flat(inputs);
+  Staging staging = stage(kName, {outputs, sources});
+  TensorLists from;
+  if (is_root) from.push_back(send_all(staging, sources));
+  Tensors into = receive_all(staging, outputs);
+  return submit({next(kName), OpType::SCATTER, std::move(staging), outputs,
+                 [=](Backend& inner) mutable { return inner.scatter(into, from, options); }});
+}
+
+// LITERALINCLUDE START: distributed-alltoall
+WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
+                                     std::vector<int64_t>& input_rows, const c10d::AllToAllOptions& options) {
+  static constexpr auto kName = "all_to_all_single";
+  TORCH_CHECK_VALUE(output.dim() > 0 && input.dim() > 0, kName, ": a tensor without dimensions cannot be split");
+  check_whole(kName, output, output, 1);
+  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), kName, ": expected one dtype, but got ",
+                   output.scalar_type(), " and ", input.scalar_type());
+  c10d::checkSplitSizes(output_rows, output, getSize());
+  c10d::checkSplitSizes(input_rows, input, getSize());
+  Staging staging = stage(kName, {input, output});
+  at::Tensor from = rows(staging.send(input), input);
+  at::Tensor into = rows(staging.receive(output), output);
+  return submit({next(kName),
+                 OpType::ALLTOALL_BASE,
+                 std::move(staging),
+                 {output},
+                 [=, into_rows = output_rows, from_rows = input_rows](Backend& inner) mutable {
+                   return inner.alltoall_base(into, from, into_rows, from_rows, options);
+                 }});
+}
+
+// Gloo has no such operation for lists. The parts lie one after another in one buffer, which is split by bytes.
+WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  static constexpr auto kName = "all_to_all";
+  TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), kName,
+                    ": expected ", getSize(), " outputs and inputs, one for each process, but got ", outputs.size(),
+                    " and ", inputs.size());
+  Staging staging = stage(kName, {inputs, outputs});
+  Packed from = pack(inputs);
+  Packed into = pack(outputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    staging.send(inputs[i], from.parts[i]);
+    staging.receive(outputs[i], into.parts[i]);
+  }
+  return submit({next(kName), OpType::ALLTOALL, std::move(staging), outputs, [=](Backend& inner) mutable {
+                   return inner.alltoall_base(into.buffer, from.buffer, into.sizes, from.sizes, options);
+                 }});
+}
+// LITERALINCLUDE END: distributed-alltoall
+
+// LITERALINCLUDE START: distributed-barrier
+// Waits for the work that was queued on the current stream of each process, as a collective on tensors would.
+WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
+  static constexpr auto kName = "barrier";
+  const c10::DeviceIndex device =
+      options.device_ids.empty() ? -1 : static_cast<c10::DeviceIndex>(options.device_ids[0]);
+  Staging staging(streams(current_stream(device).device_index()));
+  return submit({next(kName), OpType::BARRIER, std::move(staging), {}, [=](Backend& inner) {
+                   c10d::BarrierOptions on_host;
+                   on_host.timeout = options.timeout;
+                   return inner.barrier(on_host);
+                 }});
+}
+// LITERALINCLUDE END: distributed-barrier
+
+}  // namespace openreg

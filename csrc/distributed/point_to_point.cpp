@@ -1,0 +1,40 @@
+// send and recv between two processes, with which pipelines pass activations on. Called on any thread, without the GIL.
+#include <utility>
+
+#include "distributed/staged_backend.h"
+
+namespace openreg {
+
+using c10d::OpType;
+
+// LITERALINCLUDE START: distributed-send
+WorkPtr StagedBackend::send(Tensors& tensors, int destination, int tag) {
+  static constexpr auto kName = "send";
+  TORCH_CHECK_VALUE(tensors.size() == 1, kName, ": expected one tensor, but got ", tensors.size());
+  Staging staging = stage(kName, {tensors});
+  Tensors host{staging.send(tensors[0]).view(at::kByte)};
+  return submit({next(kName), OpType::SEND, std::move(staging), tensors,
+                 [=](Backend& inner) mutable { return inner.send(host, destination, tag); }});
+}
+
+WorkPtr StagedBackend::receive(const char* name, OpType type, Tensors& tensors,
+                               std::function<WorkPtr(Backend&, Tensors&)> exchange) {
+  TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, but got ", tensors.size());
+  Staging staging = stage(name, {tensors});
+  Tensors host{staging.receive(tensors[0]).view(at::kByte)};
+  return submit({next(name), type, std::move(staging), tensors,
+                 [=, exchange = std::move(exchange)](Backend& inner) mutable { return exchange(inner, host); }});
+}
+// LITERALINCLUDE END: distributed-send
+
+WorkPtr StagedBackend::recv(Tensors& tensors, int source, int tag) {
+  return receive("recv", OpType::RECV, tensors,
+                 [=](Backend& inner, Tensors& host) { return inner.recv(host, source, tag); });
+}
+
+WorkPtr StagedBackend::recvAnysource(Tensors& tensors, int tag) {
+  return receive("recv from any rank", OpType::RECVANYSOURCE, tensors,
+                 [=](Backend& inner, Tensors& host) { return inner.recvAnysource(host, tag); });
+}
+
+}  // namespace openreg

@@ -1,0 +1,34 @@
+// Reductions: which of them the host library computes, and how the others are brought to a form that it does.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include <optional>
+
+namespace openreg {
+
+// LITERALINCLUDE START: distributed-reduction-class
+class Reduction {
+ public:
+  // Throws: when the operation is not defined for the dtype, or the host library cannot compute it.
+  Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType dtype, int processes);
+
+  // What the host library computes.
+  c10d::ReduceOp on_host() const { return on_host_; }
+  // What it computes it of: complex numbers are pairs of real ones, and bools are bytes of 0 and 1.
+  at::Tensor view(const at::Tensor& host) const;
+  // On the device, before the exchange: PREMUL_SUM multiplies here.
+  at::Tensor prepare(const at::Tensor& tensor) const;
+  // On the host, after it: AVG divides the sum here.
+  void finish(const at::Tensor& host) const;
+
+ private:
+  c10d::ReduceOp on_host_;
+  at::ScalarType dtype_;
+  std::optional<int> divisor_;
+  c10::intrusive_ptr<c10d::PreMulSumSupplement> factor_;
+};
+// LITERALINCLUDE END: distributed-reduction-class
+
+}  // namespace openreg

@@ -1,0 +1,246 @@
+// The life of an operation: staged on the thread that calls it, started in order by one thread, finished by another.
+// Called on any thread, without the GIL.
+#include "distributed/staged_backend.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+namespace {
+
+constexpr std::chrono::seconds kPatience{2};
+constexpr int kHighPriority = -1;  // A process that waits for a copy keeps others waiting.
+
+struct LiveBackends {
+  std::mutex mutex;
+  std::set<StagedBackend*> backends;
+};
+
+// Never destroyed: the last process group may end after the static objects.
+LiveBackends& live_backends() {
+  static auto* const instance = new LiveBackends();
+  return *instance;
+}
+
+const char* reason(const std::exception& error) {
+  const auto* with_backtrace = dynamic_cast<const c10::Error*>(&error);
+  return with_backtrace != nullptr ? with_backtrace->what_without_backtrace() : error.what();
+}
+
+}  // namespace
+
+StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host)
+    : Backend(host->getRank(), host->getSize()), host_(std::move(host)) {
+  const std::lock_guard lock(live_backends().mutex);
+  live_backends().backends.insert(this);
+}
+
+StagedBackend::~StagedBackend() {
+  {
+    const std::lock_guard lock(live_backends().mutex);
+    live_backends().backends.erase(this);
+  }
+  StagedBackend::shutdown();
+}
+
+TransferStreams StagedBackend::streams(c10::DeviceIndex device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(device);
+  if (found != streams_.end()) return found->second;
+  const TransferStreams made{stream_from_pool(device, kHighPriority), stream_from_pool(device, kHighPriority)};
+  return streams_.emplace(device, made).first->second;
+}
+
+// LITERALINCLUDE START: distributed-checked-tensors
+Staging StagedBackend::stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
+  std::optional<c10::Device> device;
+  for (const c10::ArrayRef<at::Tensor>& list : lists) {
+    for (const at::Tensor& tensor : list) {
+      TORCH_CHECK_VALUE(tensor.defined(), operation, ": a tensor is undefined");
+      TORCH_CHECK_VALUE(tensor.is_privateuseone(), operation, ": expected tensors on ", c10::get_privateuse1_backend(),
+                        ", but got one on ", tensor.device());
+      TORCH_CHECK_TYPE(tensor.layout() == at::kStrided, operation, ": expected dense tensors, but got one of layout ",
+                       tensor.layout(), "; exchange its indices and values one by one, or tensor.to_dense()");
+      if (!device.has_value()) device = tensor.device();
+      TORCH_CHECK_VALUE(tensor.device() == *device, operation, ": expected tensors on one device, but got ", *device,
+                        " and ", tensor.device());
+    }
+  }
+  TORCH_CHECK_VALUE(device.has_value(), operation, ": expected at least one tensor");
+  return Staging(streams(device->index()));
+}
+// LITERALINCLUDE END: distributed-checked-tensors
+
+// LITERALINCLUDE START: distributed-submit
+WorkPtr StagedBackend::submit(Operation operation) {
+  operation.staging.close();
+  auto work = c10::make_intrusive<StagedWork>(operation.name, operation.type,
+                                              operation.staging.streams().to_device.device(), operation.results);
+  auto shared = std::make_shared<Operation>(std::move(operation));
+  {
+    const std::lock_guard lock(mutex_);
+    in_flight_.emplace(work, nullptr);
+  }
+  starter_.run([this, shared, work] { start(shared, work); });
+  if (coalesced_.has_value()) coalesced_->push_back(work);
+  return work;
+}
+
+// On the one thread that starts exchanges: the host library matches the collectives of the ranks by their order.
+void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10::intrusive_ptr<StagedWork>& work) {
+  try {
+    operation->staging.wait_until_sent();
+    rest_if_ended();
+    WorkPtr exchange = operation->exchange(*host());
+    {
+      const std::lock_guard lock(mutex_);
+      in_flight_[work] = exchange;
+    }
+    waiters_.run([this, operation, work, exchange] {
+      finish(*operation, *work, *exchange);
+      forget(work);
+    });
+  } catch (const std::exception& error) {
+    fail(*work, operation->name, error);
+    forget(work);
+  }
+}
+
+void StagedBackend::finish(Operation& operation, StagedWork& work, c10d::Work& exchange) {
+  try {
+    wait(exchange);
+    operation.after();
+    operation.staging.copy_back();
+    const c10::StreamGuard guard(operation.staging.streams().to_device);
+    work.complete(operation.type == c10d::OpType::RECVANYSOURCE ? exchange.sourceRank() : -1);
+  } catch (const std::exception& error) {
+    fail(work, operation.name, error);
+  }
+}
+// LITERALINCLUDE END: distributed-submit
+
+// LITERALINCLUDE START: distributed-disconnect
+void StagedBackend::wait(c10d::Work& exchange) {
+  try {
+    TORCH_CHECK(exchange.wait(), "it was aborted");
+  } catch (const std::exception& error) {
+    rest_if_ended();
+    disconnect(error);
+    throw;
+  }
+  rest_if_ended();
+}
+
+// A rank that has lost another one closes its connections to all. Otherwise a third would wait for this one, which is
+// alive but does not continue, until its timeout.
+void StagedBackend::disconnect(const std::exception& error) {
+  c10::intrusive_ptr<c10d::Backend> lost;
+  const std::lock_guard lock(mutex_);
+  if (host_ == nullptr) return;
+  failure_ = reason(error);
+  lost.swap(host_);  // destroyed after the lock is released: it waits for exchanges that it still runs
+}
+
+c10::intrusive_ptr<c10d::Backend> StagedBackend::host() {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK_WITH(DistBackendError, host_ != nullptr, "an earlier operation of the process group has failed (",
+                   failure_, "); destroy the group and create another");
+  return host_;
+}
+// LITERALINCLUDE END: distributed-disconnect
+
+// LITERALINCLUDE START: distributed-failure
+// The host library says what happened, but not to which operation.
+void StagedBackend::fail(StagedWork& work, const OperationName& name, const std::exception& error) {
+  const std::string message = c10::str(name.str(), " failed: ", reason(error));
+  const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
+  work.fail(std::make_exception_ptr(c10::DistBackendError(here, message)));
+}
+
+void StagedBackend::abort() {
+  std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    pending = in_flight_;
+  }
+  for (const auto& [work, exchange] : pending) {
+    fail(*work, work->name(), std::runtime_error("the process group was aborted"));
+    if (exchange != nullptr && c10d::isP2POp(work->retrieveOpType())) exchange->abort();
+  }
+}
+
+void StagedBackend::shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_ended_ && !in_flight_.empty()) return;  // Their threads rest until the process is gone.
+  }
+  starter_.finish();  // which may still give tasks to the others
+  waiters_.finish();
+}
+// LITERALINCLUDE END: distributed-failure
+
+void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    in_flight_.erase(work);
+  }
+  changed_.notify_all();
+}
+
+// LITERALINCLUDE START: distributed-coalescing
+void StagedBackend::startCoalescing() {
+  TORCH_CHECK(!coalesced_.has_value(), "startCoalescing: the last group of operations has not ended");
+  coalesced_.emplace();
+}
+
+WorkPtr StagedBackend::endCoalescing() {
+  TORCH_CHECK(coalesced_.has_value(), "endCoalescing without startCoalescing");
+  std::vector<WorkPtr> works = std::move(*coalesced_);
+  coalesced_.reset();
+  return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
+}
+// LITERALINCLUDE END: distributed-coalescing
+
+// LITERALINCLUDE START: distributed-exit
+// An operation whose exchange has ended ends soon, so this waits for it. One whose exchange goes on would let go of its
+// tensors at any time later, which needs an interpreter that is there no more, so its thread stops.
+bool StagedBackend::end() {
+  starter_.close();
+  abort();
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [this] {
+    return std::all_of(in_flight_.begin(), in_flight_.end(), [](const auto& operation) {
+      return operation.second != nullptr && !operation.second->isCompleted();
+    });
+  });
+  has_ended_ = true;
+  return in_flight_.empty();
+}
+
+void StagedBackend::rest_if_ended() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !has_ended_; });
+}
+
+void end_staged_backends() {
+  const std::lock_guard lock(live_backends().mutex);
+  const bool is_child = is_in_bad_fork();  // which has no copy of the threads
+  for (StagedBackend* backend : live_backends().backends) {
+    if (!is_child && backend->end()) {
+      backend->shutdown();
+    } else {
+      c10::raw::intrusive_ptr::incref(backend);
+    }
+  }
+}
+// LITERALINCLUDE END: distributed-exit
+
+}  // namespace openreg

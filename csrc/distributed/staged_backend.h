@@ -1,0 +1,145 @@
+// The collectives of the device, over a library that knows the host alone.
+//
+// torch.distributed calls one c10d::Backend for each device type of a process group. This one copies the tensors to the
+// host, exchanges them there with another c10d::Backend, and copies the results back.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distributed/reduction.h"
+#include "distributed/staging.h"
+#include "distributed/task_threads.h"
+#include "distributed/work.h"
+#include "runtime/export.h"
+
+namespace openreg {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// Thread safety: as for any process group, all ranks must call the same collectives in the same order, so calls from
+// several threads need an order of their own.
+class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
+ public:
+  // `host` is a process group of the same ranks for CPU tensors, which nothing else may use: its collectives must
+  // start in the order of ours.
+  explicit StagedBackend(c10::intrusive_ptr<c10d::Backend> host);
+  ~StagedBackend() override;
+
+  // LITERALINCLUDE START: distributed-backend-members
+  const std::string getBackendName() const override { return "staged"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override {  // NOT PROVEN: only C++ asks for it
+    return host()->getBackendOptions();  // NOT PROVEN: as above
+  }
+  void setTimeout(std::chrono::milliseconds timeout) override { host()->setTimeout(timeout); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
+                        std::vector<int64_t>& input_rows, const c10d::AllToAllOptions& options) override;
+
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+  // Several operations, and one Work for all of them.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+  // A counter of the calls, which every rank starts at 0. A debugging aid: equal numbers on all ranks mean that none
+  // has skipped a collective.
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return number_; }
+
+  // Waits for all operations, which end at their timeouts at the latest.
+  void shutdown() override;
+  // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
+  void abort() override;
+  // At the end of the process: aborts, and returns whether no operation is left. Those that are left never finish.
+  bool end();
+  // LITERALINCLUDE END: distributed-backend-members
+
+ private:
+  // LITERALINCLUDE START: distributed-operation
+  // One call. It lives until its results are on the device.
+  struct Operation {
+    OperationName name;
+    c10d::OpType type;
+    Staging staging;
+    Tensors results;  // what the future holds
+    // Starts the exchange of the host tensors. Runs on the thread that keeps the order.
+    std::function<WorkPtr(c10d::Backend&)> exchange;
+    // Work on the host between the exchange and the copies to the device.
+    std::function<void()> after = [] {};
+  };
+  // LITERALINCLUDE END: distributed-operation
+
+  OperationName next(const char* operation) { return {operation, ++number_, getRank()}; }
+  // The staging of an operation on these tensors.
+  // Throws: unless all of them are dense tensors of one device of this backend.
+  Staging stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists);
+  WorkPtr submit(Operation operation);
+  WorkPtr receive(const char* name, c10d::OpType type, Tensors& tensors,
+                  std::function<WorkPtr(c10d::Backend&, Tensors&)> exchange);
+  void start(const std::shared_ptr<Operation>& operation, const c10::intrusive_ptr<StagedWork>& work);
+  void finish(Operation& operation, StagedWork& work, c10d::Work& exchange);
+  void fail(StagedWork& work, const OperationName& name, const std::exception& error);
+  // Throws: when an exchange has failed before.
+  c10::intrusive_ptr<c10d::Backend> host();
+  // Throws: when the exchange fails. Then this rank leaves the group.
+  void wait(c10d::Work& exchange);
+  // Does not return once the process ends.
+  void rest_if_ended();
+  void disconnect(const std::exception& error);
+  void forget(const c10::intrusive_ptr<StagedWork>& work);
+  TransferStreams streams(c10::DeviceIndex device);
+
+  std::atomic<uint64_t> number_ = 0;
+  std::optional<std::vector<WorkPtr>> coalesced_;
+  std::mutex mutex_;  // of all below but the threads
+  std::condition_variable changed_;
+  bool has_ended_ = false;
+  c10::intrusive_ptr<c10d::Backend> host_;  // null once an exchange has failed, for the reason below
+  std::string failure_;
+  std::map<c10::DeviceIndex, TransferStreams> streams_;
+  std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> in_flight_;  // the second is null until the exchange has started
+  TaskThreads starter_{"or_dist_start", 1};
+  // A send or receive may have to wait for a later one, so each operation in flight has a thread that waits for it.
+  TaskThreads waiters_{"or_dist_wait", SIZE_MAX};
+};
+
+// At the end of the process: aborts what is in flight, and ends the threads. A process group that still exchanges then
+// is never destroyed, because its destructor would wait for the other processes.
+OPENREG_EXPORT void end_staged_backends();
+
+}  // namespace openreg

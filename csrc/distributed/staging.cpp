@@ -1,0 +1,74 @@
+// Copies between device tensors and pinned host memory, on streams of their own. The constructor and send() run on the
+// thread that calls the collective, wait_until_sent() and copy_back() on threads of the process group.
+#include "distributed/staging.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+
+#include "runtime/allocator.h"
+#include "runtime/stream.h"
+
+namespace openreg {
+
+at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
+  return at::empty({numel}, at::TensorOptions(dtype).device(at::kCPU).pinned_memory(true));
+}
+
+// LITERALINCLUDE START: distributed-staging-send
+Staging::Staging(const TransferStreams& streams)
+    : streams_(streams), ready_(c10::kPrivateUse1), sent_(c10::kPrivateUse1) {
+  const c10::Stream current = current_stream(streams_.to_host.device_index());
+  ready_.record(current);
+  ready_.block(streams_.to_host);
+}
+
+void Staging::send(const at::Tensor& tensor, const at::Tensor& host) {
+  const c10::StreamGuard guard(streams_.to_host);
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  host.copy_(tensor.reshape(-1), /*non_blocking=*/true);
+  // The caller may free the tensor at once. Its memory must not be reused before the copy has read it.
+  allocator().recordStream(tensor.storage().data_ptr(), streams_.to_host);
+}
+
+void Staging::close() { sent_.record(streams_.to_host); }
+
+void Staging::wait_until_sent() const { sent_.synchronize(); }
+// LITERALINCLUDE END: distributed-staging-send
+
+at::Tensor Staging::send(const at::Tensor& tensor) {
+  at::Tensor host = pinned(tensor.numel(), tensor.scalar_type());
+  send(tensor, host);
+  return host;
+}
+
+void Staging::receive(const at::Tensor& tensor, const at::Tensor& host) { results_.emplace_back(tensor, host); }
+
+at::Tensor Staging::receive(const at::Tensor& tensor) {
+  at::Tensor host = pinned(tensor.numel(), tensor.scalar_type());
+  receive(tensor, host);
+  return host;
+}
+
+at::Tensor Staging::exchange(const at::Tensor& tensor) {
+  at::Tensor host = send(tensor);
+  receive(tensor, host);
+  return host;
+}
+
+// LITERALINCLUDE START: distributed-staging-back
+void Staging::copy_back() {
+  const c10::StreamGuard guard(streams_.to_device);
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  // Kernels that the caller queued before the operation may still read the old values.
+  ready_.block(streams_.to_device);
+  for (const auto& [tensor, host] : results_) {
+    tensor.copy_(host.view(tensor.sizes()), /*non_blocking=*/true);
+    allocator().recordStream(tensor.storage().data_ptr(), streams_.to_device);
+  }
+  results_.clear();
+}
+// LITERALINCLUDE END: distributed-staging-back
+
+}  // namespace openreg

@@ -1,0 +1,58 @@
+// The way of one operation's tensors through pinned host memory: to the host before the exchange, and back after it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <utility>
+#include <vector>
+
+namespace openreg {
+
+// LITERALINCLUDE START: distributed-transfers
+// The two streams of a process group on a device. With one, the result of an exchange would queue behind the inputs of
+// the next, which may wait for a kernel.
+struct TransferStreams {
+  c10::Stream to_host;
+  c10::Stream to_device;
+};
+
+// The host tensors of one operation. They are pinned, contiguous and flat, whatever the strides on the device.
+class Staging {
+ public:
+  // Everything here happens after the work queued on the caller's current stream so far.
+  explicit Staging(const TransferStreams& streams);
+
+  // Queues a copy to the host.
+  at::Tensor send(const at::Tensor& tensor);
+  // The same into memory of the caller, which has as many elements.
+  void send(const at::Tensor& tensor, const at::Tensor& host);
+  // Host memory that copy_back() copies to the tensor.
+  at::Tensor receive(const at::Tensor& tensor);
+  void receive(const at::Tensor& tensor, const at::Tensor& host);
+  // Both, with the same memory.
+  at::Tensor exchange(const at::Tensor& tensor);
+
+  // After the last send: makes wait_until_sent() possible.
+  void close();
+  // The host waits until it can read what was sent.
+  // Throws: when the device has failed.
+  void wait_until_sent() const;
+  // Queues the copies to the device. Work that the caller orders behind `streams().to_device` sees the results.
+  void copy_back();
+
+  const TransferStreams& streams() const { return streams_; }
+
+ private:
+  TransferStreams streams_;
+  c10::Event ready_;
+  c10::Event sent_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> results_;  // on the device, on the host
+};
+// LITERALINCLUDE END: distributed-transfers
+
+// Pinned host memory for `numel` elements.
+at::Tensor pinned(int64_t numel, at::ScalarType dtype);
+
+}  // namespace openreg

@@ -1,0 +1,50 @@
+// Host threads for communication: the caller of a collective must not wait for other processes, so something else does.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace openreg {
+
+// LITERALINCLUDE START: distributed-thread-class
+// Runs tasks on at most `limit` threads, which start when they are first needed and are then reused. With a limit of 1
+// the tasks run in the order in which they were given. All functions may be called on any thread.
+class TaskThreads {
+ public:
+  using Task = std::function<void()>;  // must not throw
+
+  TaskThreads(std::string name, size_t limit) : name_(std::move(name)), limit_(limit) {}
+  TaskThreads(const TaskThreads&) = delete;
+  TaskThreads& operator=(const TaskThreads&) = delete;
+  ~TaskThreads() { finish(); }
+
+  // Throws: after close().
+  void run(Task task);
+
+  // No task is taken any more. Those that were given still run, and then the threads end.
+  void close();
+
+  // Closes, and waits until all tasks have run and all threads have ended. Requires: not called by a task.
+  void finish();
+
+ private:
+  void loop();
+
+  const std::string name_;  // as tools show it: Linux keeps 15 characters
+  const size_t limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> waiting_;
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool is_closed_ = false;
+};
+// LITERALINCLUDE END: distributed-thread-class
+
+}  // namespace openreg

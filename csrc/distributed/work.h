@@ -1,0 +1,75 @@
+// One operation in flight, as torch.distributed's callers see it: Work, and its future.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace openreg {
+
+// LITERALINCLUDE START: distributed-work-class
+// How messages name an operation: "all_reduce number 3 of rank 1".
+struct OperationName {
+  const char* operation;
+  uint64_t number;
+  int rank;
+  std::string str() const;
+};
+
+// wait() blocks the host until the exchange with the other processes has ended, and throws if it failed. The copy of
+// the result to the device may still be queued then: wait() makes the caller's current stream wait for it.
+class StagedWork final : public c10d::Work {
+ public:
+  StagedWork(const OperationName& name, c10d::OpType type, c10::Device device, std::vector<at::Tensor> results);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  void synchronize() override;
+  const OperationName& name() const { return name_; }
+  std::vector<at::Tensor> result() override {  // NOT PROVEN: deprecated in Python
+    return results_;                          // NOT PROVEN: as above
+  }
+  int sourceRank() const override { return source_rank_; }
+  uint64_t getSequencenumber() const override {  // NOT PROVEN: only C++ asks for it
+    return name_.number;                         // NOT PROVEN: as above
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+  // The first call of either ends the work; later ones do nothing, as when an aborted exchange ends after all.
+  // complete() requires that the current stream is the one on which the results will be.
+  void complete(int source_rank);
+  void fail(const std::exception_ptr& error);
+
+ private:
+  const OperationName name_;
+  const std::vector<at::Tensor> results_;
+  const c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::atomic<int> source_rank_ = -1;
+  std::atomic_flag has_ended_;
+};
+// LITERALINCLUDE END: distributed-work-class
+
+// Several operations that were started together. Waiting for it waits for all of them.
+class CoalescedWork final : public c10d::Work {
+ public:
+  CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works);
+
+  bool isCompleted() override { return future_->completed(); }
+  bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  void synchronize() override { wait(); }
+  std::vector<at::Tensor> result() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+ private:
+  const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace openreg

@@ -1,0 +1,67 @@
+"""The other collectives, with numbers that show where each value came from: 10 times its rank, plus its position."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from examples.distributed_ranks import on_ranks
+
+
+def _numbers(count: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return (torch.arange(count) + 10 * dist.get_rank()).to(dtype).to("openreg")
+
+
+# LITERALINCLUDE START: distributed-collectives
+def moved() -> dict[str, object]:
+    """Values that travel."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    rows = torch.empty(size, dtype=torch.int64, device="openreg")
+    dist.all_to_all_single(rows, _numbers(size, torch.int64))
+    pieces = [torch.empty(1, device="openreg") for _ in range(size)]
+    dist.all_to_all(pieces, list(_numbers(size).split(1)))
+    received = torch.empty(2, device="openreg")
+    pair = [
+        dist.P2POp(dist.isend, _numbers(2), (rank + 1) % size),
+        dist.P2POp(dist.irecv, received, (rank - 1) % size),
+    ]
+    for work in dist.batch_isend_irecv(pair):
+        work.wait()
+    dist.barrier(device_ids=[torch.openreg.current_device()])
+    return {
+        "all_to_all_single": rows.tolist(),
+        "all_to_all": torch.cat(pieces).tolist(),
+        "from the left": received.tolist(),
+    }
+
+
+def reduced() -> dict[str, object]:
+    """Values that are combined."""
+    part = torch.empty(1, device="openreg")
+    dist.reduce_scatter_single(part, _numbers(2))
+    average = _numbers(2, torch.int32)
+    dist.all_reduce(average, dist.ReduceOp.AVG)
+    anyone = torch.tensor([dist.get_rank() == 1, False], device="openreg")
+    dist.all_reduce(anyone)
+    halves = _numbers(2)
+    work = dist.all_reduce(halves, dist._make_nccl_premul_sum(0.5), async_op=True)
+    work.wait(timedelta(seconds=10))
+    assert work.is_completed()
+    return {
+        "reduce_scatter_single": part.tolist(),
+        "AVG of int32": average.tolist(),
+        "SUM of bool": anyone.tolist(),
+        "PREMUL_SUM by 0.5": halves.tolist(),
+    }
+
+
+# LITERALINCLUDE END: distributed-collectives
+
+if __name__ == "__main__":
+    for function in (moved, reduced):
+        first, second = on_ranks(function)
+        for name, value in first.items():
+            print(f"{name}: {value} and {second[name]}")

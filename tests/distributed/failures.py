@@ -1,0 +1,110 @@
+"""What the tests of failures run on every rank."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def _halves(x: Tensor) -> list[Tensor]:
+    return list(x.chunk(dist.get_world_size()))
+
+
+OPERATIONS: dict[str, Callable[[Tensor], object]] = {
+    "all_reduce": lambda x: dist.all_reduce(x, async_op=True),
+    "broadcast": lambda x: dist.broadcast(x, src=1, async_op=True),
+    "all_gather_single": lambda x: dist.all_gather_single(x, _halves(x)[0].clone(), async_op=True),
+    "reduce_scatter_single": lambda x: dist.reduce_scatter_single(_halves(x)[0].clone(), x, async_op=True),
+    "all_to_all_single": lambda x: dist.all_to_all_single(torch.empty_like(x), x, async_op=True),
+    "barrier": lambda x: dist.barrier(group=_device_group(), async_op=True),
+    "recv": lambda x: dist.irecv(x, src=1) if dist.get_rank() == 0 else None,
+}
+
+
+def _device_group() -> dist.ProcessGroup:
+    group: dist.ProcessGroup = dist.new_group(backend="staged")
+    return group
+
+
+def die(operation: str, victim: int, during: bool) -> None:
+    """One rank kills itself before it joins the operation, or while it runs."""
+    tensor = torch.ones(1 << 22, device="openreg")
+    if operation == "barrier":
+        group = _device_group()
+        dist.barrier(group=group)  # Both ranks have the group now: a rank that dies earlier fails its creation.
+        work = None
+        if dist.get_rank() != victim:
+            work = dist.barrier(group=group, async_op=True)
+    elif dist.get_rank() != victim or during:
+        work = OPERATIONS[operation](tensor)
+    if dist.get_rank() == victim:
+        os.kill(os.getpid(), signal.SIGKILL)
+    work.wait()
+
+
+def late() -> str:
+    """Rank 1 does not come."""
+    if dist.get_rank() == 1:
+        time.sleep(3)
+        return ""
+    return _message(lambda: dist.all_reduce(torch.ones(3, device="openreg")))
+
+
+def after_a_failure() -> str:
+    """The operation after one that timed out."""
+    if dist.get_rank() == 1:
+        time.sleep(3)
+        return ""
+    _message(lambda: dist.all_reduce(torch.ones(3, device="openreg")))
+    return _message(lambda: dist.all_reduce(torch.ones(3, device="openreg")))
+
+
+def impatient() -> str:
+    """Waits for too short a time, and then for long enough."""
+    tensor = torch.ones(3, device="openreg")
+    if dist.get_rank() == 1:
+        time.sleep(0.5)
+        dist.all_reduce(tensor)
+        return ""
+    work = dist.all_reduce(tensor, async_op=True)
+    message = _message(lambda: work.wait(timedelta(milliseconds=200)))
+    work.wait()
+    assert tensor.tolist() == [2, 2, 2]
+    return message
+
+
+def aborted() -> str:
+    """A receive that nobody answers."""
+    if dist.get_rank() == 1:
+        return ""
+    work = dist.irecv(torch.ones(3, device="openreg"), src=1)
+    time.sleep(0.1)
+    dist.group.WORLD._get_backend(torch.device("openreg")).abort()
+    return _message(work.wait)
+
+
+def failed_device() -> str:
+    """A kernel fails before the collective: its inputs never come."""
+    tensor = torch.ones(3, device="openreg")
+    if dist.get_rank() == 0:
+        torch.openreg.synchronize()
+        from tests.offers import library
+
+        library().orInjectFault(1, 0, 1)
+        tensor += 1
+    return _message(lambda: dist.all_reduce(tensor))
+
+
+def _message(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except (dist.DistBackendError, RuntimeError) as error:
+        return str(error).splitlines()[0]
+    return "nothing was raised"

@@ -1,0 +1,304 @@
+"""What the tests of collectives run on every rank. Expected values come from all ranks' inputs, on the CPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import reduce
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional_collectives
+from torch import Tensor
+
+COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "SUM": torch.add,
+    "AVG": torch.add,
+    "PRODUCT": torch.mul,
+    "MIN": torch.minimum,
+    "MAX": torch.maximum,
+    "BAND": torch.bitwise_and,
+    "BOR": torch.bitwise_or,
+    "BXOR": torch.bitwise_xor,
+}
+SHAPES: list[tuple[int, ...]] = [(3, 4), (0, 4), (5,)]
+
+
+def values(rank: int, shape: tuple[int, ...], dtype: torch.dtype, piece: int = 0) -> Tensor:
+    """The CPU tensor that a rank contributes: small integers, so that sums are exact in every dtype."""
+    generator = torch.Generator().manual_seed(100 * rank + piece)
+    return torch.randint(0, 4, shape, generator=generator).to(dtype)
+
+
+def on_device(host: Tensor, *, strided: bool = False) -> Tensor:
+    """A copy on the current device; strided: not contiguous."""
+    if not strided:
+        return host.to("openreg")
+    spread = torch.zeros(*host.shape, 2, dtype=host.dtype, device="openreg")
+    spread[..., 0] = host.to("openreg")
+    return spread[..., 0]
+
+
+def same(actual: Tensor, expected: Tensor) -> None:
+    """Checks device, dtype and values, exactly."""
+    assert actual.device.type == "openreg"
+    assert actual.dtype == expected.dtype
+    # Through bytes, because not every dtype can be compared.
+    host = actual.cpu().contiguous()
+    assert torch.equal(host.view(-1).view(torch.uint8), expected.contiguous().view(-1).view(torch.uint8)), (
+        host,
+        expected,
+    )
+
+
+def reduced(op: str, parts: list[Tensor]) -> Tensor:
+    """The expected result of a reduction."""
+    if parts[0].dtype == torch.bool:
+        bitwise = {"SUM": "BOR", "PRODUCT": "BAND", "MIN": "BAND", "MAX": "BOR"}.get(op, op)
+        return reduce(COMBINE[bitwise], parts)
+    total = reduce(COMBINE[op], parts)
+    if op == "AVG":
+        rounding = None if total.is_floating_point() or total.is_complex() else "trunc"
+        parts_of = torch.view_as_real(total) if total.is_complex() else total
+        parts_of.div_(len(parts), rounding_mode=rounding)
+    return total
+
+
+def reductions(op: str, dtype: torch.dtype) -> None:
+    """all_reduce, reduce and reduce_scatter in all forms."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    operation = getattr(dist.ReduceOp, op)
+    for shape in SHAPES:
+        parts = [values(r, shape, dtype) for r in range(size)]
+        expected = reduced(op, parts)
+        for strided in (False, True):
+            tensor = on_device(parts[rank], strided=strided)
+            dist.all_reduce(tensor, operation)
+            same(tensor, expected)
+            tensor = on_device(parts[rank], strided=strided)
+            dist.reduce(tensor, dst=1, op=operation)
+            same(tensor, expected if rank == 1 else parts[rank])
+        pieces = [[values(r, shape, dtype, piece) for piece in range(size)] for r in range(size)]
+        mine = reduced(op, [pieces[r][rank] for r in range(size)])
+        output = torch.empty(shape, dtype=dtype, device="openreg")
+        dist.reduce_scatter(output, [on_device(piece) for piece in pieces[rank]], operation)
+        same(output, mine)
+        output = torch.empty(shape, dtype=dtype, device="openreg")
+        dist.reduce_scatter_single(output, on_device(torch.cat(pieces[rank])), operation)
+        same(output, mine)
+        tensors = [on_device(parts[rank]), on_device(parts[rank])]
+        with dist.distributed_c10d._coalescing_manager():
+            for tensor in tensors:
+                dist.all_reduce(tensor, operation)
+        for tensor in tensors:
+            same(tensor, expected)
+    scalar = on_device(values(rank, (), dtype))
+    dist.all_reduce(scalar, operation)
+    same(scalar, reduced(op, [values(r, (), dtype) for r in range(size)]))
+
+
+def moves(dtype: torch.dtype) -> None:
+    """All collectives that only move values."""
+    for shape in SHAPES:
+        for strided in (False, True):
+            _move(dtype, shape, strided)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    scalar = on_device(values(rank, (), dtype))
+    dist.broadcast(scalar, src=1)
+    same(scalar, values(1, (), dtype))
+    rows = [[1 + (source + target) % 2 for target in range(size)] for source in range(size)]
+    sent = values(rank, (sum(rows[rank]), 3), dtype)
+    into = [rows[source][rank] for source in range(size)]
+    output = torch.empty(sum(into), 3, dtype=dtype, device="openreg")
+    dist.all_to_all_single(output, on_device(sent), into, rows[rank])
+    expected = [values(r, (sum(rows[r]), 3), dtype).split(rows[r])[rank] for r in range(size)]
+    same(output, torch.cat(expected))
+
+
+def _move(dtype: torch.dtype, shape: tuple[int, ...], strided: bool) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [values(r, shape, dtype) for r in range(size)]
+    whole = torch.cat(parts)
+    pieces = [[values(r, shape, dtype, piece) for piece in range(size)] for r in range(size)]
+
+    def empty(*lead: int) -> Tensor:
+        return on_device(torch.zeros(*lead, *shape, dtype=dtype), strided=strided)
+
+    mine = on_device(parts[rank], strided=strided)
+    root = mine.clone()
+    dist.broadcast(root, src=1)
+    same(root, parts[1])
+
+    outputs = [empty() for _ in range(size)]
+    dist.all_gather(outputs, mine)
+    for output, part in zip(outputs, parts, strict=True):
+        same(output, part)
+    output = on_device(torch.zeros_like(whole), strided=strided)
+    dist.all_gather_single(output, mine)
+    same(output, whole)
+
+    gathered = [empty() for _ in range(size)] if rank == 1 else None
+    dist.gather(mine, gathered, dst=1)
+    for output, part in zip(gathered or [], parts, strict=False):
+        same(output, part)
+    output = empty()
+    dist.scatter(output, [on_device(p, strided=strided) for p in pieces[0]] if rank == 0 else None, src=0)
+    same(output, pieces[0][rank])
+
+    outputs = [empty() for _ in range(size)]
+    dist.all_to_all(outputs, [on_device(p, strided=strided) for p in pieces[rank]])
+    for r, output in enumerate(outputs):
+        same(output, pieces[r][rank])
+    output = on_device(torch.zeros_like(whole), strided=strided)
+    dist.all_to_all_single(output, on_device(torch.cat(pieces[rank]), strided=strided))
+    same(output, torch.cat([pieces[r][rank] for r in range(size)]))
+
+    after, before = (rank + 1) % size, (rank - 1) % size
+    output = empty()
+    works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, output, before), dist.P2POp(dist.isend, mine, after)])
+    for work in works:
+        work.wait()
+    same(output, parts[before])
+
+
+def objects() -> None:
+    """Collectives of Python objects, which pickle them into tensors."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    everything: list[object] = [None] * size
+    dist.all_gather_object(everything, {"rank": rank})
+    assert everything == [{"rank": r} for r in range(size)]
+    names: list[object] = [f"of {rank}", rank]
+    dist.broadcast_object_list(names, src=1, device=torch.device("openreg"))
+    assert names == ["of 1", 1]
+
+
+def functional() -> None:
+    """The functional collectives, which return tensors that wait when they are used."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    world = dist.group.WORLD
+    assert world is not None
+    host = values(rank, (size, 2), torch.float32)
+    everyone = [values(r, (size, 2), torch.float32) for r in range(size)]
+    same(functional_collectives.all_reduce(on_device(host), "sum", world) + 0, reduced("SUM", everyone))
+    same(functional_collectives.all_gather_tensor(on_device(host), 0, world) + 0, torch.cat(everyone))
+    average = functional_collectives.reduce_scatter_tensor(on_device(host), "avg", 0, world) + 0
+    same(average, reduced("AVG", everyone)[rank : rank + 1])
+    moved = functional_collectives.all_to_all_single(on_device(host), None, None, world) + 0
+    same(moved, torch.stack([everyone[r][rank] for r in range(size)]))
+    same(functional_collectives.broadcast(on_device(host), 1, world) + 0, everyone[1])
+
+
+def premultiplied() -> None:
+    """PREMUL_SUM, with a number and with a tensor."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    expected = 0.5 * reduced("SUM", [values(r, (3,), torch.float32) for r in range(size)])
+    for factor in (0.5, torch.tensor([0.5], device="openreg"), torch.tensor([0.5])):
+        tensor = on_device(values(rank, (3,), torch.float32))
+        dist.all_reduce(tensor, dist._make_nccl_premul_sum(factor))
+        same(tensor, expected)
+
+
+def tagged() -> None:
+    """Receives in another order than the sends: a pending receive must not hold up a later one."""
+    rank = dist.get_rank()
+    if rank == 0:
+        outputs = [torch.empty(4, device="openreg") for _ in range(3)]
+        works = [dist.irecv(output, src=1, tag=tag) for tag, output in enumerate(outputs)]
+        for tag in (2, 0, 1):
+            works[tag].wait()
+            same(outputs[tag], torch.full((4,), float(tag)))
+            dist.send(outputs[tag], dst=1, tag=10 + tag)
+    elif rank == 1:
+        for tag in (2, 0, 1):
+            dist.send(torch.full((4,), float(tag), device="openreg"), dst=0, tag=tag)
+            answer = torch.empty(4, device="openreg")
+            dist.recv(answer, src=0, tag=10 + tag)
+            same(answer, torch.full((4,), float(tag)))
+
+
+def from_any() -> None:
+    """A receive without a source returns the rank that sent."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        seen = set()
+        for _ in range(size - 1):
+            output = torch.empty(2, device="openreg")
+            source = dist.recv(output)
+            same(output, torch.full((2,), float(source)))
+            seen.add(source)
+        assert seen == set(range(1, size))
+    else:
+        dist.send(torch.full((2,), float(rank), device="openreg"), dst=0)
+    dist.barrier()
+
+
+def works() -> None:
+    """What a Work says of itself."""
+    size = dist.get_world_size()
+    tensor = torch.ones(3, device="openreg")
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work.wait()
+    assert work.is_completed()
+    assert work.is_success()
+    same(tensor, torch.full((3,), float(size)))
+    backend = dist.group.WORLD._get_backend(torch.device("openreg"))
+    before = backend._get_sequence_number_for_group()
+    dist.barrier()
+    dist.all_reduce(tensor)
+    assert backend._get_sequence_number_for_group() == before + 1  # the barrier was the CPU group's
+
+
+def chained() -> None:
+    """A callback runs in the order of the streams, as DDP's communication hooks do."""
+    size = dist.get_world_size()
+    tensor = torch.ones(1000, device="openreg")
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    future = future.then(lambda done: done.value()[0] * 2)
+    same(future.wait(), torch.full((1000,), 2.0 * size))
+
+
+def ordered() -> None:
+    """The collective reads what queued work writes, and its result comes before work queued after wait()."""
+    size = dist.get_world_size()
+    for stream in (torch.accelerator.current_stream(), torch.Stream("openreg")):
+        with stream:
+            tensor = torch.zeros(1000, device="openreg")
+            torch.openreg._sleep(30_000_000)
+            tensor += 1
+            work = dist.all_reduce(tensor, async_op=True)
+            if OFFERS_QUEUE:
+                assert not work.is_completed()
+            work.wait()
+            tensor *= 3
+            same(tensor, torch.full((1000,), 3.0 * size))
+
+
+OFFERS_QUEUE = os.environ.get("OPENREG_LAUNCH") == "async"
+
+
+def dropped() -> None:
+    """Tensors whose last reference goes before the operation has ended."""
+    size = dist.get_world_size()
+    works = []
+    kept = torch.zeros(8, 4096, device="openreg")
+    for row in range(8):
+        source = torch.full((4096,), float(row), device="openreg")
+        works.append((dist.all_reduce(source, async_op=True), source.data_ptr()))
+        works.append((dist.all_gather(list(torch.empty(size, 4096, device="openreg")), source, async_op=True), 0))
+        del source
+        torch.full((4096,), -1.0, device="openreg")
+        kept[row] = row
+    for work, _ in works:
+        work.wait()
+    same(kept, torch.arange(8.0)[:, None].expand(8, 4096))
+
+
+def subgroup() -> None:
+    """A group of some of the ranks."""
+    rank = dist.get_rank()
+    group = dist.new_group([0, 1])
+    tensor = torch.ones(2, device="openreg")
+    if rank < 2:
+        dist.all_reduce(tensor, group=group)
+        same(tensor, torch.full((2,), 2.0))
+        dist.destroy_process_group(group)

@@ -1,0 +1,87 @@
+"""Values of the collectives, against the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests import offers
+from tests.distributed import misuse, on_ranks
+from tests.distributed.ranks import RankFailed, Ranks, ranks
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
+COMPLEX = [torch.complex64, torch.complex128]
+OTHERS = [torch.bool, torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn]
+REDUCTIONS = [
+    *((op, dtype) for op in ("SUM", "AVG", "PRODUCT", "MIN", "MAX") for dtype in FLOATS + INTEGERS),
+    *((op, dtype) for op in ("BAND", "BOR", "BXOR") for dtype in [*INTEGERS, torch.bool]),
+    *((op, torch.bool) for op in ("SUM", "PRODUCT", "MIN", "MAX")),
+    *((op, dtype) for op in ("SUM", "AVG") for dtype in COMPLEX),
+]
+
+
+@pytest.fixture(scope="module", params=[(2, "async"), (3, "inline")], ids=["two-async", "three-inline"])
+def group(request: pytest.FixtureRequest) -> Iterator[Ranks]:
+    size, launch = request.param
+    with ranks(size, OPENREG_LAUNCH=launch) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=lambda value: str(value).removeprefix("torch."))
+def test_reductions(group: Ranks, op: str, dtype: torch.dtype) -> None:
+    group(on_ranks.reductions, op, dtype)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, *OTHERS], ids=lambda value: str(value)[6:])
+def test_moves(group: Ranks, dtype: torch.dtype) -> None:
+    group(on_ranks.moves, dtype)
+
+
+def test_objects_and_functional_collectives(group: Ranks) -> None:
+    group(on_ranks.objects)
+    group(on_ranks.functional)
+
+
+def test_a_factor_before_the_sum(group: Ranks) -> None:
+    group(on_ranks.premultiplied)
+
+
+def test_messages_with_tags_and_from_any_rank(group: Ranks) -> None:
+    group(on_ranks.tagged)
+    group(on_ranks.from_any)
+
+
+def test_works_futures_and_numbers(group: Ranks) -> None:
+    group(on_ranks.works)
+    group(on_ranks.chained)
+
+
+@pytest.mark.needs("queue")
+def test_a_collective_waits_for_the_work_before_it_and_not_the_host(group: Ranks) -> None:
+    group(on_ranks.ordered)
+
+
+def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:
+    group(on_ranks.dropped)
+
+
+def test_subgroups(group: Ranks) -> None:
+    group(on_ranks.subgroup)
+
+
+@pytest.mark.parametrize("name", sorted(misuse.CASES))
+def test_mistakes(group: Ranks, name: str) -> None:
+    if name == "two devices":
+        offers.require("two devices")
+    kind, message = misuse.CASES[name][1:]
+    group.start(misuse.run, name)
+    for outcome in group.outcomes():
+        assert isinstance(outcome, RankFailed), outcome
+        assert (outcome.kind, message in outcome.message) == (kind, True), outcome
+
+
+def test_a_mistake_leaves_the_group_usable(group: Ranks) -> None:
+    group(on_ranks.works)

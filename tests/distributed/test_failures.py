@@ -1,0 +1,154 @@
+"""A rank that ends, a rank that does not come, and the end of a process group."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.distributed import failures
+from tests.distributed.ranks import RankFailed, ranks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("operation", sorted(failures.OPERATIONS))
+@pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
+def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, during: bool) -> None:
+    with ranks(2) as group:
+        group.start(failures.die, operation, 1, during)
+        start = time.monotonic()
+        survivor, victim = group.outcomes()
+        assert time.monotonic() - start < 10
+        assert isinstance(survivor, RankFailed)
+        assert survivor.kind == "DistBackendError"
+        assert f"{operation} number" in survivor.message
+        assert "of rank 0 failed" in survivor.message
+        assert isinstance(victim, RankFailed)
+        assert victim.message == "exit code -9"
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_any_of_three_ranks_can_die(victim: int) -> None:
+    # Those that the victim's end reaches leave the group, so that none waits for the timeout.
+    with ranks(3) as group:
+        start = time.monotonic()
+        group.start(failures.die, "all_reduce", victim, True)
+        for rank, outcome in enumerate(group.outcomes()):
+            assert isinstance(outcome, RankFailed)
+            assert outcome.kind == ("ended" if rank == victim else "DistBackendError")
+        assert time.monotonic() - start < 10
+
+
+def test_a_rank_that_does_not_come() -> None:
+    with ranks(2, seconds=2) as group:
+        late, _ = group(failures.late)
+        assert late.startswith("all_reduce number 1 of rank 0 failed: ")
+        assert "Timed out waiting 2000ms" in late
+
+
+def test_a_group_that_has_failed_says_why() -> None:
+    with ranks(2, seconds=2) as group:
+        message = group(failures.after_a_failure)[0]
+        assert message.startswith(
+            "all_reduce number 2 of rank 0 failed: an earlier operation of the process group has "
+        )
+        assert "Timed out" in message
+
+
+def test_a_wait_with_a_time_limit() -> None:
+    with ranks(2) as group:
+        assert group(failures.impatient)[0] == (
+            "all_reduce number 1 of rank 0: not complete after 200 ms; it continues, and can be waited for again"
+        )
+
+
+def test_abort_ends_what_is_pending() -> None:
+    with ranks(2) as group:
+        assert group(failures.aborted)[0] == "recv number 1 of rank 0 failed: the process group was aborted"
+
+
+@pytest.mark.needs("faults")
+def test_a_failed_device_fails_the_collective() -> None:
+    with ranks(2, seconds=5, OPENREG_LAUNCH="async") as group:
+        messages = group(failures.failed_device)
+        assert "of rank 0 failed" in messages[0]
+
+
+@pytest.mark.parametrize("ending", ["", "dist.destroy_process_group()", "raise SystemExit(3)"])
+def test_the_end_of_a_process(ending: str, tmp_path: Path) -> None:
+    """A process ends in order, whether or not the group was destroyed."""
+    code = textwrap.dedent(f"""
+        import torch, torch.distributed as dist
+        dist.init_process_group(init_method="file://{tmp_path}/store", rank=0, world_size=1)
+        x = torch.ones(3, device="openreg")
+        dist.all_reduce(x)
+        assert x.tolist() == [1, 1, 1]
+        {ending}
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == (3 if "SystemExit" in ending else 0), done.stderr
+    assert "terminate" not in done.stderr
+
+
+def test_the_end_of_a_process_with_a_pending_collective(tmp_path: Path) -> None:
+    """It does not wait for the other rank, even if the program destroys the group after the backend has ended."""
+    code = textwrap.dedent(f"""
+        import atexit, sys
+        atexit.register(lambda: dist.destroy_process_group())
+        import torch, torch.distributed as dist
+        rank = int(sys.argv[1])
+        dist.init_process_group("staged", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        works = [dist.all_reduce(torch.ones(3, device="openreg"), async_op=True) for _ in range(3 * (1 - rank))]
+        if rank == 1:
+            sys.stdin.read()
+    """)
+    command = [sys.executable, "-c", code]
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*command, str(rank)], cwd=ROOT, **streams) for rank in range(2)]
+    for process in both:  # rank 1 is asked to end when rank 0 has ended
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert "terminate" not in errors
+
+
+def test_a_forked_child_ends(tmp_path: Path) -> None:
+    code = textwrap.dedent(f"""
+        import os, sys, torch, torch.distributed as dist
+        dist.init_process_group("staged", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+        dist.all_reduce(torch.ones(3, device="openreg"))
+        if (child := os.fork()) == 0:
+            sys.exit(4)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        dist.destroy_process_group()
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_torchrun(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import torch, torch.distributed as dist
+        dist.init_process_group()
+        x = torch.ones(3, device="openreg") * (1 + dist.get_rank())
+        dist.all_reduce(x)
+        assert x.tolist() == [3, 3, 3], x
+        for group in (None, dist.new_group()):
+            torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("openreg"), process_group=group)
+        dist.destroy_process_group()
+        """)
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "No backend of type" not in done.stderr

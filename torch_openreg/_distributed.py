@@ -1,0 +1,79 @@
+"""The process group backend of the device: `torch.distributed.init_process_group()` creates it through this file."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_openreg import _C
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend, Store
+
+
+# LITERALINCLUDE START: distributed-create
+def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
+    """Creates the backend of one process group, on each of its processes.
+
+    PyTorch's wheel contains Gloo but not its headers, so C++ cannot create a process group of Gloo; Python can, and
+    C++ then calls it through the common base class, `c10d::Backend`.
+
+    Args:
+        store: the keys and values through which the processes find each other; `torch.distributed` has added a prefix
+            that no other group uses.
+        rank: this process, from 0.
+        size: how many processes there are.
+        timeout: after how long an operation fails that another process has not joined.
+
+    Raises:
+        torch.distributed.DistBackendError: if not all processes come within the timeout.
+    """
+    gloo = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
+    return _C._staged_backend(gloo)
+
+
+# LITERALINCLUDE END: distributed-create
+
+
+# LITERALINCLUDE START: distributed-default
+def _complete_groups() -> None:
+    """Makes the backend the default one of a group that has no other.
+
+    PyTorch 2.13 takes Gloo for the default of every group that is created without a backend's name, as
+    `init_process_group()` does, also where the group has none. `DistributedDataParallel` asks for the default, and
+    raises. Later releases choose among the backends that the group has: https://github.com/pytorch/pytorch/pull/189193
+    """
+    group_class: Any = torch.distributed.ProcessGroup
+    original = group_class._register_backend
+
+    @functools.wraps(original)
+    def _register_backend(self: Any, device: torch.device, backend_type: Any, backend: Any = None) -> None:
+        original(self, device, backend_type, backend)
+        if {known.type for known in self._device_types} == {"openreg"}:
+            self._set_default_backend(backend_type)
+
+    group_class._register_backend = _register_backend
+
+
+# LITERALINCLUDE END: distributed-default
+
+
+# LITERALINCLUDE START: distributed-register
+def register_process_groups() -> None:
+    """Registers the backend `staged`, as the default for tensors on the device.
+
+    `import torch` has imported `torch.distributed` by now, or this PyTorch was built without it. So looking at the
+    loaded modules costs nothing, and finds all cases.
+    """
+    if "torch.distributed.distributed_c10d" in sys.modules:
+        torch.distributed.Backend.register_backend("staged", create, devices=["openreg"])
+        _complete_groups()
+        atexit.register(_C._end_staged_backends)
+
+
+# LITERALINCLUDE END: distributed-register
