@@ -44,6 +44,7 @@ std::vector<Check> all_checks() {
       {host_function_checks, "driver_kernels"},
       {peer_checks, "driver_kernels"},
       {sharing_checks, "driver_sharing"},
+      {graph_checks, "graph"},
       {activity_checks, "driver_kernels"},
       {failure_checks, "driver_kernels"},
       {host_kernel_checks, "driver_kernels"},
@@ -138,6 +139,11 @@ std::vector<Part> optional_parts() {
        "openreg_ipc.h",
        {d.orMallocShareable, d.orIpcGetMemoryHandle, d.orIpcOpenMemoryHandle, d.orIpcCloseMemory}},
       {"shared events", "openreg_ipc.h", {d.orIpcGetEventHandle, d.orIpcOpenEventHandle}},
+      {"graphs",
+       "openreg_graph.h",
+       {d.orStreamBeginCapture, d.orStreamEndCapture, d.orStreamGetCaptureInfo, d.orGraphInstantiate, d.orGraphLaunch,
+        d.orGraphDestroy, d.orGraphExecDestroy}},
+      {"graphs in the DOT language", "openreg_graph.h", {d.orGraphDebugDotPrint}},
       {"activity", "openreg_activity.h", {d.orActivityStart, d.orActivityStop, d.orActivitySetCorrelation}},
   };
 }

@@ -46,6 +46,7 @@ std::span<const Check> extended_memory_checks();
 std::span<const Check> host_function_checks();
 std::span<const Check> peer_checks();
 std::span<const Check> sharing_checks();
+std::span<const Check> graph_checks();
 std::span<const Check> activity_checks();
 
 // ---- What a check throws ----------------------------------------------------------------------------------------

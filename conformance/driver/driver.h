@@ -9,6 +9,7 @@
 #include "openreg_activity.h"
 #include "openreg_extended.h"
 #include "openreg_faults.h"
+#include "openreg_graph.h"
 #include "openreg_host_kernels.h"
 #include "openreg_ipc.h"
 #include "openreg_modules.h"
@@ -123,6 +124,14 @@ struct Driver {
   DRIVER_FUNCTION(orIpcCloseMemory);
   DRIVER_FUNCTION(orIpcGetEventHandle);
   DRIVER_FUNCTION(orIpcOpenEventHandle);
+  DRIVER_FUNCTION(orStreamBeginCapture);
+  DRIVER_FUNCTION(orStreamEndCapture);
+  DRIVER_FUNCTION(orStreamGetCaptureInfo);
+  DRIVER_FUNCTION(orGraphInstantiate);
+  DRIVER_FUNCTION(orGraphLaunch);
+  DRIVER_FUNCTION(orGraphDestroy);
+  DRIVER_FUNCTION(orGraphExecDestroy);
+  DRIVER_FUNCTION(orGraphDebugDotPrint);
   DRIVER_FUNCTION(orActivityStart);
   DRIVER_FUNCTION(orActivityStop);
   DRIVER_FUNCTION(orActivitySetCorrelation);
@@ -156,6 +165,8 @@ struct Driver {
          orLaunchHostFunction, orDeviceCanAccessPeer, orDeviceEnablePeerAccess, orDeviceDisablePeerAccess);
     each(orMallocShareable, orIpcGetMemoryHandle, orIpcOpenMemoryHandle, orIpcCloseMemory, orIpcGetEventHandle,
          orIpcOpenEventHandle);
+    each(orStreamBeginCapture, orStreamEndCapture, orStreamGetCaptureInfo, orGraphInstantiate, orGraphLaunch,
+         orGraphDestroy, orGraphExecDestroy, orGraphDebugDotPrint);
     each(orActivityStart, orActivityStop, orActivitySetCorrelation);
   }
 

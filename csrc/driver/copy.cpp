@@ -124,6 +124,7 @@ namespace {
 // Runs the work on the default stream of the device and waits for it.
 template <class Work>
 orError_t run_and_wait(Device& device, const Work& work) {
+  if (const orError_t error = refuse_wait_while_captured(device)) return error;
   Stream& stream = *device.streams.at(0);
   uint64_t sequence = 0;
   if (const orError_t error =
@@ -137,9 +138,10 @@ orError_t run_and_wait(Device& device, const Work& work) {
 // LITERALINCLUDE START: copy-staged
 // Whether a copy from pageable memory is queued from a staging buffer. In auto, not on an idle stream: the caller has
 // to read the source anyway, and can write it directly to its destination.
-bool wants_staging(const Device& device, const Stream& stream, size_t bytes) {
+bool wants_staging(const Device& device, Stream& stream, size_t bytes) {
   return bytes <= kStagingBytes &&
-         (device.launch == LaunchMode::kAsync || (device.launch == LaunchMode::kAuto && !stream.idle()));
+         (device.launch == LaunchMode::kAsync || (device.launch == LaunchMode::kAuto && !stream.idle())) &&
+         stream.capture() == nullptr;
 }
 
 orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "capture.h"
 #include "driver.h"
 #include "openreg.h"
 
@@ -31,11 +32,17 @@ orError_t check_kind(orMemcpyKind kind, const Side& dst, const Side& src);
 orMemcpyKind kind_of(const Side& dst, const Side& src);
 
 // LITERALINCLUDE START: copy-queue
+inline constexpr const char* kPageable =
+    "pageable memory is read or written once, before the call returns; copy between pinned and device memory";
+
 // Queues a copy of `bytes` from one side to the other, and waits for it if either is pageable.
 template <class Work>
 orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, const Work& copy, size_t bytes) {
   Device& device = ref.stream->device();
   const bool wait = src.pageable() || dst.pageable();
+  if (wait) {
+    if (const orError_t error = refuse_if_captured(*ref.stream, kPageable)) return error;
+  }
   const Placement placement = wait ? device.placement_when_waited_for() : device.placement(bytes);
   uint64_t sequence = 0;
   if (const orError_t error = ref.stream->submit(ref.generation, Task(copy), placement, &sequence)) return error;

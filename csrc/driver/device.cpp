@@ -1,8 +1,10 @@
 // Synchronization and reset of a device.
 #include "device.h"
 
+#include "capture.h"
 #include "driver.h"
 #include "error.h"
+#include "shared_event.h"
 
 namespace openreg::driver {
 namespace {
@@ -25,7 +27,7 @@ template <class Wait>
 orError_t Device::synchronize_with(Wait wait) {
   if (const orError_t error = failure.refuse()) return error;
   const uint64_t resets = failure.resets();
-  if (!wait()) return end_dropped_call();
+  if (!wait(resets)) return end_dropped_call();
   rest_if_process_is_ending();
   if (resetting_.load() || failure.resets() != resets) {
     return fail(orErrorLaunchFailure, "orDeviceReset of openreg:%d dropped the work that this call waited for", index);
@@ -34,7 +36,8 @@ orError_t Device::synchronize_with(Wait wait) {
 }
 
 orError_t Device::synchronize() {
-  return synchronize_with([this] {
+  if (const orError_t error = refuse_wait_while_captured(*this)) return error;
+  return synchronize_with([this](uint64_t) {
     for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
       if (!stream->wait(stream->queued())) return false;
     }
@@ -43,9 +46,16 @@ orError_t Device::synchronize() {
 }
 
 orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
-  return synchronize_with([&] { return stream.wait(sequence); });
+  return synchronize_with([&](uint64_t) { return stream.wait(sequence); });
 }
 // LITERALINCLUDE END: memory-device-wait
+
+orError_t Device::synchronize(const SharedEvent& event, uint64_t record, bool* ended) {
+  return synchronize_with([&](uint64_t resets) {
+    *ended = event.wait(record, *this, resets) == SharedEvent::Outcome::kEnded;
+    return !process_is_ending();
+  });
+}
 
 // LITERALINCLUDE START: memory-device-reset
 orError_t Device::reset() {

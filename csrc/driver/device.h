@@ -17,6 +17,8 @@
 
 namespace openreg::driver {
 
+class SharedEvent;
+
 class Device {
  public:
   Device(int device_index, LaunchMode launch_mode, const AddressSpace& space)
@@ -38,6 +40,10 @@ class Device {
   // The same for the work of one stream up to a sequence number.
   orError_t synchronize(Stream& stream, uint64_t sequence);
 // LITERALINCLUDE END: memory-device-parts
+  // The same for a record of an event that several processes share. `ended`: its process has ended before it passed.
+  orError_t synchronize(const SharedEvent& event, uint64_t record, bool* ended);
+  // Whether work that was waiting after so many resets must end now.
+  [[nodiscard]] bool stopping_since(uint64_t resets) const noexcept { return stopping() || failure.resets() != resets; }
 
   // Where a copy or kernel that touches `bytes` runs, and where one runs that its caller waits for.
   [[nodiscard]] Placement placement(size_t bytes) const noexcept;

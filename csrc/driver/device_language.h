@@ -45,12 +45,18 @@ struct Describe<kKernel> {
 
 }  // namespace openreg::device_code
 
+// GCC has _Float16 on aarch64 since version 13; __fp16 has the same bits, and computes in float.
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+typedef __fp16 half;
+#else
+typedef _Float16 half;
+#endif
+
 // LITERALINCLUDE START: modules-language-items
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
-typedef _Float16 half;
 
 static inline size_t get_num_groups(uint d) { return d < 3 ? openreg::device_code::t_item->groups[d] : 1; }
 static inline size_t get_local_size(uint d) { return d < 3 ? openreg::device_code::t_item->group_size[d] : 1; }

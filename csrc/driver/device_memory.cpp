@@ -112,7 +112,7 @@ orError_t DeviceMemory::find(size_t offset, Allocation* allocation) const {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
   if (const orError_t error = find_locked(offset, &found)) return error;
-  *allocation = Allocation{found->first, found->second.requested, found->second.file};
+  *allocation = Allocation{found->first, found->second.requested};
   return orSuccess;
 }
 
@@ -228,13 +228,30 @@ bool DeviceMemory::unshare(Blocks::iterator block) const {
   return true;
 }
 
-orError_t DeviceMemory::check_opened(size_t offset) const {
+// Under the lock, since another thread may free the memory, and the file's number would then belong to another file.
+orError_t DeviceMemory::export_shared(size_t offset, ExportedFile* exported) const {
+  const std::lock_guard lock(mutex_);
+  Blocks::const_iterator found;
+  if (const orError_t error = find_own_locked(offset, &found)) return error;
+  const Block& block = found->second;
+  if (block.file < 0) {
+    return fail(orErrorNotSupported,
+                "openreg:%d + 0x%zx belongs to this process alone; allocate it with orMallocShareable", device_,
+                offset);
+  }
+  return export_file(ExportedKind::kMemory, device_, block.file, block.requested, exported);
+}
+
+orError_t DeviceMemory::free_opened(size_t offset) {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
   if (const orError_t error = find_start_locked(offset, &found)) return error;
-  if (found->second.shared && found->second.file < 0) return orSuccess;
-  return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx was not opened from a handle; free it with orFree", device_,
-              offset);
+  if (!found->second.shared || found->second.file >= 0) {
+    return fail(orErrorInvalidPointer, "openreg:%d + 0x%zx was not opened from a handle; free it with orFree", device_,
+                offset);
+  }
+  free_locked(offset);
+  return orSuccess;
 }
 // LITERALINCLUDE END: ipc-allocate
 

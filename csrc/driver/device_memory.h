@@ -12,6 +12,8 @@
 
 namespace openreg::driver {
 
+struct ExportedFile;
+
 // Thread: safe; every function takes the object's own lock, and none waits for anything else.
 class DeviceMemory {
  public:
@@ -21,7 +23,6 @@ class DeviceMemory {
   struct Allocation {
     size_t offset = 0;
     size_t bytes = 0;  // as requested
-    int file = -1;     // that other processes map, for memory from allocate_shared
   };
 
   DeviceMemory(int device, const AddressSpace& space);
@@ -33,8 +34,10 @@ class DeviceMemory {
   orError_t open_shared(size_t bytes, int file, size_t* offset);
   // The size of the pages that hold so many bytes of shared memory.
   [[nodiscard]] static size_t shared_bytes(size_t bytes) noexcept;
-  // Checks that memory from open_shared starts at the offset.
-  orError_t check_opened(size_t offset) const;
+  // Describes memory from allocate_shared that starts at the offset, for other processes.
+  orError_t export_shared(size_t offset, ExportedFile* exported) const;
+  // Frees memory from open_shared that starts at the offset.
+  orError_t free_opened(size_t offset);
   // Checks that an allocation of this process starts at the offset.
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.

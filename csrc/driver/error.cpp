@@ -17,7 +17,7 @@ struct ErrorText {
 };
 
 // LITERALINCLUDE START: memory-error-texts
-constexpr std::array<ErrorText, 18> kErrorTexts = {{
+constexpr std::array<ErrorText, 23> kErrorTexts = {{
     {"orSuccess", "no error"},
     {"orErrorInvalidValue", "an argument is null or outside its range"},
     {"orErrorInvalidDevice", "no device has this index"},
@@ -36,6 +36,11 @@ constexpr std::array<ErrorText, 18> kErrorTexts = {{
     {"orErrorNotSupported", "the driver does not support what was asked for"},
     {"orErrorDeinitialized", "the process is ending, and the device runs nothing more"},
     {"orErrorCompilation", "the source of a module does not compile, or the binary is not for this device"},
+    {"orErrorStreamCaptureUnsupported", "the call is not allowed while a stream is being captured"},
+    {"orErrorStreamCaptureInvalidated", "an earlier error made the capture invalid"},
+    {"orErrorStreamCaptureUnjoined", "the capture ended while a stream that joined it had work of its own"},
+    {"orErrorStreamCaptureIsolation", "captured work would depend on work that is not captured"},
+    {"orErrorCapturedEvent", "the event was recorded in a capture, and stands for no work that runs"},
 }};
 
 constexpr ErrorText kUnknownError = {"orErrorUnknown", "the driver has no error of this number"};

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include "openreg.h"
@@ -41,5 +42,17 @@ orError_t fail_with_log(orError_t error, const char* log) noexcept;
 // from `seen`.
 orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<uint64_t>& resets,
                            uint64_t seen) noexcept;
+
+// LITERALINCLUDE START: modules-no-memory
+// Calls the function, and returns an error if the host runs out of memory.
+template <class Function>
+orError_t guarded(Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: needs such a host
+    return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: as above
+  }
+}
+// LITERALINCLUDE END: modules-no-memory
 
 }  // namespace openreg::driver

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "capture.h"
 #include "driver.h"
 #include "error.h"
 #include "ipc_event.h"
@@ -46,6 +47,7 @@ orError_t Event::record(const StreamRef& ref) {
   if (const auto shared = this->shared()) return record_shared(ref, shared);
   const uint64_t record = records_.fetch_add(1) + 1;
   Stream& stream = *ref.stream;
+  if (const auto capture = stream.capture()) return record_captured(record, stream, capture);
   uint64_t sequence = stream.queued();
   if (timing()) {
     if (stream.passed(sequence)) {
@@ -55,10 +57,14 @@ orError_t Event::record(const StreamRef& ref) {
       return error;
     }
   }
+  return set_point(record, {&stream, sequence});
+}
+
+orError_t Event::set_point(uint64_t record, const Point& point) {
   const std::lock_guard lock(mutex_);
   if (record > point_record_) {  // otherwise another thread has recorded later
     point_record_ = record;
-    point_ = Point{&stream, sequence};
+    point_ = point;
   }
   return orSuccess;
 }
@@ -88,6 +94,45 @@ std::shared_ptr<SharedEvent> Event::shared() const {
   return shared_;
 }
 
+// LITERALINCLUDE START: event-in-capture
+orError_t Event::record_captured(uint64_t record, const Stream& stream, const std::shared_ptr<Capture>& capture) {
+  const auto captured = std::make_shared<CapturedRecord>(capture);
+  if (const orError_t error = capture->record(stream, &captured->nodes)) return error;
+  return set_point(record, {nullptr, 0, nullptr, captured});
+}
+
+namespace {
+
+orError_t refuse_for_host(Capture& capture) {
+  constexpr const char* kText = "the event was last recorded on a stream that was being captured, and never passes";
+  return capture.is_over() ? fail(orErrorCapturedEvent, kText) : capture.refuse(orErrorCapturedEvent, kText);
+}
+
+// The stream, which is not being captured, waits for an event of a capture and thereby joins it.
+orError_t join_capture(const StreamRef& ref, const CapturedRecord& record) {
+  if (record.capture->is_over()) {
+    return fail(orErrorCapturedEvent, "the event was recorded in a capture that has ended; record it again");
+  }
+  if (ref.stream->index() == 0) {
+    return record.capture->refuse(orErrorStreamCaptureUnsupported, "a default stream cannot join the capture");
+  }
+  if (const orError_t error = ref.stream->join_capture(ref.generation, record.capture)) return error;
+  return record.capture->wait(*ref.stream, record.nodes);
+}
+
+orError_t wait_in_capture(const StreamRef& ref, const std::shared_ptr<Capture>& capture, const Event::Point& point) {
+  if (point.captured != nullptr && point.captured->capture == capture) {
+    return capture->wait(*ref.stream, point.captured->nodes);
+  }
+  if (point.captured == nullptr && point.stream == nullptr && point.shared == nullptr) return orSuccess;
+  return capture->refuse(orErrorStreamCaptureIsolation,
+                         "a captured stream waits for an event that was recorded outside the capture: synchronize "
+                         "before the capture begins, or record the event on a stream that has joined it");
+}
+
+}  // namespace
+// LITERALINCLUDE END: event-in-capture
+
 }  // namespace openreg::driver
 
 using namespace openreg::driver;
@@ -103,10 +148,16 @@ orError_t find_last(Driver& driver, orEvent_t handle, EventRef* ref, Event::Poin
   return orSuccess;
 }
 
+// The same for the functions of the host, for which a record in a capture means nothing.
+orError_t find_last_for_host(Driver& driver, orEvent_t handle, EventRef* ref, Event::Point* point) {
+  if (const orError_t error = find_last(driver, handle, ref, point)) return error;
+  return point->captured == nullptr ? orSuccess : refuse_for_host(*point->captured->capture);
+}
+
 orError_t find_time(Driver& driver, orEvent_t handle, const char* which, EventRef* ref,
                     Event::Clock::time_point* time) {
   Event::Point point;
-  if (const orError_t error = find_last(driver, handle, ref, &point)) return error;
+  if (const orError_t error = find_last_for_host(driver, handle, ref, &point)) return error;
   if (!ref->event->timing()) {
     return fail(orErrorInvalidValue, "the %s event was created with orEventDisableTiming", which);
   }
@@ -145,7 +196,7 @@ orError_t orEventCreate(orEvent_t* event) {
 orError_t orEventCreateWithFlags(orEvent_t* event, unsigned flags) {
   const Call call("orEventCreateWithFlags");
   if (event == nullptr) return fail(orErrorInvalidValue, "event is null");
-  if ((flags & ~(unsigned{orEventDisableTiming} | unsigned{orEventInterprocess})) != 0) {
+  if ((flags & ~(static_cast<unsigned>(orEventDisableTiming) | orEventInterprocess)) != 0) {
     return fail(orErrorInvalidValue,
                 "flags 0x%x are unknown; valid are orEventDefault, orEventDisableTiming and orEventInterprocess",
                 flags);
@@ -197,7 +248,7 @@ orError_t orEventSynchronize(orEvent_t event) {
   if (const orError_t error = get_driver(&driver)) return error;
   EventRef ref;
   Event::Point point;
-  if (const orError_t error = find_last(*driver, event, &ref, &point)) return error;
+  if (const orError_t error = find_last_for_host(*driver, event, &ref, &point)) return error;
   if (point.shared != nullptr) return synchronize_shared(*ref.device, *point.shared, point.sequence);
   if (point.stream == nullptr) return ref.device->failure.report();
   return ref.device->synchronize(*point.stream, point.sequence);
@@ -209,7 +260,7 @@ orError_t orEventQuery(orEvent_t event) {
   if (const orError_t error = get_driver(&driver)) return error;
   EventRef ref;
   Event::Point point;
-  if (const orError_t error = find_last(*driver, event, &ref, &point)) return error;
+  if (const orError_t error = find_last_for_host(*driver, event, &ref, &point)) return error;
   const bool passed = point.passed();
   if (const orError_t error = ref.device->failure.report()) return error;
   return passed ? orSuccess : orErrorNotReady;
@@ -248,6 +299,8 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   EventRef event_ref;
   Event::Point point;
   if (const orError_t error = find_last(*driver, event, &event_ref, &point)) return error;
+  if (const auto capture = stream_ref.stream->capture()) return wait_in_capture(stream_ref, capture, point);
+  if (point.captured != nullptr) return join_capture(stream_ref, *point.captured);
   if (point.passed()) return orSuccess;
   if (point.shared != nullptr) return wait_for_shared(stream_ref, point.shared, point.sequence);
   if (point.stream == stream_ref.stream) return orSuccess;

@@ -12,7 +12,9 @@
 
 namespace openreg::driver {
 
+class Capture;
 class Stream;
+struct CapturedRecord;
 struct StreamRef;
 
 // LITERALINCLUDE START: event-contract
@@ -26,6 +28,8 @@ class Event {
     uint64_t sequence = 0;
     // For an event that several processes share; then the stream is null, and `sequence` numbers the record.
     std::shared_ptr<SharedEvent> shared = nullptr;
+    // For a record that belongs to a capture; then the stream is null.
+    std::shared_ptr<const CapturedRecord> captured = nullptr;
 
     [[nodiscard]] bool passed() const noexcept;
   };
@@ -48,7 +52,9 @@ class Event {
  private:
   struct TimeStamp;
 
+  orError_t record_captured(uint64_t record, const Stream& stream, const std::shared_ptr<Capture>& capture);
   void set_time(uint64_t record);
+  orError_t set_point(uint64_t record, const Point& point);
 
   std::atomic<bool> timing_{false};
   std::atomic<uint64_t> records_{0};  // numbers the records; continues when the object is reused

@@ -14,7 +14,15 @@
 namespace openreg::driver {
 
 // LITERALINCLUDE START: stream-handle
-enum class HandleKind : uint64_t { kStream = 1, kEvent = 2, kKernel = 3, kModule = 4, kFunction = 5 };
+enum class HandleKind : uint64_t {
+  kStream = 1,
+  kEvent = 2,
+  kKernel = 3,
+  kModule = 4,
+  kFunction = 5,
+  kGraph = 6,
+  kGraphExec = 7
+};
 
 struct Handle {
   HandleKind kind;

@@ -73,8 +73,9 @@ orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int cur
 
 // LITERALINCLUDE START: ipc-process
 uint64_t start_of_process(pid_t process) noexcept {
-  char path[32];
-  std::snprintf(path, sizeof(path), "/proc/%d/stat", process);
+  // Of its first thread, which starts with it: qemu-user invents the file of the process itself.
+  char path[48];
+  std::snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, process);
   std::FILE* const stat = std::fopen(path, "re");
   if (stat == nullptr) return 0;
   char text[1024] = "";

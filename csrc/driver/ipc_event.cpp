@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "capture.h"
 #include "error.h"
 #include "ipc.h"
 #include "openreg_ipc.h"
@@ -16,6 +17,8 @@ namespace {
 static_assert(sizeof(ExportedFile) <= sizeof(orIpcEventHandle::bytes));
 
 constexpr const char* kEndedText = "process %d, which recorded the event, has ended before the record passed";
+
+constexpr const char* kNotShared = "an event that several processes share cannot be recorded in a graph";
 
 // LITERALINCLUDE START: ipc-event-tasks
 // A task is trivially copyable, so it owns a pointer to the reference that it holds.
@@ -39,7 +42,7 @@ struct WaitForShared {
   uint64_t record;
 
   void run(Device& device) {
-    if ((*shared)->wait(record, device) != SharedEvent::Outcome::kEnded) return;
+    if ((*shared)->wait(record, device, device.failure.resets()) != SharedEvent::Outcome::kEnded) return;
     char text[128];
     std::snprintf(text, sizeof(text), kEndedText, (*shared)->process(record));
     device.failure.store(text);
@@ -60,6 +63,7 @@ orError_t queue(const StreamRef& ref, const Reference& shared, uint64_t record) 
 }  // namespace
 
 orError_t record_shared(const StreamRef& ref, const Reference& shared) {
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNotShared)) return error;
   uint64_t record = 0;
   if (const orError_t error = shared->begin_record(&record)) return error;
   if (!ref.stream->idle()) return queue<PassShared>(ref, shared, record);
@@ -72,16 +76,9 @@ orError_t wait_for_shared(const StreamRef& ref, const Reference& shared, uint64_
 }
 
 orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t record) {
-  switch (shared.wait(record, device)) {
-    case SharedEvent::Outcome::kEnded:
-      return fail(orErrorLaunchFailure, kEndedText, shared.process(record));
-    case SharedEvent::Outcome::kCancelled:
-      if (process_is_ending()) return end_dropped_call();
-      [[fallthrough]];
-    case SharedEvent::Outcome::kPassed:
-      break;
-  }
-  return device.failure.report();
+  bool ended = false;
+  if (const orError_t error = device.synchronize(shared, record, &ended)) return error;
+  return ended ? fail(orErrorLaunchFailure, kEndedText, shared.process(record)) : orSuccess;
 }
 
 }  // namespace openreg::driver

@@ -6,7 +6,6 @@
 #include "driver.h"
 #include "error.h"
 #include "ipc.h"
-#include "memory.h"
 #include "openreg_ipc.h"
 
 using namespace openreg::driver;
@@ -29,27 +28,29 @@ orError_t orMallocShareable(void** pointer, size_t bytes) {
 // LITERALINCLUDE END: ipc-malloc
 
 // LITERALINCLUDE START: ipc-memory-handle
-orError_t orIpcGetMemoryHandle(orIpcMemoryHandle* handle, void* pointer) {
-  const Call call("orIpcGetMemoryHandle");
-  if (handle == nullptr) return fail(orErrorInvalidValue, "handle is null");
+namespace {
+
+// Finds the device and the offset of device memory, unless the device has failed.
+orError_t find_memory(const void* pointer, Device** device, size_t* offset) {
   Driver* driver = nullptr;
   if (const orError_t error = get_driver(&driver)) return error;
   const auto location = driver->space.locate(pointer);
   if (!location) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
-  Device& device = driver->devices[static_cast<size_t>(location->device)];
-  if (const orError_t error = device.failure.refuse()) return error;
-  if (const orError_t error = device.memory.check_start(location->offset)) return error;
-  DeviceMemory::Allocation allocation;
-  if (const orError_t error = device.memory.find(location->offset, &allocation)) return error;
-  if (allocation.file < 0) {
-    return fail(orErrorNotSupported,
-                "the memory at %p belongs to this process alone; allocate it with orMallocShareable", pointer);
-  }
+  *device = &driver->devices[static_cast<size_t>(location->device)];
+  *offset = location->offset;
+  return (*device)->failure.refuse();
+}
+
+}  // namespace
+
+orError_t orIpcGetMemoryHandle(orIpcMemoryHandle* handle, void* pointer) {
+  const Call call("orIpcGetMemoryHandle");
+  if (handle == nullptr) return fail(orErrorInvalidValue, "handle is null");
+  Device* device = nullptr;
+  size_t offset = 0;
+  if (const orError_t error = find_memory(pointer, &device, &offset)) return error;
   ExportedFile exported{};
-  if (const orError_t error =
-          export_file(ExportedKind::kMemory, device.index, allocation.file, allocation.bytes, &exported)) {
-    return error;  // NOT PROVEN: needs a closed file
-  }
+  if (const orError_t error = device->memory.export_shared(offset, &exported)) return error;
   *handle = {};
   std::memcpy(handle->bytes, &exported, sizeof(exported));
   return orSuccess;
@@ -77,14 +78,10 @@ orError_t orIpcOpenMemoryHandle(void** pointer, const orIpcMemoryHandle* handle)
 
 orError_t orIpcCloseMemory(void* pointer) {
   const Call call("orIpcCloseMemory");
-  Driver* driver = nullptr;
-  if (const orError_t error = get_driver(&driver)) return error;
-  const auto location = driver->space.locate(pointer);
-  if (!location) return fail(orErrorInvalidPointer, "%p is not device memory", pointer);
-  Device& device = driver->devices[static_cast<size_t>(location->device)];
-  if (const orError_t error = device.failure.refuse()) return error;
-  if (const orError_t error = device.memory.check_opened(location->offset)) return error;
-  if (const orError_t error = device.synchronize()) return error;
-  return device.memory.free(location->offset);
+  Device* device = nullptr;
+  size_t offset = 0;
+  if (const orError_t error = find_memory(pointer, &device, &offset)) return error;
+  if (const orError_t error = device->synchronize()) return error;
+  return device->memory.free_opened(offset);
 }
 // LITERALINCLUDE END: ipc-memory-handle

@@ -57,10 +57,11 @@ orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
   const uint64_t resets = device.failure.resets();  // read before the faults: a reset clears them
   uint64_t sequence = 0;
   orError_t error = orSuccess;
-  if (device.faults.take(orFaultHang)) {
+  const bool runs = ref.stream->capture() == nullptr;  // a captured one does not, and leaves injected faults to others
+  if (runs && device.faults.take(orFaultHang)) {
     const Placement hanging = placement == Placement::kCallerIfIdle ? Placement::kQueue : placement;
     error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work, resets}), hanging, &sequence);
-  } else if (device.faults.take(orFaultKernel)) {
+  } else if (runs && device.faults.take(orFaultKernel)) {
     error = ref.stream->submit(ref.generation, Task(Failing<Work>{work}), placement, &sequence);
   } else {
     error = ref.stream->submit(ref.generation, Task(work), placement, &sequence);

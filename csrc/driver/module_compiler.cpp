@@ -139,7 +139,8 @@ orError_t compile_module(const std::string& source, const char* options, std::st
                   "kernel.cl",
                   "-o",
                   "kernel.i"};
-  // No option that depends on the machine or makes a sum differ from the host's: -march=native, -ffast-math.
+  // No option that depends on the machine or makes a sum differ from the host's: -march=native, -ffast-math. OpenCL C's
+  // char is signed; that of C++ is unsigned on aarch64.
   const Words compile = {"-std=c++20",
                          "-O2",
                          "-fPIC",
@@ -148,6 +149,7 @@ orError_t compile_module(const std::string& source, const char* options, std::st
                          "-ffp-contract=off",
                          "-fno-math-errno",
                          "-fno-exceptions",
+                         "-fsigned-char",
                          "-Wl,-z,defs",
                          "module.cpp",
                          "-o",

@@ -288,18 +288,6 @@ orError_t load_module(orModule_t* module, orModuleFormat format, const void* ima
 }
 // LITERALINCLUDE END: modules-compile-or-load
 
-// LITERALINCLUDE START: modules-no-memory
-// Calls the function, and returns an error if the host runs out of memory.
-template <class Function>
-orError_t guarded(Function function) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {                                         // NOT PROVEN: needs such a host
-    return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: as above
-  }
-}
-// LITERALINCLUDE END: modules-no-memory
-
 }  // namespace
 
 // LITERALINCLUDE START: modules-interface

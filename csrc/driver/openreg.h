@@ -2,7 +2,8 @@
 //
 // It is shaped like the CUDA runtime API, so that each function has an obvious counterpart in a vendor's own driver.
 // The library behind it knows nothing about PyTorch. Optional features have headers of their own: openreg_modules.h
-// (kernels in the device's language), openreg_extended.h and openreg_activity.h. openreg_host_kernels.h and
+// (kernels in the device's language), openreg_graph.h (recorded work), openreg_extended.h, openreg_ipc.h and
+// openreg_activity.h. openreg_host_kernels.h and
 // openreg_faults.h declare what only a simulation can offer.
 //
 // Contract of every function here
@@ -54,6 +55,12 @@ typedef OR_ENUM orError_t {
   orErrorNotSupported = 15,  // the driver does not support the request
   orErrorDeinitialized = 16,  // the process is ending, and the work was dropped
   orErrorCompilation = 17,  // the source of a module does not compile, or the binary is not for this device
+  // These five need openreg_graph.h.
+  orErrorStreamCaptureUnsupported = 18,  // the call is not allowed while a stream is being captured
+  orErrorStreamCaptureInvalidated = 19,  // an earlier error made the capture invalid
+  orErrorStreamCaptureUnjoined = 20,  // the capture ended while a stream that joined it had work of its own
+  orErrorStreamCaptureIsolation = 21,  // captured work would depend on work that is not captured
+  orErrorCapturedEvent = 22,  // the event was recorded in a capture, and stands for no work that runs
 } orError_t;
 // LITERALINCLUDE END: driver-errors
 

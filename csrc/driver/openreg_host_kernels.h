@@ -18,10 +18,11 @@ extern "C" {
 // devices and streams; the others return orErrorNotSupported.
 typedef struct orHostKernel {
   const char* name;  // for error messages; must outlive the driver, as a string literal does
+  // Called once, or for each launch of the graph that contains the kernel: it leaves the closure as it was.
   // Returns 0 on success; otherwise a nonzero value, after writing a null-terminated error text into message.
   int (*run)(void* closure, char* message, size_t message_bytes);
-  // Called once for a closure that the driver owns: after run, or instead of it if the work is dropped. Null if there
-  // is nothing to do.
+  // Called once for a closure that the driver owns: after run, or instead of it if the work is dropped; for a kernel
+  // that was captured into a graph (openreg_graph.h), when the graph is gone. Null if there is nothing to do.
   void (*destroy)(void* closure);
   void* closure;
   size_t work_bytes;  // bytes read and written; the launch mode auto decides by it
@@ -29,9 +30,6 @@ typedef struct orHostKernel {
   // Otherwise the caller owns the closure, which may be on the stack: enough for a kernel that runs before the launch
   // returns. For a queued kernel, keep returns a closure that the driver owns; it runs on the launching thread, and
   // returns null if the host is out of memory.
-  // Otherwise the closure stays the caller's, and may lie on the stack: a kernel that runs before the launch returns
-  // needs no more. For one that is queued, keep returns a closure that the driver owns, on the thread that launches.
-  // It returns null when the host has no memory.
   void* (*keep)(void* closure);
 } orHostKernel;
 

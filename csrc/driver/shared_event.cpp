@@ -93,11 +93,11 @@ bool SharedEvent::passed(uint64_t record) const noexcept { return record == 0 ||
 // LITERALINCLUDE END: ipc-event-record
 
 // LITERALINCLUDE START: ipc-event-wait
-SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device) const noexcept {
+SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device, uint64_t resets) const noexcept {
   while (true) {
     const uint32_t wakes = records_->wakes.load();
     if (passed(record)) return Outcome::kPassed;
-    if (device.stopping()) return Outcome::kCancelled;
+    if (device.stopping_since(resets)) return Outcome::kCancelled;
     const bool woken = syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &kPatience, nullptr, 0) == 0;
     if (!woken && start_of_process(process(record)) != slot(record).start.load()) {
       return passed(record) ? Outcome::kPassed : Outcome::kEnded;

@@ -36,24 +36,25 @@ class SharedEvent {
   // The number of the last record; 0 before the first.
   [[nodiscard]] uint64_t last() const noexcept { return records_->last.load(); }
   [[nodiscard]] bool passed(uint64_t record) const noexcept;
-  // Waits until the record has passed, the device stops its work, or the process that made the record has ended.
-  [[nodiscard]] Outcome wait(uint64_t record, const Device& device) const noexcept;
+  // Waits until the record has passed, the process that made it has ended, or the device stops its work. `resets`: how
+  // often the device was reset before the wait.
+  [[nodiscard]] Outcome wait(uint64_t record, const Device& device, uint64_t resets) const noexcept;
   // The process that made the record.
   [[nodiscard]] int process(uint64_t record) const noexcept { return slot(record).process.load(); }
   [[nodiscard]] int file() const noexcept { return file_; }
   [[nodiscard]] static size_t file_bytes() noexcept { return sizeof(Records); }
-// LITERALINCLUDE END: ipc-shared-event
+  // LITERALINCLUDE END: ipc-shared-event
 
  private:
   struct Slot {
     std::atomic<uint64_t> passed;  // the last record of this slot that has passed
     std::atomic<int32_t> process;  // that made the last record of this slot
-    std::atomic<uint64_t> start;   // see start_of_process
+    std::atomic<uint64_t> start;  // see start_of_process
   };
   // What the file contains. New files are zeros.
   struct Records {
     std::atomic<uint64_t> begun;
-    std::atomic<uint64_t> last;   // of the records begun, the last whose slot is filled
+    std::atomic<uint64_t> last;  // of the records begun, the last whose slot is filled
     std::atomic<uint32_t> wakes;  // a futex
     std::array<Slot, kSlots> slots;
   };

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <utility>
 
+#include "capture.h"
 #include "device.h"
 #include "error.h"
 #include "handle_table.h"
@@ -55,16 +57,6 @@ class SignalsBlocked {
 // LITERALINCLUDE END: stream-signals
 
 // LITERALINCLUDE START: stream-release
-void release(Task& task) {
-  const InsideKernel inside;
-  task.release();
-}
-
-bool keep(Task& task) {
-  const InsideKernel inside;
-  return task.keep();
-}
-
 // Releases a task at the end of the scope, unless the queue has taken it over.
 class ReleasedUnlessQueued {
  public:
@@ -86,6 +78,18 @@ class ReleasedUnlessQueued {
 
 bool inside_kernel() noexcept { return t_inside_kernel; }
 
+// LITERALINCLUDE START: stream-take-over
+void release(Task& task) {
+  const InsideKernel inside;
+  task.release();
+}
+
+bool keep(Task& task) {
+  const InsideKernel inside;
+  return task.keep();
+}
+// LITERALINCLUDE END: stream-take-over
+
 // LITERALINCLUDE START: stream-begin-and-end
 uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
   const std::lock_guard lock(submit_);
@@ -98,6 +102,7 @@ uint64_t Stream::begin(Device& device, uint32_t index, int priority) {
 }
 
 orError_t Stream::end(uint64_t expected_generation) {
+  std::shared_ptr<Graph> recorded;  // declared first, to be destroyed after unlocking
   std::unique_lock lock(submit_);
   if (const orError_t error = expect(expected_generation)) return error;
   if (!wait(queued())) {
@@ -105,6 +110,7 @@ orError_t Stream::end(uint64_t expected_generation) {
     return end_dropped_call();  // NOT PROVEN: as above
   }
   generation.fetch_add(1);
+  if (Capture* const capture = active_capture()) recorded = leave(*capture);
   stop_worker();
   served_ = false;
   return orSuccess;
@@ -121,6 +127,12 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   };
   *sequence = queued();
   if (const orError_t error = expect(expected_generation)) return error;
+  if (Capture* const capture = active_capture()) {
+    if (!keep(task)) return unserved();
+    if (const orError_t error = capture->add(*this, task, placement)) return error;
+    pending.dismiss();
+    return orSuccess;
+  }
   if (recording()) task.record(correlation());
   if (placement == Placement::kCaller && !wait(*sequence)) return drop();
   if (placement != Placement::kQueue && idle()) {
@@ -162,6 +174,41 @@ bool Stream::drain() {
   return wait(queued());
 }
 // LITERALINCLUDE END: stream-waiting
+
+// LITERALINCLUDE START: stream-capture
+Capture* Stream::active_capture() {
+  if (capture_ != nullptr && capture_->is_over()) {
+    capture_ = nullptr;
+    may_be_captured_.store(false);
+  }
+  return capture_.get();
+}
+
+std::shared_ptr<Capture> Stream::capture() {
+  if (!may_be_captured_.load()) return nullptr;
+  const std::lock_guard lock(submit_);
+  return active_capture() == nullptr ? nullptr : capture_;
+}
+
+// The stream ends, by a reset of its device, and the capture can no longer become a graph. Returns what was recorded.
+std::shared_ptr<Graph> Stream::leave(Capture& capture) {
+  const std::shared_ptr<Capture> kept = std::exchange(capture_, nullptr);
+  capture.invalidate("a stream of the capture was destroyed");
+  return &capture.origin() == this ? capture.abandon() : nullptr;
+}
+
+orError_t Stream::join_capture(uint64_t expected_generation, const std::shared_ptr<Capture>& capture) {
+  const std::lock_guard lock(submit_);
+  if (const orError_t error = expect(expected_generation)) return error;
+  const Capture* const present = active_capture();
+  if (present != nullptr && present != capture.get()) {
+    return fail(orErrorInvalidValue, "the stream is being captured already");
+  }
+  capture_ = capture;
+  may_be_captured_.store(true);
+  return orSuccess;
+}
+// LITERALINCLUDE END: stream-capture
 
 // LITERALINCLUDE START: stream-refusals
 orError_t Stream::expect(uint64_t expected_generation) const {
@@ -227,11 +274,17 @@ void Stream::run(Task& task) {
   const InsideKernel inside;
   if (!device_->runs_work()) return;
   if (!task.recorded()) return task.run(*device_);
+  task.run_reported(*device_, handle(generation.load()), task.correlation());
+}
+
+void Task::run_reported(Device& device, orStream_t stream, uint64_t correlation) {
+  if (functions_->run_reported != nullptr) return functions_->run_reported(payload_, device, stream, correlation);
+  if (!has_activity()) return run(device);
   const int64_t begin = activity_clock();
-  task.run(*device_);
-  const Activity activity = task.activity();
-  report_activity({activity.kind, device_->index, handle(generation.load()), task.correlation(), begin,
-                   activity_clock(), activity.bytes, activity.copy_kind, activity.name});
+  run(device);
+  const Activity done = activity();
+  report_activity(
+      {done.kind, device.index, stream, correlation, begin, activity_clock(), done.bytes, done.copy_kind, done.name});
 }
 // LITERALINCLUDE END: stream-worker-loop
 

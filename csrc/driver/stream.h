@@ -14,6 +14,8 @@
 
 namespace openreg::driver {
 
+class Capture;
+class Graph;
 class Device;
 
 enum class Placement {
@@ -48,6 +50,11 @@ class Stream {
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
 
+  // The capture that records the stream's work; null if there is none.
+  [[nodiscard]] std::shared_ptr<Capture> capture();
+  // From now on the capture records the stream's work. An error if another one does.
+  orError_t join_capture(uint64_t expected_generation, const std::shared_ptr<Capture>& capture);
+
   // Waits until the stream has passed the sequence. False if the process is ending and it never will: the work was
   // dropped, or is still running.
   [[nodiscard]] bool wait(uint64_t sequence) noexcept;
@@ -69,6 +76,9 @@ class Stream {
   // Checks that the object is still the stream that a handle names.
   [[nodiscard]] orError_t expect(uint64_t expected_generation) const;
   bool start_worker();
+  // Requires: submit_ is held.
+  [[nodiscard]] Capture* active_capture();
+  std::shared_ptr<Graph> leave(Capture& capture);
   // The error for work that no thread can serve.
   [[nodiscard]] orError_t unserved() const;
   void serve();
@@ -76,6 +86,8 @@ class Stream {
 
 // LITERALINCLUDE START: stream-members
   std::mutex submit_;  // held while work is added, or runs on the caller
+  std::shared_ptr<Capture> capture_;  // null, or over, unless the stream is being captured; guarded by submit_
+  std::atomic<bool> may_be_captured_{false};  // whether capture_ is set
   Device* device_ = nullptr;
   uint32_t index_ = 0;
   std::atomic<int> priority_{0};

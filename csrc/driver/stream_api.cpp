@@ -1,6 +1,7 @@
 // The stream functions of the interface, except orStreamWaitEvent, which is in event.cpp.
 #include <algorithm>
 
+#include "capture.h"
 #include "driver.h"
 #include "error.h"
 
@@ -12,6 +13,8 @@ namespace {
 // The simulated device treats all streams alike; it has two priorities so that code that requests one has a choice.
 constexpr int kLowestPriority = 0;
 constexpr int kHighestPriority = -1;
+
+constexpr const char* kNothingRuns = "what it has recorded does not run, so there is nothing to wait for";
 
 orError_t create_stream(orStream_t* stream, int priority) {
   if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
@@ -73,6 +76,7 @@ orError_t orStreamDestroy(orStream_t stream) {
                 device.index);
   }
   if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = refuse_if_captured(*ref.stream, "cannot be destroyed while captured")) return error;
   if (const orError_t error = ref.stream->end(ref.generation)) return error;
   device.streams.give_back(index);
   return orSuccess;
@@ -104,6 +108,7 @@ orError_t orStreamSynchronize(orStream_t stream) {
   const Call call("orStreamSynchronize");
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNothingRuns)) return error;
   return ref.stream->device().synchronize(*ref.stream, ref.stream->queued());
 }
 
@@ -111,6 +116,7 @@ orError_t orStreamQuery(orStream_t stream) {
   const Call call("orStreamQuery");
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNothingRuns)) return error;
   const bool idle = ref.stream->idle();
   if (const orError_t error = ref.stream->device().failure.report()) return error;
   return idle ? orSuccess : orErrorNotReady;

@@ -1,4 +1,5 @@
 // Stream-ordered allocation, for openreg_extended.h.
+#include "capture.h"
 #include "driver.h"
 #include "error.h"
 #include "memory.h"
@@ -9,6 +10,8 @@ using namespace openreg::driver;
 namespace {
 
 // LITERALINCLUDE START: stream-memory-work
+constexpr const char* kNoMemory = "a graph neither allocates nor frees memory; use orMalloc";
+
 // Frees memory when the stream reaches this point. If the device fails, it is dropped with the other work, and the
 // reset frees the memory.
 struct FreeWork {
@@ -28,6 +31,7 @@ orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream) {
   if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNoMemory)) return error;
   return allocate(*started_driver(), ref.stream->device(), bytes, pointer);
 }
 
@@ -44,6 +48,7 @@ orError_t orFreeAsync(void* pointer, orStream_t stream) {
                 location.device, device.index);
   }
   if (const orError_t error = device.failure.refuse()) return error;
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNoMemory)) return error;
   if (const orError_t error = device.memory.retire(location.offset)) return error;
   uint64_t sequence = 0;
   return ref.stream->submit(ref.generation, Task(FreeWork{location.offset}), device.placement(0), &sequence);

@@ -17,6 +17,8 @@ class Device;
 //   void run(Device&)   does the work on the stream's device; skipped if the device drops its work
 //   void release()      frees what the work owns; called once, after run or instead of it
 //   Activity activity() optional: describes the work to be recorded
+//   void run_reported(Device&, orStream_t, uint64_t correlation)
+//                       optional: runs work of several parts, and reports each as an activity
 //   bool keep()         optional: called before the work is queued, to take over what its caller will destroy;
 //                       false if the host is out of memory
 class Task {
@@ -35,12 +37,15 @@ class Task {
 
   // Marks the task to be recorded with this correlation number.
   void record(uint64_t correlation) {
-    recorded_ = functions_->activity != nullptr;
+    recorded_ = has_activity();
     correlation_ = correlation;
   }
   [[nodiscard]] bool recorded() const { return recorded_; }
   [[nodiscard]] uint64_t correlation() const { return correlation_; }
+  [[nodiscard]] bool has_activity() const { return functions_->activity != nullptr; }
   [[nodiscard]] Activity activity() const { return functions_->activity(payload_); }
+  // Runs the task, and reports it as an activity of the stream, if there is something to report.
+  void run_reported(Device& device, orStream_t stream, uint64_t correlation);
 
  private:
   struct Functions {
@@ -48,11 +53,22 @@ class Task {
     void (*release)(void* work);
     bool (*keep)(void* work);
     Activity (*activity)(const void* work);  // null if there is nothing to record
+    void (*run_reported)(void* work, Device& device, orStream_t stream, uint64_t correlation);  // null: as a whole
   };
   template <class Work>
   static constexpr auto describe() -> Activity (*)(const void*) {  // NOT PROVEN: runs at compile time
     if constexpr (requires(const Work& own) { own.activity(); }) {  // NOT PROVEN: as above
       return [](const void* work) { return static_cast<const Work*>(work)->activity(); };
+    } else {
+      return nullptr;  // NOT PROVEN: as above
+    }
+  }
+  template <class Work>
+  static constexpr auto in_parts() -> void (*)(void*, Device&, orStream_t, uint64_t) {  // NOT PROVEN: as above
+    if constexpr (requires(Work& own, Device& device) { own.run_reported(device, nullptr, 0); }) {  // NOT PROVEN: above
+      return [](void* work, Device& device, orStream_t stream, uint64_t correlation) {  // NOT PROVEN: the page graph
+        static_cast<Work*>(work)->run_reported(device, stream, correlation);  // NOT PROVEN: profiles a replay
+      };  // NOT PROVEN: as above
     } else {
       return nullptr;  // NOT PROVEN: as above
     }
@@ -69,6 +85,7 @@ class Task {
         }
       },
       describe<Work>(),
+      in_parts<Work>(),
   };
 
   const Functions* functions_ = nullptr;
@@ -77,5 +94,9 @@ class Task {
   alignas(std::max_align_t) std::byte payload_[64];
 };
 // LITERALINCLUDE END: stream-task
+
+// Releases a task, and lets it take over what its caller will destroy, as a kernel does: the driver cannot be called.
+void release(Task& task);
+[[nodiscard]] bool keep(Task& task);
 
 }  // namespace openreg::driver

@@ -36,6 +36,11 @@ class Error(enum.IntEnum):
     NOT_SUPPORTED = 15
     DEINITIALIZED = 16
     COMPILATION = 17
+    STREAM_CAPTURE_UNSUPPORTED = 18
+    STREAM_CAPTURE_INVALIDATED = 19
+    STREAM_CAPTURE_UNJOINED = 20
+    STREAM_CAPTURE_ISOLATION = 21
+    CAPTURED_EVENT = 22
 
 
 class MemoryType(enum.IntEnum):
@@ -293,6 +298,14 @@ SIGNATURES: dict[str, list[type]] = {
     "orIpcCloseMemory": [_P],
     "orIpcGetEventHandle": [ctypes.c_char_p, _EVENT],
     "orIpcOpenEventHandle": [_OUT, ctypes.c_char_p],
+    "orStreamBeginCapture": [_STREAM, ctypes.c_int],
+    "orStreamEndCapture": [_STREAM, _OUT],
+    "orStreamGetCaptureInfo": [_STREAM, _INT, ctypes.POINTER(ctypes.c_uint64)],
+    "orGraphInstantiate": [_OUT, _P],
+    "orGraphLaunch": [_P, _STREAM],
+    "orGraphDestroy": [_P],
+    "orGraphExecDestroy": [_P],
+    "orGraphDebugDotPrint": [_P, ctypes.c_char_p],
     "orActivityStart": [ON_ACTIVITY, _P],
     "orActivityStop": [],
     "orActivitySetCorrelation": [ctypes.c_uint64],
@@ -385,6 +398,12 @@ def _handle(function: Callable[..., Error], *arguments: object) -> int:
     return out.value or 0
 
 
+def _exported(function: Callable[..., Error], exported: int) -> bytes:
+    handle = ctypes.create_string_buffer(64)
+    check(function(handle, exported))
+    return handle.raw
+
+
 def _number(function: Callable[..., Error], *arguments: object) -> int:
     out = ctypes.c_int()
     check(function(*arguments, ctypes.byref(out)))
@@ -433,9 +452,7 @@ def malloc_shareable(size: int) -> int:
 
 def memory_handle(pointer: int) -> bytes:
     """The handle of shareable memory."""
-    handle = ctypes.create_string_buffer(64)
-    check(lib.orIpcGetMemoryHandle(handle, pointer))
-    return handle.raw
+    return _exported(lib.orIpcGetMemoryHandle, pointer)
 
 
 def open_memory(handle: bytes) -> int:
@@ -445,9 +462,7 @@ def open_memory(handle: bytes) -> int:
 
 def event_handle(event: int) -> bytes:
     """The handle of an event for several processes."""
-    handle = ctypes.create_string_buffer(64)
-    check(lib.orIpcGetEventHandle(handle, event))
-    return handle.raw
+    return _exported(lib.orIpcGetEventHandle, event)
 
 
 def open_event(handle: bytes) -> int:

@@ -28,6 +28,11 @@ NAMES = {
     Error.NOT_SUPPORTED: "orErrorNotSupported",
     Error.DEINITIALIZED: "orErrorDeinitialized",
     Error.COMPILATION: "orErrorCompilation",
+    Error.STREAM_CAPTURE_UNSUPPORTED: "orErrorStreamCaptureUnsupported",
+    Error.STREAM_CAPTURE_INVALIDATED: "orErrorStreamCaptureInvalidated",
+    Error.STREAM_CAPTURE_UNJOINED: "orErrorStreamCaptureUnjoined",
+    Error.STREAM_CAPTURE_ISOLATION: "orErrorStreamCaptureIsolation",
+    Error.CAPTURED_EVENT: "orErrorCapturedEvent",
 }
 
 
@@ -37,7 +42,7 @@ def test_every_error_has_a_name_and_a_sentence(error: Error) -> None:
     assert len(lib.orGetErrorString(error)) > 5
 
 
-@pytest.mark.parametrize("number", [18, -1, 2**31 - 1])
+@pytest.mark.parametrize("number", [23, -1, 2**31 - 1])
 def test_an_unknown_error_has_a_name_too(number: int) -> None:
     assert lib.orGetErrorName(number) == b"orErrorUnknown"
     assert lib.orGetErrorString(number) == b"the driver has no error of this number"

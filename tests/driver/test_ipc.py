@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -164,8 +165,7 @@ def test_memory_wrong_arguments() -> None:
     )
     refused(
         Error.NOT_SUPPORTED,
-        f"orIpcGetMemoryHandle: the memory at {own:#x} belongs to this process alone; allocate it with "
-        "orMallocShareable",
+        "orIpcGetMemoryHandle: openreg:0 + 0x0 belongs to this process alone; allocate it with orMallocShareable",
         get(handle, own),
     )
     refused(Error.INVALID_POINTER, "orIpcGetMemoryHandle: 0x10 is not device memory", get(handle, 16))
@@ -304,6 +304,21 @@ def test_a_reset_ends_the_wait(peer: Peer) -> None:
     begin = time.monotonic()
     driver.check(lib.orDeviceReset())
     assert time.monotonic() - begin < 30
+
+
+def test_a_reset_ends_the_wait_of_a_host_thread(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    waits = Thread(target=lambda: seen.append((lib.orEventSynchronize(event), driver.detail())))
+    seen: list[tuple[Error, str]] = []
+    waits.start()
+    time.sleep(0.1)
+    assert waits.is_alive()
+    driver.check(lib.orDeviceReset())
+    waits.join(30)
+    dropped = "orDeviceReset of openreg:0 dropped the work that this call waited for"
+    assert seen == [(Error.LAUNCH_FAILURE, f"orEventSynchronize: {dropped}")]
 
 
 def test_dropped_work_passes_the_record(peer: Peer) -> None:

@@ -14,6 +14,7 @@
 #include "openreg.h"
 #include "openreg_activity.h"
 #include "openreg_extended.h"
+#include "openreg_graph.h"
 #include "openreg_ipc.h"
 #include "openreg_modules.h"
 
@@ -432,6 +433,37 @@ orError_t orIpcOpenEventHandle(orEvent_t* event, const orIpcEventHandle* handle)
   orEvent_t shared = nullptr;
   if (const orError_t error = BELOW(orIpcOpenEventHandle)(&shared, handle)) return error;
   return BELOW(orEventCreateWithFlags)(event, orEventDisableTiming);
+}
+#elif defined(DEFECT_supports_no_graphs)
+orError_t orStreamBeginCapture(orStream_t, orStreamCaptureMode) { return orErrorNotSupported; }
+#elif defined(DEFECT_captured_work_runs_at_once)
+orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
+  orStreamCaptureStatus status = orStreamCaptureStatusNone;
+  uint64_t id = 0;
+  if (const orError_t error = BELOW(orStreamGetCaptureInfo)(stream, &status, &id)) return error;
+  if (const orError_t error = BELOW(orMemcpyAsync)(dst, src, bytes, kind, stream)) return error;
+  return status == orStreamCaptureStatusActive ? BELOW(orMemcpyAsync)(dst, src, bytes, kind, nullptr) : orSuccess;
+}
+#elif defined(DEFECT_graph_launch_forgets_its_stream)
+orError_t orGraphLaunch(orGraphExec_t exec, orStream_t) { return BELOW(orGraphLaunch)(exec, nullptr); }
+#elif defined(DEFECT_captured_stream_is_always_ready)
+orError_t orStreamQuery(orStream_t stream) {
+  orStreamCaptureStatus status = orStreamCaptureStatusNone;
+  uint64_t id = 0;
+  if (const orError_t error = BELOW(orStreamGetCaptureInfo)(stream, &status, &id)) return error;
+  return status == orStreamCaptureStatusActive ? orSuccess : BELOW(orStreamQuery)(stream);
+}
+#elif defined(DEFECT_capture_mode_is_forgotten)
+orError_t orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode) {
+  const bool is_valid = mode >= orStreamCaptureModeGlobal && mode <= orStreamCaptureModeRelaxed;
+  return BELOW(orStreamBeginCapture)(stream, is_valid ? orStreamCaptureModeRelaxed : mode);
+}
+#elif defined(DEFECT_lost_work_is_no_error)
+orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph) {
+  const orError_t error = BELOW(orStreamEndCapture)(stream, graph);
+  if (error != orErrorStreamCaptureUnjoined) return error;
+  if (const orError_t again = BELOW(orStreamBeginCapture)(stream, orStreamCaptureModeRelaxed)) return again;
+  return BELOW(orStreamEndCapture)(stream, graph);
 }
 #elif defined(DEFECT_peers_disagree)
 orError_t orDeviceCanAccessPeer(int* can_access, int device, int peer) {

@@ -112,7 +112,7 @@ def test_simulated_driver_passes_every_check(kit: Kit, tmp_path: Path, mode: str
     assert not wrong(checks)
     chapters = {check["chapter"] for check in checks}
     of_drivers = ("copies", "kernels", "memory", "modules", "process", "sharing", "streams")
-    assert chapters == {"driver", *(f"driver_{name}" for name in of_drivers)}
+    assert chapters == {"driver", "graph", *(f"driver_{name}" for name in of_drivers)}
     assert all((ROOT / "docs/source/accelerator" / f"{chapter}.md").is_file() for chapter in chapters)
     # Each needs the opposite of what this device has.
     assert {check["name"]: check["reason"] for check in checks if check["outcome"] == "not offered"} == {
@@ -188,8 +188,16 @@ def test_minimal_driver_passes_what_it_offers(kit: Kit, tmp_path: Path, minimal:
         "peer access": 6,
         "shared memory": 6,
         "shared events": 3,
+        "graphs": 11,
+        "graphs in the DOT language": 1,
         "activity": 7,
     }
+
+
+def test_graphs_may_be_answered_with_not_supported(kit: Kit, tmp_path: Path) -> None:
+    checks = kit.results(broken("supports_no_graphs", tmp_path), tmp_path, "--only", "graphs")
+    assert outcomes(checks, "not offered") == [check["name"] for check in checks]
+    assert {check["reason"] for check in checks} == {"graphs: orStreamBeginCapture answers orErrorNotSupported"}
 
 
 # The groups to run, the checks that must fail, and what one of them must observe.
@@ -566,6 +574,36 @@ DEFECTS = [
             "a process that was killed is noticed",
         ],
         "memory that another process wrote before it recorded the event",
+    ),
+    (
+        "captured_work_runs_at_once",
+        ["graphs"],
+        ["captured work runs with each launch, and only then"],
+        " of them differ; the first is byte 0: ",
+    ),
+    (
+        "graph_launch_forgets_its_stream",
+        ["graphs"],
+        ["a launch comes in the order of its stream"],
+        "4079 of them differ; the first is byte 1: 0x03",
+    ),
+    (
+        "captured_stream_is_always_ready",
+        ["graphs"],
+        ["what would wait for captured work is refused"],
+        "orSuccess",
+    ),
+    (
+        "capture_mode_is_forgotten",
+        ["graphs"],
+        ["the mode says whose waits are refused"],
+        "orSuccess",
+    ),
+    (
+        "lost_work_is_no_error",
+        ["graphs"],
+        ["work without a way back is noticed"],
+        "orSuccess",
     ),
     (
         "activity_loses_records",

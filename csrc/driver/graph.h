@@ -1,0 +1,56 @@
+// A graph: recorded work, which can run any number of times.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "openreg.h"
+#include "task.h"
+
+namespace openreg::driver {
+
+class Device;
+
+class Graph {
+ public:
+  struct Node {
+    Task task;
+    Device* device;
+    std::vector<uint32_t> after;  // earlier nodes, which it has to run after
+  };
+
+  // A graph of work that was captured on the device.
+  explicit Graph(Device& device) : device_(device) {}
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Takes ownership of the task on success. `queues`: the task must run on a stream's thread.
+  // Throws: std::bad_alloc.
+  void add(Node node, bool queues);
+
+  // Runs the nodes in the order in which they were captured, which puts each after those that it depends on. One run
+  // at a time: kernels keep their arguments in the node.
+  void run();
+  // The same, and reports each node to the recorder of activities.
+  void run_reported(orStream_t stream, uint64_t correlation);
+
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] bool queues() const { return queues_; }
+  // An error if a device was reset since: the memory that the nodes use is gone.
+  [[nodiscard]] orError_t expect_no_reset() const;
+  [[nodiscard]] std::string dot() const;
+
+ private:
+  Device& device_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<Device*, uint64_t>> devices_;  // each once, with its number of resets
+  bool queues_ = false;
+  std::mutex running_;
+};
+
+}  // namespace openreg::driver
