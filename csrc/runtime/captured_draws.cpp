@@ -1,0 +1,44 @@
+// Draws in a capture, and the start of each replay. Called on any thread that captures or replays.
+#include "runtime/captured_draws.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/allocator.h"
+#include "runtime/driver_call.h"
+#include "runtime/error.h"
+
+namespace openreg {
+
+// LITERALINCLUDE START: draws-in-capture
+Positions CapturedDraws::reserve(const at::Generator& generator, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  const auto* const source = generator.get<Generator>();
+  auto found = std::ranges::find_if(
+      drawn_, [source](const Drawn& one) { return one.generator.get<Generator>()->shares_state_with(*source); });
+  if (found == drawn_.end()) {
+    drawn_.push_back({at::Generator(source->graphsafe_get_state()), allocator().allocate(2 * sizeof(uint64_t))});
+    found = std::prev(drawn_.end());
+  }
+  const uint64_t offset = std::exchange(found->count, found->count + count);
+  return {0, offset, static_cast<const uint64_t*>(found->start.get())};
+}
+
+void CapturedDraws::advance(orStream_t stream) {
+  for (const Drawn& one : drawn_) {
+    Positions first;
+    {
+      at::Generator generator = one.generator;
+      const std::lock_guard lock(generator.mutex());
+      first = generator.get<Generator>()->reserve(one.count);
+    }
+    // The driver reads pageable memory before it returns, so the next replay may reserve at once.
+    const std::array<uint64_t, 2> start{first.seed, first.offset};
+    const DriverCall call("orMemcpyAsync");
+    check(orMemcpyAsync(one.start.get(), start.data(), sizeof(start), orMemcpyHostToDevice, stream));
+  }
+}
+// LITERALINCLUDE END: draws-in-capture
+
+}  // namespace openreg

@@ -1,0 +1,171 @@
+"""Memory of graphs: kept for the replays, reused within a capture, shared by a handle, released by a reset."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from tests.graph.capture import captured, module, replayed
+from tests.offers import LAST_DEVICE
+
+pytestmark = pytest.mark.needs("graphs", "kernels")
+
+MIB = 1 << 20
+
+
+def reserved() -> int:
+    gc.collect()
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
+    return int(module.memory_reserved(LAST_DEVICE))
+
+
+def allocated(elements: int) -> torch.Tensor:
+    return torch.ones(elements, device=LAST_DEVICE)
+
+
+def test_memory_of_a_capture_is_not_reused_while_the_graph_lives() -> None:
+    x = allocated(3 * MIB)
+    stream = torch.Stream(device=LAST_DEVICE)
+    graph, y = captured(lambda: (x * 2) + 1, stream=stream)  # x * 2 dies in the capture
+    with stream:
+        others = [torch.full((3 * MIB,), 9.0, device=LAST_DEVICE) for _ in range(3)]
+    replayed(graph)
+    assert y.cpu().unique().tolist() == [3.0]
+    assert all(other.cpu().unique().tolist() == [9.0] for other in others)
+
+
+def test_a_capture_reuses_what_it_frees() -> None:
+    x = allocated(6 * MIB)
+    before = reserved()
+
+    def chain() -> torch.Tensor:
+        y = x
+        for _ in range(12):
+            y = y + 1
+        return y
+
+    graph, y = captured(chain)
+    assert reserved() - before == 2 * 24 * MIB  # two at a time, not twelve
+    replayed(graph)
+    assert y.cpu().unique().tolist() == [13.0]
+
+
+def test_tensors_may_die_before_the_graph_and_outlive_it() -> None:
+    x = allocated(6 * MIB)
+    before = reserved()
+    graph, (y, total) = captured(lambda: (x * 3, x.sum()))
+    del y
+    replayed(graph)  # writes memory of a tensor that is gone
+    assert total.item() == 6 * MIB
+    with_graph = reserved()
+    assert with_graph - before >= 24 * MIB
+    graph.reset()
+    assert reserved() < with_graph
+    assert total.item() == 6 * MIB
+    del total
+    assert reserved() == before
+
+
+def test_the_end_of_a_graph_releases_its_memory() -> None:
+    x = allocated(6 * MIB)
+    before = reserved()
+    graph, y = captured(lambda: x * 3)
+    del y
+    assert reserved() > before
+    del graph
+    assert reserved() == before
+
+
+def test_two_graphs_share_a_pool() -> None:
+    x = allocated(6 * MIB)
+    before = reserved()
+    stream = torch.Stream(device=LAST_DEVICE)
+    first, y = captured(lambda: (x * 2).sum(), stream=stream)
+    alone = reserved() - before
+    second, z = captured(lambda: (x * 3).sum(), stream=stream, pool=first.pool())
+    assert second.pool() == first.pool()
+    assert reserved() - before < 2 * alone
+    for _ in range(2):
+        replayed(first)
+        assert y.item() == 12 * MIB
+        replayed(second)
+        assert z.item() == 18 * MIB
+    first.reset()
+    assert reserved() > before  # the second graph still needs the pool
+    replayed(second)
+    assert z.item() == 18 * MIB
+    second.reset()
+    del y, z
+    assert reserved() == before
+
+
+def test_a_handle_names_a_pool_before_the_first_capture() -> None:
+    handle = module.graph_pool_handle()
+    assert handle != module.graph_pool_handle()
+    graph, _ = captured(lambda: allocated(4), pool=handle)
+    assert graph.pool() == handle
+    other, _ = captured(lambda: allocated(4))
+    assert other.pool() != handle
+
+
+def test_a_block_used_on_another_stream_is_not_reused_in_the_capture() -> None:
+    x = allocated(6 * MIB)
+    main, side = torch.Stream(device=LAST_DEVICE), torch.Stream(device=LAST_DEVICE)
+
+    def work() -> tuple[torch.Tensor, torch.Tensor]:
+        temporary = x * 2
+        address = temporary.data_ptr()
+        side.wait_stream(main)
+        with side:
+            result = temporary + 1
+        temporary.record_stream(side)
+        del temporary
+        later = x * 5
+        assert later.data_ptr() != address
+        main.wait_stream(side)
+        return result, later
+
+    graph, (result, later) = captured(work, stream=main)
+    replayed(graph)
+    assert (result.cpu().unique().tolist(), later.cpu().unique().tolist()) == ([3.0], [5.0])
+
+
+def test_memory_stays_flat_over_many_replays_and_captures() -> None:
+    x = allocated(1 << 16)
+    graph, y = captured(lambda: torch.nn.functional.dropout(x + 1, 0.5).sum())
+    replayed(graph)
+    held = module.memory_allocated(LAST_DEVICE), module.memory_reserved(LAST_DEVICE)
+    for _ in range(500):
+        graph.replay()
+    replayed(graph)
+    assert (module.memory_allocated(LAST_DEVICE), module.memory_reserved(LAST_DEVICE)) == held
+    assert 0 < y.item() < 4 * (1 << 16)
+    del graph, y
+    for _ in range(30):
+        graph, _ = captured(lambda: x * 2)
+        graph.replay()
+        graph.reset()
+    assert module.memory_reserved(LAST_DEVICE) <= held[1] + 2 * MIB * 2
+
+
+def test_pinned_memory_of_a_capture_is_not_reused() -> None:
+    x = torch.arange(8.0, device=LAST_DEVICE)
+
+    def work() -> list[torch.Tensor]:
+        return [torch.empty(8, pin_memory=True).copy_(x * scale, non_blocking=True) for scale in (1, 2)]
+
+    graph, results = captured(work)
+    replayed(graph)
+    assert [result.tolist() for result in results] == [[scale * float(n) for n in range(8)] for scale in (1, 2)]
+    others = [torch.full((8,), 7.0).pin_memory() for _ in range(4)]
+    replayed(graph)
+    assert all(other.tolist() == [7.0] * 8 for other in others)
+
+
+@pytest.mark.needs("simulator")
+def test_out_of_memory_in_a_capture_says_that_the_cache_was_kept() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match=r"with the cache kept, since a graph is captured \(call empty_c"):
+        captured(lambda: torch.empty(1 << 45, dtype=torch.uint8, device=LAST_DEVICE))
