@@ -1,0 +1,138 @@
+// Shared storages: called by torch_openreg/_sharing.py for share_memory_() and for tensors in queues and pipes. Called
+// on any thread, also on those that send and receive for a queue, without the GIL.
+#include "runtime/shared_memory.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "driver/openreg_ipc.h"
+#include "runtime/allocator.h"
+#include "runtime/device.h"
+#include "runtime/driver_call.h"
+#include "runtime/error.h"
+#include "runtime/stream.h"
+#include "runtime/wait.h"
+
+namespace openreg {
+namespace {
+
+// LITERALINCLUDE START: shared-memory-deleters
+// The deleter tells what memory a storage has. Both wait for the device. In a forked child the memory belongs to the
+// parent.
+void free_shareable(void* pointer) {
+  if (pointer != nullptr && !is_in_bad_fork()) {
+    const DriverCall call("orFree");
+    warn(orFree(pointer));
+  }
+}
+
+void close_opened(void* pointer) {
+  if (pointer != nullptr && !is_in_bad_fork()) {
+    const DriverCall call("orIpcCloseMemory");
+    warn(orIpcCloseMemory(pointer));
+  }
+}
+
+bool has_deleter(const c10::Storage& storage, c10::DeleterFnPtr deleter) {
+  return storage.data_ptr().get_deleter() == deleter;
+}
+// LITERALINCLUDE END: shared-memory-deleters
+
+// LITERALINCLUDE START: shared-memory-check
+void check_can_share(const c10::Device& device) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      can_share(), "memory of ", device, " cannot be shared with another process, since the ",
+      "driver has no openreg_ipc.h: share or send tensor.cpu(), and move it to the device there");
+}
+
+void check_owned(const c10::Storage& storage) {
+  check_can_share(storage.device());
+  TORCH_CHECK(!has_deleter(storage, &close_opened), "openreg: a tensor on ", storage.device(),
+              " that was received from another process cannot be sent on, since only the process that allocated the "
+              "memory can: send tensor.clone()");
+  TORCH_CHECK(
+      storage.nbytes() == 0 || has_deleter(storage, &free_shareable) || has_deleter(storage, allocator().raw_deleter()),
+      "openreg: a tensor on ", storage.device(),
+      " over memory of another library cannot be shared with another process: share tensor.clone()");
+}
+// LITERALINCLUDE END: shared-memory-check
+
+// LITERALINCLUDE START: shared-memory-allocate
+// The current device's. The cache of the pool may hold all memory, so it is emptied before the allocation fails.
+c10::DataPtr allocate_shareable(size_t bytes, const c10::Device& device) {
+  const auto allocate = [bytes](void** pointer) {
+    const DriverCall call("orMallocShareable");
+    return orMallocShareable(pointer, std::max<size_t>(bytes, 1));  // an empty tensor must have a handle as well
+  };
+  void* pointer = nullptr;
+  orError_t error = allocate(&pointer);
+  if (error == orErrorMemoryAllocation) {
+    allocator().emptyCache();
+    error = allocate(&pointer);
+  }
+  check(error);
+  return {pointer, pointer, &free_shareable, device};
+}
+// LITERALINCLUDE END: shared-memory-allocate
+
+}  // namespace
+
+bool can_share() noexcept { return &orMallocShareable != nullptr; }
+
+bool is_shared(const c10::Storage& storage) {
+  return has_deleter(storage, &free_shareable) || has_deleter(storage, &close_opened);
+}
+
+// LITERALINCLUDE START: shared-memory-move
+void share_storage(const c10::Storage& storage) {
+  check_owned(storage);
+  if (is_shared(storage)) return;
+  const c10::Device device = storage.device();
+  const c10::DeviceGuard guard(device);
+  c10::DataPtr data = allocate_shareable(storage.nbytes(), device);
+  // Any stream may have queued a write, and any stream may read next: both ends of the copy wait for all of them.
+  wait_for_device(device.index());
+  check(orDeviceSynchronize());
+  if (storage.nbytes() > 0) {
+    const DriverCall call("orMemcpy");
+    check(orMemcpy(data.mutable_get(), storage.data(), storage.nbytes(), orMemcpyDeviceToDevice));
+    check(orDeviceSynchronize());
+  }
+  c10::StorageImpl* const moved = storage.unsafeGetStorageImpl();
+  moved->set_data_ptr_noswap(std::move(data));
+  moved->set_resizable(false);  // it would move away from the other processes
+}
+// LITERALINCLUDE END: shared-memory-move
+
+// LITERALINCLUDE START: shared-memory-export
+std::string export_storage(const c10::Storage& storage) {
+  check_owned(storage);
+  orIpcMemoryHandle handle{};
+  check(orIpcGetMemoryHandle(&handle, storage.mutable_data()));
+  return {reinterpret_cast<const char*>(handle.bytes), sizeof(handle.bytes)};
+}
+
+c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t index) {
+  const c10::Device device(c10::kPrivateUse1, static_cast<c10::DeviceIndex>(index));
+  check_can_share(device);
+  orIpcMemoryHandle opened{};
+  TORCH_CHECK_VALUE(handle.size() == sizeof(opened.bytes), "openreg: a memory handle has ", sizeof(opened.bytes),
+                    " bytes, not ", handle.size());
+  std::memcpy(opened.bytes, handle.data(), sizeof(opened.bytes));
+  const c10::DeviceGuard guard(device);
+  void* pointer = nullptr;
+  {
+    const DriverCall call("orIpcOpenMemoryHandle");
+    check(orIpcOpenMemoryHandle(&pointer, &opened));
+  }
+  c10::DataPtr data(pointer, pointer, &close_opened, device);
+  return {c10::make_storage_impl(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), &allocator(),
+                                 /*resizable=*/false, device)};
+}
+// LITERALINCLUDE END: shared-memory-export
+
+}  // namespace openreg
