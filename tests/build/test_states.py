@@ -18,6 +18,7 @@ ACME = names.Names("acme", "am")
 STATES = States(ROOT)
 NUMBERS = [state.number for state in STATES.all]
 EARLY = [state.number for state in STATES.all if not state.kernels]
+_BOUND = r'm(?:\.def\(|, )"(\w+)"'
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_what_is_imported_is_there(number: int, written: dict[int, dict[str, str
     modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in files}
     modules |= {"torch_acme._C", "torch_acme._build_info"}
     bindings = (text for path, text in files.items() if path.startswith("csrc/python/"))
-    given = {name for text in bindings for name in re.findall(r'm\.def\("(\w+)"', text)}
+    given = {name for text in bindings for name in re.findall(_BOUND, text)}
     for path, text in files.items():
         if path.startswith("torch_acme") and path.endswith(".py"):
             for module in re.findall(r"^ *(?:from|import) (torch_acme[\w.]*)", text, re.MULTILINE):
@@ -67,8 +68,11 @@ def test_what_is_imported_is_there(number: int, written: dict[int, dict[str, str
 def test_the_stub_names_what_is_bound(number: int, written: dict[int, dict[str, str]]) -> None:
     files = written[number]
     bindings = [text for path, text in files.items() if path.startswith("csrc/python/")]
-    bound = {name for text in bindings for name in re.findall(r'm\.def\("(\w+)"', text)}
-    assert bound == set(re.findall(r"^def (_\w+)", files["torch_acme/_C.pyi"], re.MULTILINE))
+    bound = {name for text in bindings for name in re.findall(_BOUND, text)}
+    stub = files["torch_acme/_C.pyi"]
+    assert bound == set(re.findall(r"^(?:def|class) (_\w+)", stub, re.MULTILINE))
+    imported = re.findall(r"^from torch\S* import (\w+)$", stub, re.MULTILINE)
+    assert [name for name in imported if not re.search(rf": {name}\b", stub)] == [], "imported for nothing"
 
 
 @pytest.mark.parametrize("number", EARLY)

@@ -14,10 +14,11 @@ from weaver.sources.regions import without_region
 
 # PyTorch requires all of this of any device, so every choice includes it, with the operators that its tests launch.
 BASE = (
-    "autoload", "block_pool", "build", "copies", "debugging", "device", "driver", "driver_copies", "driver_kernels",
-    "driver_memory", "driver_modules", "driver_process", "driver_sharing", "driver_streams", "errors", "event",
-    "fallback", "frontend", "guard", "hooks", "host_memory", "layouts", "memory", "memory_history", "operators",
-    "profiler", "random", "registration", "serialization", "storage", "stream", "structured", "stubs", "versions",
+    "autoload", "block_pool", "build", "copies", "debugging", "device", "distributed", "driver", "driver_copies",
+    "driver_kernels", "driver_memory", "driver_modules", "driver_process", "driver_sharing", "driver_streams", "errors",
+    "event", "fallback", "frontend", "graph", "guard", "hooks", "host_memory", "interop", "layouts", "memory",
+    "memory_history", "operators", "profiler", "random", "registration", "serialization", "storage", "stream",
+    "structured", "stubs", "versions",
 )  # fmt: skip
 # By chapter, the tests of its operators. All others belong to the base.
 TESTS = {
@@ -40,6 +41,7 @@ _CMAKE = "csrc/CMakeLists.txt"
 _FOLDERS = {
     "csrc/driver/minimal/": "driver_conformance",
     "csrc/driver/opencl/": "real_runtime",
+    "tests/compile/": "compile",
     "tests/native/": "native_kernels",
 }
 # Separate libraries: a source of each, and the region of the CMake file that builds it.

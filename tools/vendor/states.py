@@ -25,7 +25,8 @@ _OTHER_DRIVERS = ("csrc/driver/minimal/", "csrc/driver/opencl/")
 _KERNELS = "csrc/kernels/"
 _STUB = "torch_openreg/_C.pyi"
 _BINDINGS = "csrc/python/"
-_BOUND = re.compile(r'\bm\.def\("(\w+)"')
+_BOUND = re.compile(r'\bm(?:\.def\(|, )"(\w+)"')
+_BLANK_LINES = re.compile(r"\n{3,}")
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _HOST_KERNELS = re.compile(r'^(option\(HOST_KERNELS "[^"]*") ON\)', re.MULTILINE)
 _EVERY_CHAPTER = "*"
@@ -111,7 +112,8 @@ class Early:
         if path == "CMakeLists.txt":
             return _HOST_KERNELS.sub(r"\1 OFF)", text)
         if path == _STUB:
-            return _without_lines(text, _unbound(text, self._bound()))
+            shorter = _without_lines(text, _unbound(text, self._bound()))
+            return _BLANK_LINES.sub("\n\n", _without_lines(shorter, _unused(shorter)))
         if path not in self._assembled:
             return text
         for region, needed in self._assembled[path].items():
@@ -122,7 +124,7 @@ class Early:
         return _INCLUDE.sub(lambda line: line[0] if has(f"csrc/{line[1]}") else "", text)
 
     def _bound(self) -> set[str]:
-        """The functions of the extension module."""
+        """The functions and classes of the extension module."""
         files = (self._root / path for path in self.taken if path.startswith(_BINDINGS))
         return {name for file in files for name in _BOUND.findall(file.read_text(encoding="utf-8"))}
 
@@ -160,10 +162,21 @@ def _unimported(text: str, has: Callable[[str], bool]) -> Iterator[ast.AST]:
 
 
 def _unbound(text: str, bound: set[str]) -> Iterator[ast.AST]:
-    """The functions of a stub that the extension module does not have."""
+    """The functions and classes of a stub that the extension module does not have. A typed dictionary is not one of its."""
     for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name not in bound:
-            yield node
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name, bases=[]) if name not in bound:
+                yield node
+
+
+def _unused(text: str) -> Iterator[ast.AST]:
+    """The statements of a stub that import one name, if nothing uses it."""
+    body = ast.parse(text)
+    used = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+    for node in body.body:
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name=name)]) if name not in used:
+                yield node
 
 
 def _without_lines(text: str, nodes: Iterator[ast.AST]) -> str:
