@@ -20,7 +20,7 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states next clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states cross next clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -46,13 +46,14 @@ help:
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make states    try the states of make vendor STATE=n: what they build, and what works by then'
+	echo 'make cross     compile for aarch64, and run what needs no Python on an emulated processor'
 	echo 'make next      how far the backend gets with another release of PyTorch: TORCH=2.14.1'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states: python
+html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states cross: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Works with any Python, so that an old one leads to one line instead of a syntax error.

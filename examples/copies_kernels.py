@@ -108,7 +108,7 @@ def failing() -> None:
         for busy in (False, True):
             try:
                 if busy:
-                    torch.openreg._sleep(20_000_000)
+                    torch.openreg._sleep(300_000_000)
                 kernels.watched("openreg:0", how)
                 print("the call has returned")
                 torch.accelerator.synchronize()

@@ -23,6 +23,8 @@ from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPCommContex
 from torch.nn.parallel.data_parallel import _check_balance
 from torch.utils.checkpoint import checkpoint, get_device_states
 
+from torch_openreg.openreg._absent import LATE
+
 
 # LITERALINCLUDE START: frontend-missing-calls
 def seeded() -> bool:
@@ -115,6 +117,8 @@ def take_out(name: str) -> None:
     """Makes the device module behave as if it never had the name."""
     if name == "_initialized":  # an attribute that the module computes
         del vars(torch.openreg)["__getattr__"]
+    elif name in LATE:
+        del LATE[name]
     else:
         vars(torch.openreg).pop(name, None)
 
@@ -134,12 +138,11 @@ def in_a_process_of_its_own(prefix: str, name: str, call: Callable[[], object]) 
 
 
 def main() -> None:
-    """Makes each call twice, or once if the module does not have the name."""
+    """Makes each call twice."""
     warnings.simplefilter("error")
     for name, call in CALLS:
-        in_a_process_of_its_own("without", name, call)
-        if hasattr(torch.openreg, name):
-            in_a_process_of_its_own("with", name, call)
+        for prefix in ("without", "with"):
+            in_a_process_of_its_own(prefix, name, call)
 
 
 if __name__ == "__main__":

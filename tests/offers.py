@@ -42,6 +42,14 @@ def _has_host_functions() -> bool:
     return hasattr(library(), "orLaunchHostFunction")
 
 
+def _has_graphs() -> bool:
+    return hasattr(library(), "orStreamBeginCapture")
+
+
+def _shares() -> bool:
+    return hasattr(library(), "orMallocShareable") and hasattr(library(), "orIpcGetEventHandle")
+
+
 def has_activity() -> bool:
     """Whether the driver records what ran when."""
     return hasattr(library(), "orActivityStart")
@@ -77,7 +85,9 @@ OFFERS: dict[str, tuple[Callable[[], bool], str]] = {
     "host kernels": (cache(has_host_kernels), "the driver runs no host code as kernels"),
     "host functions": (cache(_has_host_functions), "the driver calls no function of the host in a stream's order"),
     "faults": (cache(_has_faults), "the driver injects no faults"),
+    "sharing": (_shares, "the driver shares no memory and no events between processes"),
     "activity": (cache(has_activity), "the driver does not record what runs"),
+    "graphs": (cache(_has_graphs), "the driver captures no graphs"),
     "kernels": (cache(_has_kernels), "every operator takes the fallback, which waits for it"),
     "two devices": (lambda: _COUNT > 1, "the machine has one device"),
     "queue": (cache(_queues), "the driver queues nothing: a call returns when its work is done"),

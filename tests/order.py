@@ -3,8 +3,8 @@
 A file stays in one worker (tools/commands.py), so the last files must be short, or one worker is busy while the
 others wait. benchmarks/results/loop.md lists the slow tests.
 
-`--share 1/3` runs every third file, beginning with the second. `--longest 1/3`, or OPENREG_LONGEST=1/3, runs all files
-but only every third of the tool tests, which build or start process after process. CI takes a different share for each
+`--share 1/3` runs every third file, beginning with the second. `--longest 1/3`, or OPENREG_LONGEST=1/3, runs all tests
+but only every third of those that compile, build or start process after process. CI takes a different share for each
 commit.
 """
 
@@ -15,9 +15,11 @@ import os
 import pytest
 from share import ALL, share
 
-# Tests of the tools around the backend, which build or start process after process: seconds for each test.
-TOOLS = (
+# Tests that compile, build or start process after process: seconds for each test.
+COSTLY = (
     "tests/build/test_install.py",
+    "tests/compile/",
+    "tests/distributed/test_hosts.py",
     "tests/python_backend/",
     "tests/conformance/",
     "tests/fuzz/",
@@ -28,7 +30,7 @@ TOOLS = (
     "tests/docs/",
     "tests/examples/",
 )
-LONGEST = ("tests/opinfo/", *TOOLS)
+LONGEST = ("tests/opinfo/", "tests/distributed/", *COSTLY)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=share,
         default=os.environ.get("OPENREG_LONGEST", "0/1"),
         metavar="N/M",
-        help="of M shares of the tests of tools, the Nth; as OPENREG_LONGEST says, else all",
+        help="of M shares of the tests that compile or build, the Nth; as OPENREG_LONGEST says, else all",
     )
 
 
@@ -52,8 +54,8 @@ def _rank(item: pytest.Item, folders: tuple[str, ...]) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Selects the shares and sorts the files by rank; the sort is stable."""
     files = set(config.getoption("share").take(sorted({item.path for item in items})))
-    of_tools = [item for item in items if _rank(item, TOOLS) < len(TOOLS)]
-    left_out = set(of_tools).difference(config.getoption("longest").take(of_tools))
+    costly = [item for item in items if _rank(item, COSTLY) < len(COSTLY)]
+    left_out = set(costly).difference(config.getoption("longest").take(costly))
     left_out.update(item for item in items if item.path not in files)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = sorted((item for item in items if item not in left_out), key=lambda item: _rank(item, LONGEST))

@@ -256,6 +256,13 @@ def states(arguments: list[str]) -> None:
     state_trials.main(arguments)
 
 
+def cross(arguments: list[str]) -> None:
+    """Compiles the backend for aarch64, and runs what runs without Python on an emulated processor."""
+    import cross as aarch64
+
+    aarch64.main(arguments)
+
+
 def next_release(arguments: list[str]) -> None:
     """Tries the backend with another release of PyTorch, in a separate environment, and records the result."""
     import next_torch
@@ -291,5 +298,6 @@ COMMANDS: dict[str, Command] = {
     "vendor": Command(vendor, ("format",)),  # torch checks the name
     "chapters": Command(chapters, ("format",)),
     "states": Command(states, ("format",)),
+    "cross": Command(cross, ("build",)),
     "next": Command(next_release, ("cxx",)),
 }

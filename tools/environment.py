@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +29,8 @@ VENV = ROOT / ".venv"
 LONG_AGO = 1_000_000_000  # seconds; older than any source
 # Set by `make next`, which finds out what another release changes in the pages.
 PAGES_OF_ANOTHER_TORCH = "OPENREG_PAGES_OF_ANOTHER_TORCH"
+# As ninja prints it.
+_PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
 
 
 class Fault(Exception):
@@ -36,6 +40,38 @@ class Fault(Exception):
 def say(line: str) -> None:
     """Prints one line of progress."""
     print(f"-- {line}", flush=True)
+
+
+def run_with_progress(
+    command: Sequence[str | Path], what: str = "the build", variables: Mapping[str, str] | None = None
+) -> str:
+    """Runs a command in the root, with ``variables`` added to the environment, and prints its progress lines.
+
+    Returns:
+        Its output.
+
+    Raises:
+        Fault: if it fails. The rest of its output has been printed then.
+    """
+    output: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.append(line)
+            if _PROGRESS.match(line):
+                print(line.strip(), flush=True)
+    if process.returncode != 0:
+        sys.stdout.writelines(line for line in output if not _PROGRESS.match(line))
+        raise Fault(f"{what} failed; the messages are above")
+    return "".join(output)
 
 
 def in_virtual_environment() -> bool:

@@ -12,7 +12,6 @@ import importlib.util
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +19,8 @@ from importlib import metadata
 from pathlib import Path
 
 from driver import chosen
-from environment import ROOT, Fault, say, torch_files
+from environment import ROOT, run_with_progress, say, torch_files
 from prerequisites import installed_torch
-
-PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
 
 
 def _digest(*parts: str) -> str:
@@ -49,22 +46,6 @@ def _lock() -> Iterator[None]:
             say("another command is building in this environment, waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def _run_with_progress(command: list[str]) -> None:
-    """Runs a build; prints its progress lines, and the rest of its output if it fails."""
-    output: list[str] = []
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            output.append(line)
-            if PROGRESS.match(line):
-                print(line.strip(), flush=True)
-    if process.returncode != 0:
-        sys.stdout.writelines(line for line in output if not PROGRESS.match(line))
-        raise Fault("the build failed; the messages are above")
 
 
 def _is_installed_from_here() -> bool:
@@ -118,7 +99,7 @@ def _install_with_pip(folder: Path) -> None:
     command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
     command += [f"--config-settings=cmake.define.{name}={value}" for name, value in chosen().definitions.items()]
     command += [f"--config-settings=build-dir={folder.relative_to(ROOT)}", "--editable", "."]
-    _run_with_progress(command)
+    run_with_progress(command)
 
 
 def ensure_extension() -> None:
@@ -129,8 +110,8 @@ def ensure_extension() -> None:
         key = _install_key()
         if _can_build_incrementally(folder, stamp, key):
             cmake = _cmake(folder)
-            _run_with_progress([cmake, "--build", str(folder)])
-            _run_with_progress([cmake, "--install", str(folder), "--prefix", str(_installed_folder())])
+            run_with_progress([cmake, "--build", str(folder)])
+            run_with_progress([cmake, "--install", str(folder), "--prefix", str(_installed_folder())])
         else:
             _install_with_pip(folder)
             importlib.invalidate_caches()

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-LAYERS = {"driver": 0, "runtime": 1, "stable": 1, "aten": 2, "kernels": 3, "native": 3, "profiler": 3, "python": 4}
+LAYERS = {
+    "driver": 0, "runtime": 1, "stable": 1, "graph": 2, "aten": 2, "kernels": 3, "native": 3, "profiler": 3,
+    "distributed": 3, "python": 4,
+}  # fmt: skip
 HOST_KERNELS = "driver/openreg_host_kernels.h"
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 # Each takes seconds per source; ATen/ops/<operator>.h and ATen/core/Tensor.h declare what is needed in less.

@@ -1,6 +1,6 @@
 """Committed results: each records the sources that it was made from, so that `make check` reports when it is stale.
 
-For each result, docs/proof/inputs.json has the hash of each of these sources, for C++ and Python without comments and
+For each result, docs/proof/inputs.json has the hash of each of these sources, without comments, docstrings and
 layout, and the version of PyTorch. The proof of the pages records its own sources (docs/proof/lines.json).
 """
 

@@ -36,12 +36,34 @@ from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_t
 register_graphsafe_rng_device_type("openreg")
 # LITERALINCLUDE END: package-shared-generators
 
+# LITERALINCLUDE START: package-compile
+# Imports neither Dynamo nor Inductor: together they take longer than `import torch`.
+from torch_openreg.compile.registration import register_with_compiler
+
+register_with_compiler()
+# LITERALINCLUDE END: package-compile
+
+# LITERALINCLUDE START: distributed-load
+# Collectives on the device, for torch.distributed.
+from torch_openreg._distributed import register_process_groups
+
+register_process_groups()
+# LITERALINCLUDE END: distributed-load
+
+# LITERALINCLUDE START: interop-load
+# Tensors that other libraries and other processes read and write.
+from torch_openreg._dlpack import complete_dlpack
+from torch_openreg._sharing import share_storages
+
+complete_dlpack()
+share_storages()
+# LITERALINCLUDE END: interop-load
+
 # These register nothing, but without them the process could crash or hang.
 from torch_openreg._exit import settle_autograd_at_exit
-from torch_openreg._storage import refuse_host_access, refuse_sharing
+from torch_openreg._storage import refuse_host_access
 
 refuse_host_access()
-refuse_sharing()
 settle_autograd_at_exit()
 
 # LITERALINCLUDE START: package-races

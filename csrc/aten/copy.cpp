@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "aten/strided_copy.h"
+#include "runtime/capture.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/event.h"
@@ -49,6 +50,7 @@ at::Tensor empty_dense(const at::Tensor& like, c10::Device device) {
 // LITERALINCLUDE START: copy-within-device
 void copy_within_device(const at::Tensor& dst, const at::Tensor& src) {
   if (holds_same_bytes(dst, src)) {
+    if (dst.const_data_ptr() == src.const_data_ptr()) return;  // two views of the same elements; drivers may refuse it
     const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), orMemcpyDeviceToDevice,
                         current_stream_handle(dst.device().index())));
@@ -94,13 +96,16 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
   const c10::DeviceIndex device = (to_device ? dst : src).device().index();
   const bool pinned = non_blocking && is_pinned(data.get());
-  if (!non_blocking) {
-    before_implicit_wait(to_device ? "a copy to the device without non_blocking=True"
-                                   : "a copy to the CPU without non_blocking=True");
-  } else if (!pinned && !to_device) {
-    before_implicit_wait("a copy to the CPU with non_blocking=True into memory that is not pinned");
-  }
   orStream_t stream = current_stream_handle(device);
+  if (!non_blocking) {
+    before_implicit_wait(
+        to_device ? "a copy to the device without non_blocking=True" : "a copy to the CPU without non_blocking=True",
+        stream);
+  } else if (!pinned && !to_device) {
+    before_implicit_wait("a copy to the CPU with non_blocking=True into memory that is not pinned", stream);
+  } else if (!pinned) {
+    refuse_in_capture(stream, "a copy to the device reads host memory that is not pinned");
+  }
   {
     const DriverCall call("orMemcpyAsync");
     if (!non_blocking) wait_for_stream(stream, device);

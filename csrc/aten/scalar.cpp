@@ -24,8 +24,8 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   // The bytes are copied to the stack, without a temporary CPU tensor. The driver has written pageable memory when it
   // returns, and reports failures of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
-  before_implicit_wait("one element is read, as item(), bool() and float() do");
   orStream_t stream = current_stream_handle(self.device().index());
+  before_implicit_wait("one element is read, as item(), bool() and float() do", stream);
   {
     const DriverCall call("orMemcpyAsync");
     wait_for_stream(stream, self.device().index());

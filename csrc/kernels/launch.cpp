@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "runtime/capture.h"
 #include "runtime/driver_call.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
@@ -36,13 +37,14 @@ void KernelCall::raised() const noexcept {
   }
 }
 
-void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
+bool launch_call(KernelCall call, orHostKernel kernel, bool wait) {
   std::exception_ptr at_launch;
   call.at_launch = &at_launch;
+  orStream_t stream = current_stream_handle(call.device);
+  wait = wait && !is_capturing(stream);
   // Shared, since the kernel may still be queued when waiting for it fails.
   if (wait) call.waited_for = std::make_shared<std::exception_ptr>();
   kernel.closure = &call;
-  orStream_t stream = current_stream_handle(call.device);
   {
     const DriverCall launched("orLaunchHostKernel");
     check(orLaunchHostKernel(&kernel, stream));
@@ -58,7 +60,9 @@ void launch_call(KernelCall call, orHostKernel kernel, bool wait) {
       std::rethrow_exception(*call.waited_for);
     }
     raise_kernel_error(call.device);
+    return true;
   }
+  return !call.is_queued;
 }
 // LITERALINCLUDE END: launch-call
 

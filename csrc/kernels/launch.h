@@ -58,7 +58,7 @@ struct KernelCall {
 };
 
 // Launches the call through the functions of `kernel`, and rethrows what the closure threw (see launch).
-void launch_call(KernelCall call, orHostKernel kernel, bool wait);
+bool launch_call(KernelCall call, orHostKernel kernel, bool wait);
 // LITERALINCLUDE END: launch-raised
 
 // LITERALINCLUDE START: launch-closure
@@ -78,10 +78,11 @@ struct QueuedCall : KernelCall {
 //
 // An exception from the closure means that its arguments were wrong; the device stays usable. Throws: this exception,
 // if the kernel ran at once or `wait` is set. Otherwise the next caller that waits for the device gets it
-// (kernel_error.h).
+// (kernel_error.h), also while a graph is captured: the kernel runs with each replay.
+// Returns: whether the kernel has run, without an exception.
 template <class Closure>
   requires(!std::is_reference_v<Closure>)
-void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure, bool wait = false) {
+bool launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closure&& closure, bool wait = false) {
   const auto run = [](void* call, char*, size_t) noexcept {
     const KernelCall& kernel = *static_cast<KernelCall*>(call);
     try {
@@ -98,7 +99,7 @@ void launch(const char* name, c10::DeviceIndex device, size_t work_bytes, Closur
     return static_cast<KernelCall*>(new (std::nothrow) QueuedCall<Closure>(kernel));
   };
   const auto destroy = [](void* call) { delete static_cast<QueuedCall<Closure>*>(static_cast<KernelCall*>(call)); };
-  launch_call({&closure, name, device}, {name, run, destroy, nullptr, work_bytes, keep}, wait);
+  return launch_call({&closure, name, device}, {name, run, destroy, nullptr, work_bytes, keep}, wait);
 }
 // LITERALINCLUDE END: launch-closure
 

@@ -9,10 +9,12 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <string>
 #include <utility>
 
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
@@ -97,8 +99,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const size_t bytes = round_up(requested);
     const MemoryHistory::StackScope stack(memory_history(), RecordContext::STATE);
     void* pointer = nullptr;
-    const orError_t error = block_pool().allocate(&pointer, device.index(), current_stream_handle(device.index()),
-                                                  bytes, requested, settings);
+    orStream_t stream = current_stream_handle(device.index());
+    const auto capture = capture_of(stream);
+    const orError_t error = block_pool().allocate(&pointer, device.index(), stream, bytes, requested, settings,
+                                                  capture == nullptr ? PoolId() : PoolId(capture->pool()));
     if (error == orErrorMemoryAllocation) {
       static_cast<void>(orGetLastError());
       raise_out_of_memory(device, bytes, requested);
@@ -136,7 +140,11 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   // LITERALINCLUDE START: allocator-empty-cache
   void emptyCache(c10::MempoolId_t mempool) override {
-    TORCH_CHECK_NOT_IMPLEMENTED(mempool == c10::MempoolId_t(0, 0), "openreg: memory pools are not supported");
+    TORCH_CHECK_NOT_IMPLEMENTED(mempool == c10::MempoolId_t(0, 0),
+                                "openreg: the cache of one memory pool cannot be emptied, only that of all");
+    TORCH_CHECK(!device_waits_are_forbidden(),
+                "openreg: empty_cache() waits for the device, which is not possible while a graph is captured: call it "
+                "before the capture");
     for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
       check(block_pool().release_cached(index));
       const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
@@ -218,11 +226,15 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
-    const std::string text = c10::str(
-        "openreg out of memory: tried to allocate ", bytes, " bytes on ", device, ", which has ", total_bytes,
-        " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ", allocated, " in tensors and ", reserved,
-        " in all, with the cache already emptied. Free tensors, use smaller batches, or give the device more memory "
-        "with OPENREG_DEVICE_MEMORY.");
+    const char* const cache = capture_of(current_stream_handle(device.index())) == nullptr
+                                  ? "already emptied"
+                                  : "kept, since a graph is captured (call empty_cache() before)";
+    const std::string text =
+        c10::str("openreg out of memory: tried to allocate ", bytes, " bytes on ", device, ", which has ", total_bytes,
+                 " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ", allocated, " in tensors and ",
+                 reserved, " in all, with the cache ", cache,
+                 ". Free tensors, use smaller batches, or give the device more memory with "
+                 "OPENREG_DEVICE_MEMORY.");
     TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   // LITERALINCLUDE END: allocator-out-of-memory
@@ -245,6 +257,15 @@ c10::DeviceAllocator& allocator() {
   static auto* const instance = new CachingAllocator();
   return *instance;
 }
+
+PoolId new_pool_id() {
+  static std::atomic<uint64_t> last{0};
+  return {last.fetch_add(1) + 1, 0};
+}
+void retain_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().retain_pool(device, pool); }
+void release_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().release_pool(device, pool); }
+void device_capture_began() { block_pool().capture_began(); }
+void device_capture_ended() { warn(block_pool().capture_ended()); }
 
 // LITERALINCLUDE START: allocator-limit
 void set_memory_fraction(double fraction, int64_t index) {

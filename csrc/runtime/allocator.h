@@ -19,6 +19,15 @@ c10::DeviceAllocator& allocator();
 // Limits the memory of a device that this process may hold, as a fraction of the total, above 0 and up to 1.
 OPENREG_EXPORT void set_memory_fraction(double fraction, int64_t index);
 
+// A pool that no other graph has.
+OPENREG_EXPORT PoolId new_pool_id();
+// The pool of a graph's memory: kept until it was released as often as it was retained.
+void retain_device_pool(c10::DeviceIndex device, PoolId pool);
+void release_device_pool(c10::DeviceIndex device, PoolId pool);
+// To be called when a stream's work begins to be captured, and when that has ended.
+void device_capture_began();
+void device_capture_ended();
+
 // All blocks of a device, by address.
 OPENREG_EXPORT std::vector<Block> memory_blocks(int64_t index);
 

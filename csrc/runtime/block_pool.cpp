@@ -49,6 +49,7 @@ class CurrentDevice {
 }  // namespace
 
 bool BlockPool::ByStreamAndSize::operator()(const Block* a, const Block* b) const {
+  if (a->pool != b->pool) return a->pool < b->pool;
   if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   return std::less<>()(a->address, b->address);
@@ -56,17 +57,20 @@ bool BlockPool::ByStreamAndSize::operator()(const Block* a, const Block* b) cons
 
 // LITERALINCLUDE START: pool-allocate
 orError_t BlockPool::allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
-                              PoolSettings::Read settings) {
+                              PoolSettings::Read settings, PoolId pool) {
   Block wanted;
   wanted.bytes = bytes;
   wanted.requested = requested;
   wanted.device = device;
   wanted.small = bytes <= kSmallLimit;
   wanted.stream = stream;
+  wanted.pool = pool;
+  bool captured = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     PerDevice& owner = of(device);
-    if (const orError_t error = collect_passed(owner)) return error;
+    captured = captures_ > 0;
+    if (const orError_t error = captured ? orSuccess : collect_passed(owner)) return error;
     if (Block* const block = find_block(owner, wanted, settings)) {
       hand_out(owner, block, wanted);
       *address = block->address;
@@ -77,12 +81,14 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
   const size_t whole = segment_bytes(bytes, now);
   orError_t error = allocate_segment(wanted, whole, now, address);
   if (error != orErrorMemoryAllocation) return error;
-  if (const orError_t failure = release_cached(device)) return failure;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++of(device).statistics.retries;
+  if (!captured) {  // otherwise the driver would refuse to wait for the device, as a release of memory does
+    if (const orError_t failure = release_cached(device)) return failure;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++of(device).statistics.retries;
+    }
+    error = allocate_segment(wanted, whole, now, address);
   }
-  error = allocate_segment(wanted, whole, now, address);
   // The segment is larger than the block, and the device may still have room for the block alone.
   if (error == orErrorMemoryAllocation && bytes < whole) error = allocate_segment(wanted, bytes, now, address);
   if (error == orErrorMemoryAllocation) {
@@ -107,7 +113,7 @@ Block* BlockPool::take_free(PerDevice& owner, const Block& wanted, const PoolSet
   FreeBlocks& blocks = owner.free_blocks(wanted.small);
   Block smallest = wanted;  // a null address, which sorts before all blocks of this size
   const auto found = blocks.lower_bound(&smallest);
-  if (found == blocks.end() || (*found)->stream != wanted.stream) return nullptr;
+  if (found == blocks.end() || (*found)->stream != wanted.stream || (*found)->pool != wanted.pool) return nullptr;
   Block* const block = *found;
   // A block above the limit cannot be split: it serves requests of about its size.
   if (block->bytes > settings.max_split) {
@@ -225,7 +231,12 @@ BlockPool::Freed BlockPool::free(void* address, orError_t* error) {
   notify(PoolEvent::kFreeRequested, *block);
   block->in_use = false;
   block->requested = 0;
-  *error = record_pending(owner, block);
+  if (captures_ > 0 && !block->used_by.empty()) {
+    block->unpassed = 1;
+    block->next_unjoined = std::exchange(owner.deferred, block);
+  } else {
+    *error = record_pending(owner, block);
+  }
   if (block->unpassed == 0) make_free(owner, block);
   return freed;
 }
@@ -283,13 +294,16 @@ void BlockPool::remove_free(PerDevice& owner, FreeBlocks::iterator place) {
 Block*& BlockPool::Unjoined::list_of(const Block& block) {
   // The multiplier spreads handles, which differ in few bits, over all lists.
   const uint64_t of_stream = reinterpret_cast<uintptr_t>(block.stream) * 0x9e3779b97f4a7c15 >> 32;
-  return latest[(of_stream + block.bytes / kUnit) % latest.size()];
+  return latest[(of_stream + block.pool.first + block.bytes / kUnit) % latest.size()];
 }
 
 Block* BlockPool::take_unjoined(PerDevice& owner, const Block& wanted) {
   if (!wanted.small) return nullptr;
   Block*& latest = owner.unjoined.list_of(wanted);
-  if (latest == nullptr || latest->stream != wanted.stream || latest->bytes != wanted.bytes) return nullptr;
+  if (latest == nullptr || latest->stream != wanted.stream || latest->bytes != wanted.bytes ||
+      latest->pool != wanted.pool) {
+    return nullptr;
+  }
   --owner.unjoined.count;
   return std::exchange(latest, latest->next_unjoined);
 }
@@ -404,7 +418,7 @@ orError_t BlockPool::release_cached(int device) {
 orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segments) {
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(device);
-  if (const orError_t error = collect_passed(owner)) return error;
+  if (const orError_t error = captures_ > 0 ? orSuccess : collect_passed(owner)) return error;
   join_all(owner);
   segments->reserve(owner.small.size() + owner.large.size());  // now, since the loop below must not fail halfway
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
@@ -412,6 +426,7 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
       const auto place = next++;
       Block* const block = *place;
       if (block->is_split()) continue;  // the rest of its segment is in use
+      if (owner.retained.contains(block->pool)) continue;
       remove_free(owner, place);
       owner.statistics.segment_went(*block);
       notify(PoolEvent::kSegmentFreed, *block);
@@ -426,6 +441,7 @@ orError_t BlockPool::wait_for_pending(int device) {
   std::vector<orStream_t> streams;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (captures_ > 0) return orSuccess;  // a stream may be captured; these blocks stay in the cache
     for (const auto& [stream, events] : of(device).pending) streams.push_back(stream);
   }
   for (orStream_t stream : streams) {
@@ -434,6 +450,42 @@ orError_t BlockPool::wait_for_pending(int device) {
   return orSuccess;
 }
 // LITERALINCLUDE END: pool-release-cached
+
+// LITERALINCLUDE START: pool-private
+void BlockPool::retain_pool(int device, PoolId pool) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++of(device).retained[pool];
+}
+
+void BlockPool::release_pool(int device, PoolId pool) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& retained = of(device).retained;
+  const auto found = retained.find(pool);
+  if (found != retained.end() && --found->second == 0) retained.erase(found);
+}
+
+void BlockPool::capture_began() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++captures_;
+}
+
+orError_t BlockPool::capture_ended() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--captures_ > 0) return orSuccess;
+  orError_t first_error = orSuccess;
+  for (PerDevice& owner : devices_) {
+    Block* next = std::exchange(owner.deferred, nullptr);
+    while (next != nullptr) {
+      Block* const block = std::exchange(next, next->next_unjoined);
+      block->unpassed = 0;
+      const orError_t error = record_pending(owner, block);
+      if (first_error == orSuccess) first_error = error;
+      if (block->unpassed == 0) make_free(owner, block);
+    }
+  }
+  return first_error;
+}
+// LITERALINCLUDE END: pool-private
 
 // LITERALINCLUDE START: pool-limit
 void BlockPool::set_limit(int device, size_t bytes) {

@@ -26,11 +26,16 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "driver/openreg.h"
 
 namespace openreg {
+
+// Which requests memory serves: those that name the same pool. The default is for all that name none; a captured graph
+// has one of its own, since its replays use the memory after the tensors are gone.
+using PoolId = std::pair<uint64_t, uint64_t>;
 
 // LITERALINCLUDE START: pool-block
 struct Block {
@@ -40,6 +45,7 @@ struct Block {
   int device = 0;
   bool small = false;  // the segment is one for small blocks
   orStream_t stream = nullptr;
+  PoolId pool{};
   Block* previous = nullptr;  // the adjacent blocks in the segment
   Block* next = nullptr;
   bool in_use = false;
@@ -132,7 +138,7 @@ class BlockPool {
   // Returns: orErrorMemoryAllocation when there is no memory even after the cache was emptied; the driver's other
   // errors.
   orError_t allocate(void** address, int device, orStream_t stream, size_t bytes, size_t requested,
-                     PoolSettings::Read settings);
+                     PoolSettings::Read settings, PoolId pool = {});
 
   struct Freed {
     bool found = false;  // false: the address was never handed out, or is already freed
@@ -149,6 +155,14 @@ class BlockPool {
 
   // Returns whole free segments to the driver, after waiting for the streams that still use their blocks.
   orError_t release_cached(int device);
+
+  // Keeps the segments of a pool, even those that are free, until release_pool was called as often.
+  void retain_pool(int device, PoolId pool);
+  void release_pool(int device, PoolId pool);
+  // While work is captured, events that are recorded on its streams never pass, and cached memory is not released: a
+  // block that was used on other streams is freed when the last capture has ended.
+  void capture_began();
+  orError_t capture_ended();
 
   // Limits the bytes that the pool may hold: an allocation beyond the limit is out of memory.
   void set_limit(int device, size_t bytes);
@@ -176,7 +190,7 @@ class BlockPool {
 
  private:
   // LITERALINCLUDE START: pool-records
-  // By stream, then size, then address: the first block that is large enough is the best fit of its stream.
+  // By pool, then stream, then size, then address: the first block that is large enough is the best fit of its stream.
   struct ByStreamAndSize {
     bool operator()(const Block* a, const Block* b) const;
   };
@@ -203,6 +217,8 @@ class BlockPool {
     Unjoined unjoined;
     std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; no queue is empty
     size_t limit = SIZE_MAX;
+    std::map<PoolId, size_t> retained;  // how often each pool was retained; no number is 0
+    Block* deferred = nullptr;  // freed during a capture; linked by next_unjoined
     size_t being_allocated = 0;  // bytes requested from the driver and not yet received
     PoolStatistics statistics;
 
@@ -240,6 +256,7 @@ class BlockPool {
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   PoolObserver* observer_ = nullptr;
+  size_t captures_ = 0;  // under way, on any device
   std::unordered_map<void*, Block> blocks_;  // all, by address; the elements of the map do not move
   std::vector<FreeBlocks::node_type> nodes_;  // one for each block in no set, which is inserted without an allocation
   // LITERALINCLUDE END: pool-records

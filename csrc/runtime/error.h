@@ -25,7 +25,8 @@ bool is_finished(orError_t query, std::source_location where = std::source_locat
 
 // For destructors and noexcept functions: issues the same message, with the call site, as a warning.
 void warn(orError_t error, std::source_location where = std::source_location::current()) noexcept;
-void warn(const std::exception& error, std::source_location where = std::source_location::current()) noexcept;
+OPENREG_EXPORT void warn(const std::exception& error,
+                         std::source_location where = std::source_location::current()) noexcept;
 // LITERALINCLUDE END: errors-contract
 
 }  // namespace openreg

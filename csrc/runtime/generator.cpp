@@ -13,7 +13,10 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/capture.h"
+#include "runtime/captured_draws.h"
 #include "runtime/device.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 namespace {
@@ -26,7 +29,10 @@ constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
 Generator::Generator(c10::DeviceIndex index)
     : c10::GeneratorImpl(c10::Device(c10::kPrivateUse1, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
-void Generator::set_current_seed(uint64_t seed) { set_next({seed, 0}); }
+void Generator::set_current_seed(uint64_t seed) {
+  refuse_change_in_capture();
+  set_next({seed, 0});
+}
 
 uint64_t Generator::current_seed() const { return next().seed; }
 
@@ -37,12 +43,24 @@ uint64_t Generator::seed() {
 }
 
 void Generator::set_offset(uint64_t offset) {
+  refuse_change_in_capture();
   const std::lock_guard<std::mutex> lock(state_->mutex);
   state_->next.offset = offset;
 }
 
 uint64_t Generator::get_offset() const { return next().offset; }
 // LITERALINCLUDE END: generator-seed-and-offset
+
+// LITERALINCLUDE START: generator-in-capture
+bool Generator::shares_state_with(const Generator& other) const { return state_ == other.state_; }
+
+void Generator::refuse_change_in_capture() const {
+  TORCH_CHECK(capture_of(current_stream_handle(device_.index())) == nullptr,
+              "openreg: the seed or state of a generator of ", device_,
+              " cannot be set while a graph is captured: a replay draws from where the generator is then. Set "
+              "it before the capture, or before a replay");
+}
+// LITERALINCLUDE END: generator-in-capture
 
 // LITERALINCLUDE START: generator-reservation
 Positions Generator::next() const {
@@ -66,8 +84,8 @@ Positions Generator::reserve(uint64_t count) {
 // LITERALINCLUDE START: generator-state
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const at::TensorBase state = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte);
-  const auto [seed, offset] = next();
-  const std::array<uint64_t, 2> words{seed, offset};
+  const Positions now = next();
+  const std::array<uint64_t, 2> words{now.seed, now.offset};
   std::memcpy(state.mutable_data_ptr(), words.data(), kStateBytes);
   return state.getIntrusivePtr();
 }
@@ -78,6 +96,7 @@ void Generator::set_state(const c10::TensorImpl& state) {
               "openreg: the state of a generator is a contiguous CPU tensor of ", kStateBytes,
               " elements of torch.uint8, got ", state.numel(), " elements of torch.",
               c10::getDtypeNames(c10::typeMetaToScalarType(state.dtype())).first, " on ", state.device());
+  refuse_change_in_capture();
   std::array<uint64_t, 2> words{};
   std::memcpy(words.data(), state.data(), kStateBytes);
   set_next({words[0], words[1]});
@@ -107,6 +126,7 @@ void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>
 #if OPENREG_TORCH_AT_LEAST(2, 14)
 // LITERALINCLUDE START: generator-philox-state
 void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
+  refuse_in_capture(current_stream_handle(device_.index()), "philox_state() gives numbers to the host");
   constexpr uint64_t kNumbers = 4;  // of 32 bits, which Philox 4x32 gives for each position
   constexpr uint64_t kLast = UINT64_MAX / kNumbers;
   TORCH_CHECK(get_offset() <= kLast, "openreg: philox_state() counts in numbers, ", kNumbers,
@@ -120,7 +140,7 @@ void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& o
   };
   seed = number(reserved.seed);
   offset = number(reserved.offset * kNumbers);
-  intragraph_offset = number(0);  // other than 0 only while a graph is captured
+  intragraph_offset = number(0);  // other than 0 only while a graph is captured, which is refused above
 }
 // LITERALINCLUDE END: generator-philox-state
 #endif
@@ -150,6 +170,9 @@ Positions reserve_positions(const std::optional<at::Generator>& generator, c10::
   TORCH_CHECK(source.device() == device, "openreg: an operator on ", device,
               " needs a generator of that device, got one of ", source.device(), ": create it with torch.Generator(\"",
               device, "\")");
+  if (const auto capture = capture_of(current_stream_handle(device.index()))) {
+    return capture->draws().reserve(source, count);
+  }
   const std::lock_guard<std::mutex> lock(source.mutex());
   return source.get<Generator>()->reserve(count);
 }

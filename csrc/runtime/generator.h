@@ -20,6 +20,9 @@ namespace openreg {
 struct Positions {
   uint64_t seed = 0;
   uint64_t offset = 0;
+  // In a captured graph, the device memory of two numbers that every replay sets: the seed in place of the one above,
+  // and a position that is added to the offset. Null otherwise.
+  const uint64_t* start = nullptr;
 };
 
 // LITERALINCLUDE START: generator-class
@@ -54,6 +57,8 @@ class Generator final : public c10::GeneratorImpl {
   // in ATen/core/Generator.h).
   Positions reserve(uint64_t count);
 
+  [[nodiscard]] bool shares_state_with(const Generator& other) const;
+
  private:
   // Two generators may share it, each with a mutex_ of its own, so it has a mutex too.
   struct State {
@@ -63,6 +68,7 @@ class Generator final : public c10::GeneratorImpl {
 
   Positions next() const;
   void set_next(Positions next);
+  void refuse_change_in_capture() const;
   Generator* clone_impl() const override;
 
   std::shared_ptr<State> state_ = std::make_shared<State>();
@@ -76,7 +82,8 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
 
 // Reserves positions for a random operator on a device, from the generator that its caller passed, or from the default
-// one. Holds the generator's lock for the reservation and no longer.
+// one. Holds the generator's lock for the reservation and no longer. While the device's current stream is captured, the
+// positions are relative to where the generator is at each replay.
 // Throws: when the generator is not one of this device.
 Positions reserve_positions(const std::optional<at::Generator>& generator, c10::Device device, uint64_t count);
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
@@ -45,7 +46,8 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
   void record_stream(std::optional<std::vector<c10::Event>>& events, c10::Stream stream) override {
     c10::Event event(c10::kPrivateUse1);
     try {
-      event.record(stream);
+      // An event of a capture would never pass. The program keeps what it allocated before and a graph reads.
+      if (!is_capturing(stream_handle(stream))) event.record(stream);
     } catch (const std::exception& error) {
       warn(error);
     }
@@ -54,8 +56,8 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
 
   bool query_event(c10::Event& event) override { return event.query(); }
   c10::Stream get_current_stream() const override { return current_stream(-1); }
-  // Called only while memory for a captured graph is allocated; this device does not capture graphs.
-  bool stream_is_capturing(c10::Stream) const override { return false; }
+  // Called only while the backend captures a graph. Such memory is never reused, since replays access it.
+  bool stream_is_capturing(c10::Stream stream) const override { return is_capturing(stream_handle(stream)); }
 };
 // LITERALINCLUDE END: pinned-runtime
 

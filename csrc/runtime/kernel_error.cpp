@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/capture.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/trace.h"
@@ -84,6 +85,7 @@ void raise_kernel_error(c10::DeviceIndex device) {
 }
 
 void synchronize_stream(orStream_t stream, c10::DeviceIndex device) {
+  refuse_in_capture(stream, "the host waits for the stream");
   const DriverCall call("orStreamSynchronize");
   wait_for_stream(stream, device);
   check(orStreamSynchronize(stream));

@@ -5,6 +5,9 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <string>
+
+#include "runtime/capture.h"
 
 namespace openreg {
 
@@ -18,7 +21,8 @@ std::atomic<SyncDebugMode> current_sync_debug_mode{SyncDebugMode::kDefault};
 void set_sync_debug_mode(SyncDebugMode mode) noexcept { current_sync_debug_mode.store(mode); }
 SyncDebugMode sync_debug_mode() noexcept { return current_sync_debug_mode.load(std::memory_order_relaxed); }
 
-void before_implicit_wait(const char* what) {
+void before_implicit_wait(const char* what, orStream_t stream) {
+  if (is_capturing(stream)) refuse_in_capture(stream, std::string("the host waits for the device: ") + what);
   const SyncDebugMode mode = sync_debug_mode();
   if (C10_LIKELY(mode == SyncDebugMode::kDefault)) {
     return;

@@ -1,6 +1,7 @@
 // Finds calls that synchronize the host with the device, for torch.openreg.set_sync_debug_mode.
 #pragma once
 
+#include "driver/openreg.h"
 #include "runtime/export.h"
 
 namespace openreg {
@@ -14,8 +15,9 @@ OPENREG_EXPORT SyncDebugMode sync_debug_mode() noexcept;
 
 // To be called before an implicit wait, one that the program did not request as it does with synchronize(). `what`
 // completes the sentence "the host waits for the device: ...".
-// Throws: in the mode kError. A warning that a program turns into an exception is raised after the call has ended.
-void before_implicit_wait(const char* what);
+// Throws: in the mode kError, and while the stream is being captured. A warning that a program turns into an exception
+// is raised after the call has ended.
+void before_implicit_wait(const char* what, orStream_t stream);
 // LITERALINCLUDE END: sync-debug-contract
 
 }  // namespace openreg

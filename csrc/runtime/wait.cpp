@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "runtime/capture.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
@@ -96,7 +97,8 @@ void wait_for_event(orEvent_t event) {
 }
 
 void wait_for_stream(orStream_t stream, c10::DeviceIndex device) {
-  if (is_interruptible() && orStreamQuery(stream) == orErrorNotReady) {
+  // A captured stream has nothing to wait for, and a query would break the capture, which may be another thread's.
+  if (is_interruptible() && !is_capturing(stream) && orStreamQuery(stream) == orErrorNotReady) {
     const Marker marker(stream, device);
     poll([&marker] { return marker.query(); });
   }

@@ -84,6 +84,16 @@ def test_broadcast_copy() -> None:
     assert x.tolist() == [[7.0] * 4] * 3
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_copy_of_the_same_elements_is_none(device: str) -> None:
+    x = torch.arange(8.0, device=device).view(4, 2)
+    for target, source in ((x, x), (x, x.view(4, 2)), (x[1:3], x[1:3]), (x.t(), x.t()), (x[1:], x[1:].detach())):
+        assert target.copy_(source) is target
+    same(x, torch.arange(8.0).view(4, 2))
+    x.t().copy_(x.t().neg())  # other values, of other memory
+    same(x, -torch.arange(8.0).view(4, 2))
+
+
 def test_shapes_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match=r"expanded size|must match"):
         torch.zeros(3, device="openreg").copy_(torch.zeros(4))

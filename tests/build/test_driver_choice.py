@@ -135,7 +135,7 @@ def installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installer:
     (tmp_path / "torch_openreg").mkdir()
     made = Installer(tmp_path)
     monkeypatch.setattr(extension, "ROOT", tmp_path)
-    monkeypatch.setattr(extension, "_run_with_progress", made.run)
+    monkeypatch.setattr(extension, "run_with_progress", made.run)
     monkeypatch.setattr(extension, "_is_installed_from_here", lambda: True)
     monkeypatch.setattr(extension, "_installed_folder", lambda: tmp_path / "site")
     return made

@@ -60,6 +60,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "vendor": ("tools/vendor/*.py", *_SOURCES),
     "chapters": ("tools/vendor/*.py", *_SOURCES),
     "states": ("tools/vendor/*.py", *_SOURCES),
+    "cross": (*_BUILD, "tools/cross/*.py"),
     "next": ("tools/next_torch.py", "tools/surface.py", "weaver/weaver/sources/headers.py"),
 }
 _FRAMEWORK = ["python", "-c", "import torch.testing._internal.common_utils"]
@@ -86,6 +87,7 @@ RUNS: dict[str, list[list[str]]] = {
     "vendor": [_HELP, *([tool, "--version"] for tool in ("ruff", "clang-format"))],
     "chapters": [_HELP],
     "states": [_HELP],
+    "cross": [_HELP, *([tool, "--version"] for tool in ("cmake", "ninja"))],
     "next": [_HELP],
 }
 _PAGE = "# A page\n\n```{conformance-poster}\n```\n"

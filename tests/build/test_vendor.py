@@ -457,7 +457,7 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     base = {match[1] for path in tree.files(ACME, []) if (match := of_operators.fullmatch(path))}
     named = "abs addr copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
     assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}
-    others = {"driver_conformance", "native_kernels", "real_runtime"}
+    others = {"compile", "driver_conformance", "native_kernels", "real_runtime"}
     assert set(chapters.TESTS) | set(chapters.BASE) | others == set(chapters.Choice(ROOT).chapters)
 
 
@@ -571,7 +571,7 @@ def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypa
 def test_every_choice_is_tried() -> None:
     assert list(conforms.choices())[:2] == ["all", "base"]
     assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {
-        "driver_conformance", "native_kernels", "real_runtime"
+        "compile", "driver_conformance", "native_kernels", "real_runtime"
     }  # fmt: skip
 
 

@@ -154,8 +154,9 @@ def test_an_unknown_name_is_missing_without_a_reason() -> None:
         _ = torch.openreg.nothing
 
 
-def test_inductor_registers_nothing() -> None:
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_inductor_registers_what_the_module_names() -> None:
     from torch._inductor.codegen.common import get_scheduling_for_device, init_backend_registration
 
     init_backend_registration()
-    assert get_scheduling_for_device("openreg") is None
+    assert get_scheduling_for_device("openreg") is torch.openreg.Scheduling

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,10 +15,6 @@ from tests.offers import DEVICES, LAST_DEVICE
 
 COUNT = torch.accelerator.device_count()
 VALID_INDICES = f"valid indices are 0 to {COUNT - 1}"
-SHARING = (
-    rf"^memory of {LAST_DEVICE} cannot be shared with another process: share or send tensor.cpu\(\), and move it to "
-    r"the device there$"
-)
 
 
 def both(values: list[float], dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,29 +193,6 @@ def test_set_refuses_another_device_and_another_dtype() -> None:
 # Sharing with other processes.
 
 
-@pytest.mark.parametrize("make", [lambda x: x, torch.nn.Parameter, lambda x: x[:0].clone(), lambda x: {"x": x}])
-def test_device_memory_cannot_be_sent(make: Callable[[torch.Tensor], object]) -> None:
-    queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
-    with pytest.raises(RuntimeError, match=SHARING):
-        queue.put(make(torch.ones(2, device=LAST_DEVICE)))
-
-
-def test_device_memory_cannot_be_shared() -> None:
-    x = torch.ones(2, device=LAST_DEVICE)
-    uses: list[Callable[[], object]] = [
-        x.share_memory_,
-        x.untyped_storage().share_memory_,
-        x._typed_storage()._share_memory_,
-        lambda: torch.UntypedStorage._new_shared(8, device=LAST_DEVICE),
-        lambda: x._typed_storage()._new_shared(2, device=LAST_DEVICE),
-        torch.nn.Linear(2, 2, device=LAST_DEVICE).share_memory,
-    ]
-    for use in uses:
-        with pytest.raises(RuntimeError, match=SHARING):
-            use()
-    assert not x.is_shared()
-
-
 def test_the_memory_of_the_host_is_shared_as_before() -> None:
     x = torch.ones(2)
     assert not x.is_shared()
@@ -241,21 +212,6 @@ def test_what_pytorch_does_by_itself() -> None:
     assert torch._C.StorageBase.is_shared(storage)
     with pytest.raises(RuntimeError, match="_share_fd_: only available on CPU"):
         torch.multiprocessing.reductions.reduce_storage(storage)
-
-
-def test_workers_that_return_device_tensors_end_with_the_message(tmp_path: Path) -> None:
-    script = tmp_path / "workers.py"
-    script.write_text(
-        "import torch\n"
-        "class Data(torch.utils.data.Dataset):\n"
-        "    def __len__(self): return 2\n"
-        f"    def __getitem__(self, index): return torch.ones(2, device='{LAST_DEVICE}')\n"
-        "if __name__ == '__main__':\n"
-        "    list(torch.utils.data.DataLoader(Data(), 2, num_workers=1, multiprocessing_context='spawn'))\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
-    assert f"memory of {LAST_DEVICE} cannot be shared with another process" in done.stderr
 
 
 def test_a_storage_in_a_forked_child_is_dropped_in_silence(run_process: RunProcess) -> None:

@@ -15,11 +15,13 @@ before = driver.mem_get_info()
 for device in range(driver.device_count()):
     driver.set_device(device)
     driver.lib.orDeviceReset()
+stream.wait_stream(torch.accelerator.current_stream())  # where kernels run later, x is not filled yet
 with stream:
     y = x + 1
 stream.synchronize()
 print(y.tolist(), torch.openreg.memory_allocated() > 0)
-files = {line.split()[-1] for line in open("/proc/self/maps") if line.split()[-1].endswith("libopenreg.so")}
+with open("/proc/self/maps") as maps:
+    files = {name for name in (line.split()[-1] for line in maps) if name.endswith("libopenreg.so")}
 print(len(files))
 """
 FIRST = "from tests.driver import openreg as driver\n"

@@ -28,10 +28,21 @@ def write(folder: Path, name: str, text: str) -> Path:
         ("a.h", 'auto a = "//x";\n', 'auto a = "//x";  // y\n', 'auto a = "//y";\n'),
         ("a.py", "a = 1  # one\n", "# first\n\na = 1\n", "a = 2  # one\n"),
         ("a.py", "if a:\n    b\n    c\n", "if a:\n\n    b\n    c\n", "if a:\n    b\nc\n"),
-        ("a.toml", "a = 1\n", "a = 1\n", "a = 1 # one\n"),
+        (
+            "a.py",
+            'def f():\n    """One."""\n    a\n',
+            'def f():\n    """Two.\n\n    More.\n    """\n    a\n',
+            "def f():\n    b\n",
+        ),
+        ("a.py", 'a = "one"\n', 'a =  "one"\n', 'a = "two"\n'),
+        ("a.toml", 'a = "#1"  # one\n', '# first\n\na = "#1"\n', 'a = "#2"  # one\n'),
+        ("a.toml", "[a]\nb = 1\n[c]\n", "a.b = 1\n\n[c]\n", "[a]\n[c]\nb = 1\n"),
+        ("CMakeLists.txt", 'f(a "#b" c)  # one\n', '#[[first\nf()]]\nf(a  "#b"\n  c)\n', 'f(a "#d" c)  # one\n'),
+        ("a.cmake", "f(a)  # one\n", "#[==[ ]] ]==]f(a)\n", "f(a\n# )\nb)\n"),
+        ("a.txt", "a # one\n", "a # one\n", "a # two\n"),
     ],
 )
-def test_code_digest_leaves_out_comments_and_layout(
+def test_code_digest_leaves_out_comments_docstrings_and_layout(
     tmp_path: Path, name: str, before: str, same: str, other: str
 ) -> None:
     digests = [binding.code_digest(write(tmp_path, name, text)) for text in (before, same, other)]

@@ -7,7 +7,7 @@ calls `device_count`); the rest is what users of other accelerators expect.
 from torch_openreg.openreg import _gpu_trace as _gpu_trace
 from torch_openreg.openreg import _utils as _utils
 from torch_openreg.openreg import profiler
-from torch_openreg.openreg._absent import missing
+from torch_openreg.openreg._absent import LATE, missing
 from torch_openreg.openreg._lazy import _is_in_bad_fork as _is_in_bad_fork
 from torch_openreg.openreg._lazy import _lazy_call as _lazy_call
 from torch_openreg.openreg._lazy import _lazy_init as _lazy_init
@@ -32,6 +32,8 @@ from torch_openreg.openreg.fallback import (
     reset_fallback_stats,
     set_fallback_policy,
 )
+from torch_openreg.openreg.graphs import graph_pool_handle, is_current_stream_capturing
+from torch_openreg.openreg.interprocess import InterprocessEvent
 from torch_openreg.openreg.kernel_source import kernel_source
 from torch_openreg.openreg.memory import (
     empty_cache,
@@ -84,6 +86,7 @@ from torch_openreg.openreg.sync_debug import get_sync_debug_mode, set_sync_debug
 __all__ = [
     "DeviceProperties",
     "Event",
+    "InterprocessEvent",
     "RaceError",
     "Stream",
     "current_device",
@@ -105,11 +108,13 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_from_external",
     "get_sync_debug_mode",
+    "graph_pool_handle",
     "host_memory_stats",
     "init",
     "initial_seed",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_fallback_forbidden",
     "is_initialized",
     "kernel_source",
@@ -143,10 +148,12 @@ __all__ = [
 
 
 # LITERALINCLUDE START: frontend-module-getattr
-def __getattr__(name: str) -> bool:
+def __getattr__(name: str) -> object:
     # torch.utils.checkpoint reads this attribute, not the function, to decide whether there is a state to save.
     if name == "_initialized":
         return is_initialized()
+    if name in LATE:
+        return LATE[name]()
     raise missing(name)
 
 

@@ -1,25 +1,24 @@
-"""Names that a device module may have but this one lacks, each with the reason, which the error reports."""
+"""Names that the device module lacks, each with the reason that its error gives, and names that it looks up late."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+# LITERALINCLUDE START: late-names
+# Names whose values are imported when they are first looked up, since most programs never need them.
+LATE: dict[str, Callable[[], object]] = {}
+# LITERALINCLUDE END: late-names
+
 # LITERALINCLUDE START: absent-names
-_NO_INDUCTOR = "it generates no code for the device; use torch.compile with the backend 'eager' or 'aot_eager'"
 _NO_POOLS = "its allocator has no pools apart from its own; allocate without one"
-_NO_GRAPHS = "it captures no graphs; run the operators one by one, as a program without graphs does"
+_NO_GRAPHS = "use torch.accelerator.Graph, which captures on every accelerator"
 
 ABSENT = {
-    # All four or none: Inductor registers a device only if it finds all four.
-    "Scheduling": _NO_INDUCTOR,
-    "PythonWrapperCodegen": _NO_INDUCTOR,
-    "CppWrapperCodegen": _NO_INDUCTOR,
-    "WrapperFxCodegen": _NO_INDUCTOR,
-    "_inductor_backend_init": _NO_INDUCTOR,
     "MemPool": _NO_POOLS,
     "use_mem_pool": _NO_POOLS,
     "Graph": _NO_GRAPHS,
     "graph": _NO_GRAPHS,
-    "make_graphed_callables": _NO_GRAPHS,
-    "is_current_stream_capturing": _NO_GRAPHS,
+    "make_graphed_callables": "PyTorch has it for CUDA alone; capture the steps with torch.accelerator.Graph",
     "sparse": "it has no sparse tensors; convert with to_dense() before the copy to the device",
 }
 

@@ -23,6 +23,8 @@ def is_available() -> bool:
 
 def current_device() -> int:
     """The index of the calling thread's current device. Every thread starts with device 0."""
+    if torch.compiler.is_compiling():  # Dynamo compiles again for another index, which it does for PyTorch's own query
+        return torch.accelerator.current_device_index()  # NOT PROVEN: traced, not run
     _lazy_init()
     return _C._current_device()
 

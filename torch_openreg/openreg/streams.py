@@ -21,6 +21,8 @@ from torch_openreg.openreg._utils import _resolved
 # LITERALINCLUDE START: streams-of-the-module
 def current_stream(device: torch.device | int | str | None = None) -> Stream:
     """The calling thread's current stream on the device (default: the current device)."""
+    if torch.compiler.is_compiling():  # Dynamo can put PyTorch's own query into a graph
+        return torch.accelerator.current_stream(device)  # NOT PROVEN: traced, not run
     return _C._current_stream(_resolved(device))
 
 

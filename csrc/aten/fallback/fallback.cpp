@@ -20,6 +20,8 @@
 
 #include "aten/fallback/policy.h"
 #include "aten/fallback/random.h"
+#include "runtime/capture.h"
+#include "runtime/stream.h"
 #include "runtime/tensor_meta.h"
 
 namespace openreg {
@@ -105,6 +107,9 @@ class FallbackCall {
   // LITERALINCLUDE START: fallback-steps
   void run() {
     find_device();
+    if (orStream_t stream = current_stream_handle(device_->index()); is_capturing(stream)) {
+      refuse_in_capture(stream, c10::str(op_.operator_name(), " has no kernel for openreg and falls back to the CPU"));
+    }
     replace_arguments();
     check_overlap();
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);

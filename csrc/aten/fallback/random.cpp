@@ -39,9 +39,9 @@ at::mt19937 engine_at(uint64_t seed, uint64_t offset) {
 
 // LITERALINCLUDE START: random-stand-in-generator
 at::Generator stand_in_generator(const at::Generator& generator, c10::Device device) {
-  const auto [seed, offset] = reserve_positions(generator, device, 1);
+  const Positions at = reserve_positions(generator, device, 1);
   at::Generator stand_in = at::make_generator<at::CPUGeneratorImpl>();
-  stand_in.get<at::CPUGeneratorImpl>()->set_engine(engine_at(seed, offset));
+  stand_in.get<at::CPUGeneratorImpl>()->set_engine(engine_at(at.seed, at.offset));
   return stand_in;
 }
 // LITERALINCLUDE END: random-stand-in-generator

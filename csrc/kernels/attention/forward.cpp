@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/attention/row.h"
+#include "kernels/random/random_loop.h"
 #include "runtime/generator.h"
 
 namespace openreg {
@@ -25,8 +26,9 @@ struct AttentionForward {
   int64_t* philox_offset;
 
   void operator()() {
-    *philox_seed = static_cast<int64_t>(sequence.seed);
-    *philox_offset = static_cast<int64_t>(sequence.offset);
+    const PhiloxSequence now = sequence.now();
+    *philox_seed = static_cast<int64_t>(now.seed);
+    *philox_offset = static_cast<int64_t>(now.offset);
     for (int64_t batch = 0; batch < output.size(0); ++batch) {
       for (int64_t head = 0; head < output.size(1); ++head) {
         attend(batch, head);
@@ -93,7 +95,7 @@ void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, co
                           AttentionForward<scalar_t>{
                               row_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
                               strided<const scalar_t, 4>(attention.value), strided<scalar_t, 4>(output),
-                              strided<Math, 3>(logsumexp), PhiloxSequence{first.seed, first.offset},
+                              strided<Math, 3>(logsumexp), sequence_of(first),
                               host_alias(attention.philox_seed.mutable_data_ptr<int64_t>(), sizeof(int64_t)),
                               host_alias(attention.philox_offset.mutable_data_ptr<int64_t>(), sizeof(int64_t))});
                  }),

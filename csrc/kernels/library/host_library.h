@@ -108,8 +108,9 @@ template <class Call>
 void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, const KernelArguments& kernel,
                   Call&& call) {
   const bool is_known = known.has(dtypes);
-  openreg::launch(name, kernel.device().index(), kernel.bytes(), std::forward<Call>(call), /*wait=*/!is_known);
-  if (!is_known) known.add(dtypes);
+  const bool has_run =
+      openreg::launch(name, kernel.device().index(), kernel.bytes(), std::forward<Call>(call), /*wait=*/!is_known);
+  if (!is_known && has_run) known.add(dtypes);
 }
 // LITERALINCLUDE END: library-known
 

@@ -76,8 +76,8 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
   }
   const bool wait = !is_known || (kWaits && at::isIntegralType(iter.common_dtype(), true));
   HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
-  launch(name, iter.device(0).index(), bytes, std::move(call), wait);
-  if (wait) known.add(dtypes);
+  const bool has_run = launch(name, iter.device(0).index(), bytes, std::move(call), wait);
+  if (wait && has_run) known.add(dtypes);
 }
 // LITERALINCLUDE END: host-loop-launch
 

@@ -36,10 +36,12 @@ struct ListCall {
   Stack arguments;
   std::vector<at::Tensor> results;  // where results go; none for an in-place operator
 
-  void operator()() {
+  // Leaves the arguments as they are: a captured graph runs the kernel with each replay.
+  void operator()() const {
     const LibraryScope scope;
-    op.callBoxed(arguments);
-    for (size_t i = 0; i < results.size(); ++i) results[i].copy_(arguments.back().toTensorList().get(i));
+    Stack stack = arguments;
+    op.callBoxed(stack);
+    for (size_t i = 0; i < results.size(); ++i) results[i].copy_(stack.back().toTensorList().get(i));
   }
 };
 // LITERALINCLUDE END: foreach-call
@@ -204,9 +206,9 @@ class ForeachKernel final : public c10::OperatorKernel {
       const LibraryScope scope;
       const Dtypes dtypes = lists.dtypes();
       const bool is_known = known_.has(dtypes);
-      launch(op.schema().name().c_str(), model.device().index(), lists.bytes(), lists.on(host_view, results),
-             /*wait=*/!is_known);
-      if (!is_known) known_.add(dtypes);
+      const bool has_run = launch(op.schema().name().c_str(), model.device().index(), lists.bytes(),
+                                  lists.on(host_view, results), /*wait=*/!is_known);
+      if (!is_known && has_run) known_.add(dtypes);
     }
     torch::jit::drop(*stack, op.schema().arguments().size());
     if (!op.schema().returns().empty()) torch::jit::push(*stack, results);

@@ -36,11 +36,17 @@ inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 struct PhiloxSequence {
   uint64_t seed = 0;
   uint64_t offset = 0;  // of the operator's first block in the sequence
+  // In a graph: two numbers that each replay sets before the kernel runs, the seed and what is added to the offset.
+  const uint64_t* start = nullptr;
+
+  // The sequence as it is when the kernel runs.
+  PhiloxSequence now() const { return start == nullptr ? *this : PhiloxSequence{start[0], start[1] + offset}; }
 
   // The block of the operator's element number `index`. Any thread may compute any block, in any order.
   PhiloxBlock operator[](uint64_t index) const {
-    const uint64_t position = offset + index;
-    return philox({low(position), high(position), 0, 0}, {low(seed), high(seed)});
+    const PhiloxSequence own = now();
+    const uint64_t position = own.offset + index;
+    return philox({low(position), high(position), 0, 0}, {low(own.seed), high(own.seed)});
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Generator.h>
 
+#include "kernels/launch.h"
 #include "kernels/loops/indexed_loop.h"
 #include "kernels/random/philox.h"
 #include "runtime/generator.h"
@@ -21,11 +22,15 @@ struct Draw {
   }
 };
 
+// The sequence that begins at the positions, for a kernel.
+inline PhiloxSequence sequence_of(const Positions& first) {
+  return {first.seed, first.offset, first.start == nullptr ? nullptr : host_alias(first.start, 2 * sizeof(uint64_t))};
+}
+
 // Reserves the blocks of an operator that draws `count` numbers.
 inline PhiloxSequence reserve_blocks(const std::optional<at::Generator>& generator, c10::Device device,
                                      uint64_t count) {
-  const Positions first = reserve_positions(generator, device, count);
-  return {first.seed, first.offset};
+  return sequence_of(reserve_positions(generator, device, count));
 }
 
 // Reserves one block for each element, then queues the kernel: the numbers are determined before it runs.

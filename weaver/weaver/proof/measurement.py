@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import time
@@ -84,9 +85,10 @@ class Measurement:
         options = (
             f"-fprofile-instr-generate -fcoverage-mapping -fprofile-list={listed} -mllvm -runtime-counter-relocation"
         )
+        usual = os.environ.get("CXX", "c++")  # for what is not measured: clang may lack a header, such as omp.h
         script = [
             "#!/bin/sh",
-            f'case "$PWD $*" in {"|".join(executed)}) ;; *) exec {tools.compiler} "$@" ;; esac',
+            f'case "$PWD $*" in {"|".join(executed)}) ;; *) exec {usual} "$@" ;; esac',
             f'{tools.compiler} {options} "$@" || exit',
             'case " $* " in *" -c "*) exit ;; esac',  # only linked files are kept
             'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then',

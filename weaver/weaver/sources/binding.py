@@ -12,6 +12,7 @@ import json
 import os
 import re
 import tokenize
+import tomllib
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -32,6 +33,7 @@ _BUILT_SUFFIXES = {".so", ".pyc"}
 _SHORT = 12
 _CXX = {".cpp", ".h"}
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_CMAKE_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|#\[(?P<equals>=*)\[.*?\](?P=equals)\]|#[^\n]*', re.DOTALL)
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
@@ -57,19 +59,30 @@ def is_built(path: str) -> bool:
 
 
 def code_digest(file: Path) -> str:
-    """Return the hash of the code of a file, without comments and layout; empty when there is no such file."""
-    return _digest_of_code(file.suffix, file.read_bytes()) if file.is_file() else ""
+    """Return the hash of the code of a file; empty when there is no such file.
+
+    Comments, layout and the docstrings of Python are excluded, for C++, Python, CMake and TOML. Of any other file the
+    hash covers every byte.
+    """
+    return _digest_of_code(file.name, file.read_bytes()) if file.is_file() else ""
 
 
 @lru_cache(maxsize=4096)
-def _digest_of_code(suffix: str, data: bytes) -> str:
+def _digest_of_code(name: str, data: bytes) -> str:
+    suffix = Path(name).suffix
     if suffix in _CXX:
-        data = " ".join(_CXX_COMMENT.sub(_without_comment, data.decode("utf-8")).split()).encode()
+        data = _words(_CXX_COMMENT, data)
+    elif suffix == ".cmake" or name == "CMakeLists.txt":
+        data = _words(_CMAKE_COMMENT, data)
     elif suffix == ".py":
-        layout = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
-        tokens = tokenize.tokenize(io.BytesIO(data).readline)
-        data = json.dumps([(one.type, one.string) for one in tokens if one.type not in layout]).encode()
+        data = json.dumps([text for _, text in _python_code(data)]).encode()
+    elif suffix == ".toml":
+        data = json.dumps(tomllib.loads(data.decode("utf-8")), default=str).encode()
     return sha256(data).hexdigest()[:_SHORT]
+
+
+def _words(comment: re.Pattern[str], data: bytes) -> bytes:
+    return " ".join(comment.sub(_without_comment, data.decode("utf-8")).split()).encode()
 
 
 def _without_comment(match: re.Match[str]) -> str:
