@@ -87,7 +87,7 @@ torch.accelerator.reset_accumulated_memory_stats(1)
 torch.accelerator.get_memory_info(1)
 torch.accelerator.empty_cache()
 torch.accelerator.empty_host_cache()
-torch.accelerator.Graph()
+isinstance(torch.accelerator.Graph(), torch.accelerator.Graph)
 """
 
 LEFT_OUT = """

@@ -44,6 +44,20 @@ def test_headers_and_what_defines_them(tree: Tree) -> None:
     }  # fmt: skip
 
 
+def test_an_optional_function_needs_no_definition(tree: Tree) -> None:
+    sources = tree(
+        {
+            "csrc/runtime/user.cpp": '#include "driver/driver.h"\n',
+            "csrc/driver/driver.h": "OR_OPTIONAL int one(int a);\nint two(int a);\n",
+            "csrc/driver/one.cpp": '#include "driver/driver.h"\nint one(int a) {\n  return a;\n}\n',
+            "csrc/driver/two.cpp": '#include "driver/driver.h"\nint two(int a) {\n  return a;\n}\n',
+        }
+    )
+    assert sources.closure(["csrc/runtime/user.cpp"]) == {
+        "csrc/runtime/user.cpp", "csrc/driver/driver.h", "csrc/driver/two.cpp",
+    }  # fmt: skip
+
+
 def test_schemas_variants_and_tables(tree: Tree) -> None:
     sources = tree(
         {

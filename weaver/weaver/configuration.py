@@ -125,11 +125,13 @@ class Closure:
     """``[closure]``: what a source needs beyond its includes and imports.
 
     A source in which the pattern ``used`` finds a ``name`` needs the sources in which ``given`` finds the same name; a
-    ``companion`` is a pattern of paths, and the path of what such a file needs.
+    ``companion`` is a pattern of paths, and the path of what such a file needs. What a header declares after the word
+    ``optional`` may be defined nowhere, so nothing that defines it is needed.
     """
 
     used: str = r"(?!)"
     given: str = r"(?!)"
+    optional: str = ""
     companions: tuple[tuple[str, str], ...] = ()
 
 

@@ -90,7 +90,14 @@ class Sources:
 
     def _defining(self, header: str) -> Iterator[str]:
         """The sources that include the header and define something that it declares."""
-        declared = {name for pair in _DECLARED.findall(self.texts[header]) for name in pair if name}
+        optional = self.configuration.closure.optional
+        declared = {
+            name
+            for found in _DECLARED.finditer(self.texts[header])
+            if not (optional and found[0].startswith(optional))
+            for name in found.groups()
+            if name
+        }
         for path, defined in self._definitions.items():
             if declared & defined and header in self._includes[path]:
                 yield path
