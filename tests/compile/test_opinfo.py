@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.filterwarnings("i
 
 
 class Compiled(Comparison):
-    """Compiles what runs on the device."""
+    """Compiles what runs on the device: in one of Inductor's modes."""
+
+    mode = "default"
 
     def _samples(self, *, requires_grad: bool = False) -> Iterable[SampleInput]:
         return islice(super()._samples(requires_grad=requires_grad), SAMPLES)
@@ -37,7 +39,10 @@ class Compiled(Comparison):
             return super()._call(sample)
         kwargs = {**sample.kwargs, "device": self.device} if self.op.name in FACTORIES else sample.kwargs
         torch.compiler.reset()
-        compiled = torch.compile(_caller(self.op), fullgraph=True, dynamic=False)
+        compiled = torch.compile(_caller(self.op), fullgraph=True, dynamic=False, mode=self.mode)
+        if self.mode == "reduce-overhead":
+            # The first call launches the kernels. The second one is captured, and replayed.
+            compiled(sample.input, *sample.args, **kwargs)
         return compiled(sample.input, *sample.args, **kwargs)
 
 
@@ -61,9 +66,16 @@ def _chosen() -> list[OpInfo]:
     return entries if wanted == "all" else entries[int(wanted) % SHARE :: SHARE]
 
 
+class Replayed(Compiled):
+    """Replays what runs on the device."""
+
+    mode = "reduce-overhead"
+
+
+@pytest.mark.parametrize("subject", [Compiled, pytest.param(Replayed, marks=pytest.mark.needs("graphs"))])
 @pytest.mark.parametrize("op", _chosen(), ids=lambda op: op.full_name)
-def test_an_entry(op: OpInfo) -> None:
-    comparison = Compiled(op, LAST_DEVICE, torch.float32)
+def test_an_entry(op: OpInfo, subject: type[Compiled]) -> None:
+    comparison = subject(op, LAST_DEVICE, torch.float32)
     try:
         comparison.forward()
     except Exception:

@@ -85,9 +85,39 @@ def _keep_expensive_results() -> None:
     _replace("is_cpu", ("ir",), make)
 
 
+def _replay_graphs() -> None:
+    """Inductor captures the work of a compiled graph for CUDA alone.
+
+    Without the patch, `mode="reduce-overhead"` launches the kernels one by one.
+    """
+    from torch_openreg.compile.replay import replay_graph, why_not_captured
+
+    def check(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def check_devices(nodes: dict[torch.device, Any]) -> Any:
+            devices = [device for device in nodes if device.type != "meta"]
+            is_ours = any(device.type == "openreg" for device in devices)
+            return why_not_captured(devices) if is_ours else original(nodes)
+
+        return check_devices
+
+    def after_compiling(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def post_compile(inputs: Any, compiled_graph: Any, cudagraphs: Any, *others: Any) -> Any:
+            is_ours = "openreg" in compiled_graph.device_types
+            arguments = (compiled_graph, cudagraphs)
+            return replay_graph(*arguments) if is_ours else original(inputs, *arguments, *others)
+
+        return post_compile
+
+    _replace("check_multiple_devices_or_any_cpu_nodes", ("cudagraph_utils",), check)
+    for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
+        _replace(name, ("output_code",), after_compiling)
+
+
 PATCHES: dict[str, tuple[Callable[[], None], ...]] = {
-    "2.13": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results),
-    "2.14": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results),
+    "2.13": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results, _replay_graphs),
+    "2.14": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results, _replay_graphs),
 }
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
-from torch._inductor import config, ir
+from torch._inductor import ir
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+
 # LITERALINCLUDE START: compile-wrapper
-_NO_GRAPHS = (
-    "openreg: the modes 'reduce-overhead' and 'max-autotune' ask for trees of captured graphs, which Inductor has for "
-    "CUDA alone; the generated kernels are launched one by one"
-)
-
-
 class _Launches(PythonWrapperCodegen):
     """Writes the call of a device kernel. A kernel of the CPU, in the same graph, is called as always."""
 
@@ -56,8 +50,6 @@ class Wrapper(_Launches):
             assert subgraph_name is not None
             assert parent_wrapper is not None
             return _SubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
-        if config.triton.cudagraphs:
-            warnings.warn(_NO_GRAPHS, stacklevel=2)
         return Wrapper()  # type: ignore[no-untyped-call]
 
     def write_header(self) -> None:

@@ -1,0 +1,179 @@
+"""Compiles in the mode "reduce-overhead", and prints how each call runs: launched, captured, or replayed.
+
+python examples/compile_replay.py first     an inference, a training, and results that the program keeps
+python examples/compile_replay.py moved     inputs that move, are written, or come back as results
+python examples/compile_replay.py without   what is launched one by one, and why
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ["OPENREG_FALLBACK_WARNING"] = "off"
+
+import torch
+from torch import Tensor
+from torch._functorch import config as autograd_config
+from torch._inductor import config
+
+# Without a cache, where an earlier run's code would be found.
+autograd_config.enable_autograd_cache = False
+config.fx_graph_cache = False
+config.compile_threads = 1
+replayed = functools.partial(torch.compile, mode="reduce-overhead", fullgraph=True, dynamic=False)
+
+
+def watch() -> list[str]:
+    """Fills the returned list with `captured` and `replayed` as compiled graphs are."""
+    from torch_openreg.compile import replay
+
+    seen: list[str] = []
+
+    def note(name: str, word: str) -> None:
+        original: Callable[..., Any] = getattr(replay._Captured, name)
+
+        def noted(*arguments: Any) -> Any:
+            result = original(*arguments)
+            seen.append(word)
+            return result
+
+        setattr(replay._Captured, name, noted)
+
+    note("__init__", "captured")
+    note("replay", "replayed")
+    return seen
+
+
+SEEN = watch()
+
+
+def how() -> str:
+    """How the calls since the last question ran."""
+    words = " and ".join(SEEN) or "launched"
+    SEEN.clear()
+    return words
+
+
+# LITERALINCLUDE START: compile-replay-first
+def first() -> None:
+    """Four calls of an inference; a loss that is kept; a training."""
+    call = replayed(lambda x: (x * 2).sin())
+    for value in range(4):
+        x = torch.full((3,), float(value), device="openreg")
+        print("inference:", how() if call(x).cpu().equal((x.cpu() * 2).sin()) else "wrong")
+
+    kept = []
+    for value in range(5):
+        kept.append(call(torch.full((3,), float(value), device="openreg")))
+        print("kept:", how())
+    print(torch.stack(kept)[:, 0].tolist() == [torch.tensor(2.0 * value).sin().item() for value in range(5)])
+
+    model = torch.nn.Linear(4, 4, device="openreg")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compiled = torch.compile(model, mode="reduce-overhead")
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = compiled(torch.ones(2, 4, device="openreg")).square().sum()
+        forward = how()
+        loss.backward()
+        optimizer.step()
+        print(f"training: forward {forward}, backward {how()}")
+
+
+# LITERALINCLUDE END: compile-replay-first
+
+
+# LITERALINCLUDE START: compile-replay-moved
+def moved() -> None:
+    """Weights at other addresses, an input that is written, results that are inputs, and another stream."""
+    layer = torch.nn.Linear(2, 2, bias=False, device="openreg").requires_grad_(False)
+    call = replayed(layer)
+    weights = [torch.full((2, 2), float(value), device="openreg") for value in range(6)]
+    x = torch.ones(2, device="openreg")
+    for weight in weights:
+        layer.weight.data = weight
+        print("a new weight:", call(x).tolist(), how())
+
+    def write(x: Tensor) -> Tensor:
+        x += 1
+        return x * 2
+
+    call = replayed(write)
+    for _ in range(3):
+        print("a written input:", call(x).tolist(), x.tolist(), how())
+
+    parameter = torch.nn.Parameter(torch.ones(2, 2, device="openreg"), requires_grad=False)
+    call = replayed(lambda x: (x, parameter.view(4), x * 2, x.shape[0]))
+    for _ in range(2):
+        results = call(x)
+    print("results that are inputs:", results[0] is x, results[1].data_ptr() == parameter.data_ptr(), results[3], how())
+
+    side = torch.Stream()
+    call = replayed(lambda x: x * 3)
+    for value in range(4):
+        result = call(torch.full((2,), float(value), device="openreg"))
+        side.wait_stream(torch.accelerator.current_stream())
+        with side:
+            on_side = result + 1
+        result.record_stream(side)
+        side.synchronize()
+        print("read by another stream:", on_side.tolist(), how())
+
+
+# LITERALINCLUDE END: compile-replay-moved
+
+
+class Printed(logging.Handler):
+    """Prints what Inductor logs about graphs, without the advice at the end."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints a line."""
+        print("  ", record.getMessage().partition(", while")[0])
+
+
+# LITERALINCLUDE START: compile-replay-without
+def without() -> None:
+    """What is not captured."""
+    log = logging.getLogger("torch._inductor.cudagraph_utils.__cudagraphs")
+    log.handlers, log.propagate = [Printed()], False
+    x = torch.eye(2, device="openreg")
+    cases: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
+        "an operator on the CPU": (lambda x: torch.linalg.eigvalsh(x) + 1, {}),
+        "two devices": (lambda x: (x + 1).to("openreg:1") + 2, {}),
+        "told not to": (lambda x: x + 4, {"force_disable_cudagraph_TESTING_ONLY": True}),
+        "one capture at most": (lambda x: x + 5, {"triton.cudagraph_unexpected_rerecord_limit": 0}),
+    }
+    for name, (function, options) in cases.items():
+        call = torch.compile(function, options={"triton.cudagraphs": True, **options})
+        for _ in range(3):
+            assert call(x).allclose(function(x))
+        print(f"{name}: {how()}")
+
+    call = replayed(lambda x: x + 6)
+    for _ in range(2):
+        call(x)
+    how()
+    graph = torch.accelerator.Graph()
+    with torch.Stream(), graph:
+        result = call(x)
+    graph.replay()
+    print(f"in a capture of the program: {how()}", result[0].tolist())
+
+    options = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
+    call = torch.compile(lambda x: torch.linalg.eigvalsh(x) * 2, options=options)
+    call(x)
+    try:
+        call(x)
+    except RuntimeError as error:
+        print(str(error).partition(", while")[0])
+
+
+# LITERALINCLUDE END: compile-replay-without
+
+if __name__ == "__main__":
+    {"first": first, "moved": moved, "without": without}[sys.argv[1]]()

@@ -1,0 +1,271 @@
+"""Compiled graphs that are captured and replayed: `torch.compile(mode="reduce-overhead")`.
+
+Inductor's own trees of captured graphs create objects of CUDA. Here every compiled graph, forward or backward, is
+captured for itself, with `torch.accelerator.Graph` (csrc/graph). Results must be those of the launches one by one, so
+whatever a replay would overwrite too early is noticed first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._inductor import config
+from torch._inductor.compile_fx import get_expanded_dims, index_expanded_dims_and_copy_, static_input
+from torch._inductor.cudagraph_utils import cudagraphs_log, log_cudagraph_skip_and_bump_counter
+from torch._inductor.utils import BoxedBool
+
+from torch_openreg import _C
+from torch_openreg.openreg.device import device
+from torch_openreg.openreg.graphs import is_current_stream_capturing
+from torch_openreg.openreg.streams import current_stream
+
+BoxedCall = Callable[[list[Any]], Sequence[Any]]
+# From a replay's inputs, and the memory with its results.
+MakeResult = Callable[[list[Any], dict[int, torch.UntypedStorage]], Any]
+
+
+# LITERALINCLUDE START: compile-replayed-graph
+class ReplayedGraph:
+    """A compiled graph: the first call of a kind runs, the second is captured, and later ones are replayed.
+
+    Calls are of one kind if they are on one stream and if their numbers are equal. Only one thread at a time replays;
+    meanwhile, another one launches the kernels one by one, as does a program that captures a graph of its own.
+
+    Args:
+        call: Inductor's function. It takes a list of tensors and integers, and empties it.
+        index: the index of the device.
+        in_place: the inputs that rarely move, and are used where they are: parameters, buffers, and in a backward graph
+            what the forward graph has saved. Other inputs are copied before each replay.
+        mutated: the inputs that the graph writes. They are always used where they are.
+    """
+
+    def __init__(self, call: BoxedCall, index: int, in_place: Sequence[int], mutated: Sequence[int]) -> None:
+        self._call = call
+        self._index = index
+        self._mutated = frozenset(mutated)
+        self._in_place = {*in_place, *mutated}
+        self._copied_results: set[int] = set()
+        self._captured: dict[tuple[Any, ...], _Captured | None] = {}
+        # Options of torch.compile are in force while a graph is compiled, and not when it is called.
+        self._captures_left = config.triton.cudagraph_unexpected_rerecord_limit
+        self._must_capture = config.triton.cudagraph_or_error
+        self._moves: Counter[int] = Counter()
+        self._last_moved: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        """Runs the graph, and empties the list."""
+        if is_current_stream_capturing() or not self._lock.acquire(blocking=False):
+            return self._call(inputs)
+        try:
+            captured = self._find(inputs)
+            return self._call(inputs) if captured is None else captured.replay(inputs)
+        finally:
+            self._lock.release()
+
+    def _find(self, inputs: list[Any]) -> _Captured | None:
+        """What can be replayed with these inputs now; captured first, if this is the second call of its kind."""
+        numbers = (value for value in inputs if not isinstance(value, Tensor))
+        kind = (current_stream(self._index).stream_id, torch.is_inference_mode_enabled(), *numbers)
+        captured = self._captured.get(kind)
+        if captured is not None:
+            if kept := captured.kept_results():
+                # The program keeps them, as it keeps a loss: they are copies from the next capture on. What a forward
+                # graph saves for the backward graph is mostly gone by now, and is never copied.
+                self._copied_results |= kept
+                self._captured[kind] = None
+                return None
+            if moved := captured.moved(inputs):
+                return self._capture(kind, inputs) if self._have_settled(moved) else None
+            return captured
+        if kind in self._captured:
+            return self._capture(kind, inputs)
+        self._captured[kind] = None
+        return None
+
+    def _have_settled(self, moved: dict[int, int]) -> bool:
+        """Whether to capture again: no input has moved since the last call, or one has moved too often, and is copied.
+
+        What a forward graph saves, for example, moves twice when the program keeps a result of that graph: in the call
+        that is launched, and in the next one, which is captured again.
+        """
+        is_settled = moved == self._last_moved
+        self._last_moved = moved
+        self._moves.update(moved.keys())
+        restless = {at for at in moved if self._moves[at] > 3} - self._mutated
+        self._in_place -= restless
+        return bool(restless) or is_settled
+
+    def _capture(self, kind: tuple[Any, ...], inputs: list[Any]) -> _Captured | None:
+        captured = None
+        if self._captures_left > 0:
+            self._captures_left -= 1
+            try:
+                captured = _Captured(self._call, self._index, inputs, self._in_place, self._copied_results)
+            except RuntimeError as error:
+                if self._must_capture:
+                    raise
+                self._captures_left = 0
+                log_cudagraph_skip_and_bump_counter(f"skipping cudagraphs due to {error}")
+        self._captured[kind] = captured
+        return captured
+
+
+# LITERALINCLUDE END: compile-replayed-graph
+
+
+# LITERALINCLUDE START: compile-captured
+class _Captured:
+    """One capture of a compiled graph, with the memory of its inputs and results.
+
+    Raises:
+        RuntimeError: if the graph does what a capture refuses, or if the driver has no graphs.
+    """
+
+    def __init__(
+        self,
+        call: BoxedCall,
+        index: int,
+        inputs: list[Any],
+        in_place: AbstractSet[int],
+        copied_results: AbstractSet[int],
+    ) -> None:
+        self._index = index
+        tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, Tensor)}
+        self._addresses = {at: value.data_ptr() for at, value in tensors.items() if at in in_place}
+        copied = tensors.keys() - in_place
+        self._buffers = {at: (static_input(tensors[at]), get_expanded_dims(tensors[at])) for at in copied}
+        given = [self._buffers[at][0] if at in copied else value for at, value in enumerate(inputs)]
+        self._graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+        # A default stream cannot be captured.
+        with device(index), torch.Stream(index):
+            self._graph.capture_begin()
+            try:
+                # The conjugate and the negative bit of a tensor are not part of its memory.
+                results = [_resolved(each) for each in call(list(given))]
+            except BaseException:
+                # The end of a capture that has failed is an error of its own; the one that is raised says why.
+                with suppress(RuntimeError):
+                    self._graph.capture_end()
+                raise
+            self._graph.capture_end()
+        self._memory: dict[int, _Memory] = {}
+        self._results = [self._result(*each, given, copied_results) for each in enumerate(results)]
+        del results
+        for memory in self._memory.values():
+            memory.count_own_uses()
+
+    def _result(
+        self, number: int, result: Any, given: list[Any], copied: AbstractSet[int]
+    ) -> Callable[[list[Any]], Any]:
+        """What makes one result of a replay."""
+        if not isinstance(result, Tensor):
+            return lambda inputs, taken: result
+        for at, value in enumerate(given):
+            if value is result:
+                return lambda inputs, taken: inputs[at]
+        place = result.storage_offset(), result.size(), result.stride()
+        like = result.new_empty(0)
+        storage = result.untyped_storage()
+        for at in self._addresses:
+            if given[at].untyped_storage()._cdata == storage._cdata:
+                return lambda inputs, taken: like.new_empty(0).set_(inputs[at].untyped_storage(), *place)
+        key = storage._cdata
+        memory = self._memory.setdefault(key, _Memory(storage))
+        memory.results.add(number)
+        memory.is_copied |= number in copied
+        if memory.is_copied:
+            return lambda inputs, taken: like.new_empty(0).set_(taken[key], *place)
+        return lambda inputs, taken: result.detach()
+
+    def moved(self, inputs: list[Any]) -> dict[int, int]:
+        """The inputs that are not where those of the capture were, with their addresses."""
+        return {at: now for at, address in self._addresses.items() if (now := inputs[at].data_ptr()) != address}
+
+    def kept_results(self) -> set[int]:
+        """The results of the last replay that something can still read, so that no replay may overwrite them."""
+        return {number for memory in self._memory.values() if memory.is_read() for number in memory.results}
+
+    def replay(self, inputs: list[Any]) -> list[Any]:
+        """Queues the captured work on the current stream, and empties the list."""
+        for at, (buffer, expanded) in self._buffers.items():
+            index_expanded_dims_and_copy_(buffer, inputs[at], expanded)
+        with device(self._index):
+            self._graph.replay()
+        taken = {key: memory.take() for key, memory in self._memory.items()}
+        results = [make(inputs, taken) for make in self._results]
+        inputs.clear()
+        return results
+
+
+def _resolved(result: Any) -> Any:
+    return result.resolve_conj().resolve_neg() if isinstance(result, Tensor) else result
+
+
+# LITERALINCLUDE END: compile-captured
+
+
+# LITERALINCLUDE START: compile-replayed-memory
+class _Memory:
+    """Memory of a captured graph that holds results. Each replay overwrites it."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self._storage = storage
+        self._own_uses = 0
+        self.results: set[int] = set()
+        self.is_copied = False
+
+    def count_own_uses(self) -> None:
+        """Called when no result has been handed out yet."""
+        self._own_uses = torch._C._storage_Use_Count(self._storage._cdata)
+
+    def is_read(self) -> bool:
+        """Whether the program has a tensor in it, or has used one on another stream."""
+        if torch._C._storage_Use_Count(self._storage._cdata) > self._own_uses:
+            return True
+        block = _C._recorded_streams(self._storage.data_ptr())
+        return block is not None and bool(block[1])
+
+    def take(self) -> torch.UntypedStorage:
+        """What the last replay wrote, where the program may keep it if it is known to do so."""
+        return self._storage.clone() if self.is_copied else self._storage
+
+
+# LITERALINCLUDE END: compile-replayed-memory
+
+
+# LITERALINCLUDE START: compile-replay-after-compiling
+def replay_graph(compiled_graph: Any, cudagraphs: BoxedBool) -> None:
+    """Puts a `ReplayedGraph` in the place of a compiled graph that Inductor has found fit for a capture."""
+    reasons = compiled_graph.cudagraph_info.cudagraph_fail_reasons
+    if reasons:
+        BoxedBool.disable(cudagraphs)
+        log_cudagraph_skip_and_bump_counter(
+            compiled_graph.disabled_cudagraphs_reason or f"skipping cudagraphs due to {reasons}"
+        )
+        return
+    compiled_graph.current_callable = ReplayedGraph(
+        compiled_graph.current_callable,
+        next(iter(compiled_graph.device_idxs)),
+        compiled_graph.fx_kwargs["static_input_idxs"] or (),
+        tuple(compiled_graph.mutated_input_idxs),
+    )
+
+
+def why_not_captured(devices: Sequence[torch.device]) -> str | None:
+    """Why the work of a compiled graph cannot be captured, by its devices; None if all of it is on one."""
+    if len(devices) == 1:
+        return None
+    reason = f"skipping cudagraphs due to devices: {', '.join(map(str, devices))}; a captured graph is on one device"
+    cudagraphs_log.warning(reason)
+    return reason
+
+
+# LITERALINCLUDE END: compile-replay-after-compiling
