@@ -77,7 +77,7 @@ def compiled_rows() -> Iterator[str]:
             variant(batch)
 
     for name, work in (("an inference of 36 small layers", infer), ("a training step of them", train)):
-        calls: list[Call] = [lambda variant=variant, work=work: work(variant) for variant in variants]  # type: ignore[misc]
+        calls: list[Call] = [lambda variant=variant, work=work: work(variant) for variant in variants]
         for call in calls * 10:  # compiles, and captures
             call()
         eager, compiled, replayed = microseconds(calls)

@@ -136,7 +136,6 @@ class Printed(logging.Handler):
         print("  ", record.getMessage().partition(", while")[0])
 
 
-# LITERALINCLUDE START: compile-replay-without
 def without() -> None:
     """What is not captured."""
     log = logging.getLogger("torch._inductor.cudagraph_utils.__cudagraphs")
@@ -164,16 +163,14 @@ def without() -> None:
     graph.replay()
     print(f"in a capture of the program: {how()}", result[0].tolist())
 
-    options = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
-    call = torch.compile(lambda x: torch.linalg.eigvalsh(x) * 2, options=options)
+    required: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
+    call = torch.compile(lambda x: torch.linalg.eigvalsh(x) * 2, options=required)  # type: ignore[misc]
     call(x)
     try:
         call(x)
     except RuntimeError as error:
         print(str(error).partition(", while")[0])
 
-
-# LITERALINCLUDE END: compile-replay-without
 
 if __name__ == "__main__":
     {"first": first, "moved": moved, "without": without}[sys.argv[1]]()

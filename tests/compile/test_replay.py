@@ -138,7 +138,7 @@ def test_two_forward_passes_before_the_backward_pass() -> None:
         (model(first) * model(second)).sum().backward()
         (compiled(first.to(LAST_DEVICE)) * compiled(second.to(LAST_DEVICE))).sum().backward()
     for parameter, expected in zip(on_device.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)  # type: ignore[union-attr]
+        torch.testing.assert_close(parameter.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_parameters_that_are_replaced(captured: list[Any]) -> None:
@@ -264,7 +264,7 @@ def test_inference_mode_and_training_take_turns() -> None:
             torch.testing.assert_close(compiled(x.to(LAST_DEVICE)).cpu(), layer(x))
         compiled(x.to(LAST_DEVICE)).sum().backward()
         layer(x).sum().backward()
-    torch.testing.assert_close(on_device.weight.grad.cpu(), layer.weight.grad)  # type: ignore[union-attr]
+    torch.testing.assert_close(on_device.weight.grad.cpu(), layer.weight.grad)
 
 
 @pytest.mark.needs("two devices")
@@ -299,7 +299,7 @@ def test_a_result_changed_in_place_before_its_gradient() -> None:
             result = call(data)
             result += data
             result.square().sum().backward()
-        torch.testing.assert_close(on_device.grad.cpu(), x.grad)  # type: ignore[union-attr]
+        torch.testing.assert_close(on_device.grad.cpu(), x.grad)
 
 
 def test_what_a_capture_refuses_is_launched(captured: list[Any]) -> None:
@@ -315,7 +315,7 @@ def test_what_a_capture_refuses_is_launched(captured: list[Any]) -> None:
 
 def test_graphs_are_required(captured: list[Any]) -> None:
     torch.openreg.set_fallback_policy("all")
-    options = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
+    options: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
     compiled = torch.compile(lambda x: torch.linalg.eigvalsh(x).sum(), options=options)
     compiled(torch.eye(2, device=LAST_DEVICE))
     with pytest.raises(RuntimeError, match=r"openreg: aten::.*falls back to the CPU"):

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._inductor import config
-from torch._inductor.compile_fx import get_expanded_dims, index_expanded_dims_and_copy_, static_input
+from torch._inductor.compile_fx import index_expanded_dims_and_copy_, static_input
 from torch._inductor.cudagraph_utils import cudagraphs_log, log_cudagraph_skip_and_bump_counter
+from torch._inductor.output_code import get_expanded_dims
 from torch._inductor.utils import BoxedBool
 
 from torch_openreg import _C
@@ -162,9 +163,7 @@ class _Captured:
         for memory in self._memory.values():
             memory.count_own_uses()
 
-    def _result(
-        self, number: int, result: Any, given: list[Any], copied: AbstractSet[int]
-    ) -> Callable[[list[Any]], Any]:
+    def _result(self, number: int, result: Any, given: list[Any], copied: AbstractSet[int]) -> MakeResult:
         """What makes one result of a replay."""
         if not isinstance(result, Tensor):
             return lambda inputs, taken: result
@@ -235,7 +234,7 @@ class _Memory:
 
     def take(self) -> torch.UntypedStorage:
         """What the last replay wrote, where the program may keep it if it is known to do so."""
-        return self._storage.clone() if self.is_copied else self._storage
+        return self._storage.clone() if self.is_copied else self._storage  # type: ignore[no-untyped-call]
 
 
 # LITERALINCLUDE END: compile-replayed-memory
