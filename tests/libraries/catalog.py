@@ -8,6 +8,7 @@ from tests.libraries import (
     accelerate_programs,
     adapter_programs,
     lightning_programs,
+    other_programs,
     transformers_programs,
 )
 
@@ -16,6 +17,7 @@ PROGRAMS = [
     *accelerate_programs.PROGRAMS,
     *transformers_programs.PROGRAMS,
     *lightning_programs.PROGRAMS,
+    *other_programs.PROGRAMS,
 ]
 
 
