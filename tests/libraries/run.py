@@ -30,7 +30,7 @@ def outcome(program: Program) -> dict[str, Any]:
         "without": found.without,
         "must": program.must,
         "difference": float(f"{found.difference:.0e}"),
-        "seconds": round(found.seconds, 1),
+        "seconds": round(found.seconds, 2),
         "fault": fault,
     }
 

@@ -128,6 +128,16 @@ def test_the_index_chooses_the_device() -> None:
     assert Accelerator().device == torch.device("openreg", LAST)
 
 
+def test_the_cpu_can_be_chosen_while_registered() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    accelerate.register()
+    accelerator = Accelerator(cpu=True, mixed_precision="fp16")
+    assert accelerator.device == torch.device("cpu")
+    assert accelerator.scaler is None
+
+
 def test_float16_scales_gradients_on_the_device_and_keeps_the_precision() -> None:
     needs("accelerate")
     from accelerate import Accelerator

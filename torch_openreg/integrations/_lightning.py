@@ -166,6 +166,8 @@ class _Processes:
     def determine_ddp_device_ids(self) -> None:
         """No indices: with them, Lightning would wrap the model on a stream of CUDA."""
 
+    _determine_ddp_device_ids = determine_ddp_device_ids  # the name that Fabric has for it
+
 
 class TrainerDDPStrategy(_Processes, _TrainerPrecision, trainer_strategies.DDPStrategy):
     """The Trainer with several processes, each with a device."""

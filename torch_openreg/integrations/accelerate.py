@@ -133,15 +133,17 @@ def _chosen() -> bool:
 
 # LITERALINCLUDE START: accelerate-processes
 def _prepare_backend(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Names the process group of a job of several processes.
+    """Names the process group of a job of several processes, and lets `cpu=True` mean the CPU.
 
-    For a device that it does not know, accelerate creates none: each process would train alone, in silence. The kind
-    of job is that of several GPUs, which is the one without rules of a vendor's own.
+    For a device that it does not know, accelerate creates no group: each process would train alone, in silence. The
+    kind of job is that of several GPUs, which is the one without rules of a vendor's own.
     """
 
     def prepare(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None) -> Any:
         from accelerate.utils import DistributedType
 
+        if cpu and _chosen():
+            self.device = None  # the library gives the variable precedence over the argument
         if cpu or sagemaker_dp or "LOCAL_RANK" not in os.environ or not _chosen():
             return original(self, cpu, sagemaker_dp, backend)
         return backend or "cpu:gloo,openreg:staged", DistributedType.MULTI_GPU
