@@ -74,7 +74,7 @@ def fabric() -> None:
             losses.append(round(loss.item(), 3))
         print(f"{made.device}, autocast for {made._precision.device}: {losses}")
     stats = made.accelerator.get_device_stats(made.device)
-    print("statistics:", stats["allocated_bytes.all.current"] > 0)
+    print(f"statistics of {made.accelerator.name()}:", stats["allocated_bytes.all.current"] > 0)
 
 
 # LITERALINCLUDE END: libraries-lightning-fabric

@@ -1,6 +1,6 @@
 """Programs of users' libraries: each runs on the CPU, and on the device without and with the integration.
 
-`make libraries` runs all of them and writes a table; the tests run those whose library is installed.
+The tests run those whose library is installed.
 """
 
 from __future__ import annotations

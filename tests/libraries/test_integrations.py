@@ -38,7 +38,7 @@ def unregistered() -> Any:
 def needs(library: str) -> None:
     """Skips a test whose library is missing."""
     if not installed(library):
-        pytest.skip(f"{library} is not installed: make libraries installs it")
+        pytest.skip(f"{library} is not installed: an extra of pyproject.toml has it")
 
 
 def replaced(module: ModuleType) -> list[Any]:
