@@ -85,7 +85,7 @@ def refused() -> None:
     """Mistakes, and the way back."""
     for options in ({"devices": 7}, {"devices": [0, 0]}, {"devices": 2, "strategy": "openreg"}, {"devices": 1}):
         try:
-            lightning.Fabric(accelerator="openreg", **options).launch()  # type: ignore[arg-type]
+            lightning.Fabric(accelerator="openreg", **options).launch()
         except ValueError as error:
             print(error)
     everything: Any = lightning.Fabric(accelerator="openreg", strategy="openreg_ddp", devices="auto")

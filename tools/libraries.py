@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any
 
 from driver import result
-from environment import ROOT, Fault, requirements, say
+from environment import ROOT, Fault, ensure_requirements, requirements, say
 from prerequisites import installed_torch
 from results import LIBRARIES
 
@@ -25,6 +25,8 @@ EXTRAS = ("libraries", "more_libraries")
 
 def main() -> None:
     """Runs all programs and writes the result. Throws: ``Fault``, if one does not compute what the CPU does."""
+    # Not among the extras of the command: the tests try each command with its extras, and install all of them.
+    ensure_requirements(*EXTRAS)
     begun = time.monotonic()
     rows = [row for name in libraries() for row in _run(name)]
     faults = [f"{row['library']}: {row['program']}: {row['fault']}" for row in rows if row["fault"]]

@@ -173,7 +173,7 @@ def process(device: str) -> Result:
     return Result([losses, predicted], predicted.device.type)
 
 
-MOVED = {"passes": "model.to(device)"}
+MOVED: dict[str, Any] = {"passes": "model.to(device)"}
 PROGRAMS = [
     Program("torchmetrics", "accuracy, error, correlation", metrics, passes="metric.to(device)"),
     Program("einops", "rearrange, reduce, repeat, einsum", rearranged),
