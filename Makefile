@@ -20,7 +20,7 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench vendor chapters states cross next clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench vendor chapters states cross next clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -36,6 +36,7 @@ help:
 	echo 'make build     build the extension and install it for development'
 	echo 'make opinfo    run PyTorch'"'"'s operator database on the device, all of it'
 	echo 'make models    train models on the CPU and on the device, and write the table that compares them'
+	echo 'make libraries run programs of users'"'"' libraries on the device, and write the table that compares them with the CPU'
 	echo 'make stubs     ask PyTorch which of its operators read which stubs, on the CPU and on the device'
 	echo 'make surface   write down what of PyTorch the backend stands on: a new release shows its changes as a diff'
 	echo 'make check     static checks: style, types, every source compiled alone, layers, weaver'
@@ -53,7 +54,7 @@ help:
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html epub pdf doctest proof mutate livehtml browser torch build test opinfo models stubs surface check lock stress sanitize fuzz bench chapters states cross: python
+html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench chapters states cross: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Works with any Python, so that an old one leads to one line instead of a syntax error.

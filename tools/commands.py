@@ -235,6 +235,13 @@ def models(arguments: list[str]) -> None:
     _benchmark(Path("benchmarks", "models.py"), arguments)
 
 
+def libraries(_arguments: list[str]) -> None:
+    """Runs programs of users' libraries on the device, and records what came of them."""
+    import libraries as programs
+
+    programs.main()
+
+
 def vendor(arguments: list[str]) -> None:
     """Writes a repository for a backend of another name, made of this one."""
     from vendor import cli
@@ -276,21 +283,22 @@ COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True, pages=True),
     "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True),
     "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True),
-    "doctest": Command(doctest, (*_PAGES, "test", "format"), extension=True, pages=True),
-    "proof": Command(proof, (*_PAGES, "test", "format"), pages=True),
-    "mutate": Command(mutate, (*_PAGES, "test", "format"), pages=True),
+    "doctest": Command(doctest, (*_PAGES, "test", "libraries", "format"), extension=True, pages=True),
+    "proof": Command(proof, (*_PAGES, "test", "libraries", "format"), pages=True),
+    "mutate": Command(mutate, (*_PAGES, "test", "libraries", "format"), pages=True),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True, pages=True),
     "browser": Command(browser, ("browser",)),
     "lock": Command(lock, ("build", "docs", "cxx"), pages=True),
     "torch": Command(torch),
     "build": Command(build, ("build",), extension=True),
     # The tests try each command with the extras that it names, so all of them must be installed.
-    "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "format", "check"), extension=True),
+    "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True),
     "models": Command(models, _TESTS, extension=True),
+    "libraries": Command(libraries, (*_TESTS, "libraries"), extension=True),  # it installs more
     "stubs": Command(stubs, ("build", "kit"), extension=True),
     "surface": Command(surface, ("build",), extension=True),
-    "check": Command(check, (*_PAGES, "browser", "pdf", "test", "format", "check"), extension=True),
+    "check": Command(check, (*_PAGES, "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
     "stress": Command(stress, ("build",), extension=True),
     "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),

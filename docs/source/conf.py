@@ -25,6 +25,7 @@ extensions = [
     "docs._ext.stub_table",
     "docs._ext.state_table",
     "docs._ext.release_table",
+    "docs._ext.library_table",
     "docs._ext.conformance_poster",
     "docs._ext.trace_picture",
     "docs._ext.markdown_twins",

@@ -27,27 +27,33 @@ _SOURCES = tuple(
 )
 _KIT = ("conformance/accelerator_conformance/*.py",)
 _EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
-_BUILD = ("tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/**/*.py")
+_BUILD = (
+    "tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/*.py", "torch_openreg/openreg/**/*.py",
+    "torch_openreg/compile/**/*.py",
+)  # fmt: skip
+# A user calls these, and has the library that each is for.
+_INTEGRATIONS = ("torch_openreg/integrations/*.py",)
 
 # The Python files that a command runs, directly or indirectly.
 SOURCES: dict[str, tuple[str, ...]] = {
     "html": (*_BUILD, *_WEAVER, *_KIT),
     "epub": (*_BUILD, *_WEAVER),
     "pdf": (*_BUILD, *_WEAVER, *_KIT, "tools/pdf.py"),
-    "doctest": (*_BUILD, *_WEAVER, *_EXAMPLES),
-    "proof": (*_BUILD, *_WEAVER, *_EXAMPLES),
-    "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES),
+    "doctest": (*_BUILD, *_WEAVER, *_EXAMPLES, *_INTEGRATIONS),
+    "proof": (*_BUILD, *_WEAVER, *_EXAMPLES, *_INTEGRATIONS),
+    "mutate": (*_BUILD, *_WEAVER, *_EXAMPLES, *_INTEGRATIONS),
     "livehtml": (*_BUILD, *_WEAVER, *_KIT),
     "browser": ("tools/browser.py",),
     "lock": _WEAVER,
     "torch": (),
     "build": _BUILD,
-    "test": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
+    "test": (*_BUILD, *_WEAVER, *_EXAMPLES, *_INTEGRATIONS, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
     "opinfo": (*_BUILD, "tests/opinfo/*.py", "tests/conftest.py"),
     "models": (*_BUILD, "benchmarks/_turns.py", "benchmarks/models.py", "tests/models/*.py"),
+    "libraries": (*_BUILD, *_INTEGRATIONS, "tools/libraries.py", "tests/libraries/*.py", "tests/conftest.py"),
     "stubs": (*_BUILD, "tools/stubs/*.py"),
     "surface": (*_BUILD, "tools/surface.py", *_SOURCES),
-    "check": (*_BUILD, *_WEAVER, *_EXAMPLES, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
+    "check": (*_BUILD, *_WEAVER, *_EXAMPLES, *_INTEGRATIONS, "tools/**/*.py", "tests/**/*.py", "benchmarks/*.py"),
     "stress": (*_BUILD, "tests/stress/*.py"),
     "sanitize": (
         *_BUILD,

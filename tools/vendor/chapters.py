@@ -42,6 +42,7 @@ _FOLDERS = {
     "csrc/driver/minimal/": "driver_conformance",
     "csrc/driver/opencl/": "real_runtime",
     "tests/compile/": "compile",
+    "tests/libraries/": "libraries",
     "tests/native/": "native_kernels",
 }
 # Separate libraries: a source of each, and the region of the CMake file that builds it.

@@ -22,7 +22,7 @@ COPIED = (
     ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
     "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
-    "tests/aten", "tests/driver", "tests/kernels", "tests/models", "tests/python", "tests/runtime",
+    "tests/aten", "tests/driver", "tests/kernels", "tests/libraries", "tests/models", "tests/python", "tests/runtime",
     "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
     "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
     "tools/prerequisites.py", "tools/torch_requirement.py",

@@ -1,0 +1,55 @@
+"""What the examples of libraries share: a small network and its data, a small language model, and silence."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+WORDS = ["<unk>", "<s>", "</s>", *(f"word{number}" for number in range(61))]
+
+
+def network() -> nn.Module:
+    """The same initial weights everywhere."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(0.0), nn.Linear(16, 1))
+
+
+def batches() -> DataLoader[Any]:
+    """Four batches of eight rows."""
+    inputs = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
+    return DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
+
+
+def language_model() -> Any:
+    """A decoder of two layers with random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+def tokenizer() -> Any:
+    """One number for each word."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", eos_token="</s>", pad_token="</s>")
+
+
+def quiet() -> None:
+    """Silences what the libraries log about a machine, and the warnings of their own dependencies."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)

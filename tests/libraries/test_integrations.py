@@ -1,0 +1,464 @@
+"""Integrations: when they change a library, how they are undone, and what they refuse."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from tests.conftest import RunProcess
+from tests.libraries.catalog import installed
+from tests.libraries.programs import forget
+from torch_openreg.integrations import _library, accelerate, lightning, safetensors, transformers
+
+MODULES = {"accelerate": accelerate, "lightning": lightning, "safetensors": safetensors, "transformers": transformers}
+REPLACING = [name for name in MODULES if name != "lightning"]
+LAST = torch.openreg.device_count() - 1
+
+
+@pytest.fixture(autouse=True)
+def unregistered() -> Any:
+    """Every test begins and ends without an integration."""
+    forget()
+    yield
+    forget()
+    for name, module in MODULES.items():
+        if installed(name):
+            module.unregister()
+
+
+def needs(library: str) -> None:
+    """Skips a test whose library is missing."""
+    if not installed(library):
+        pytest.skip(f"{library} is not installed: an extra of pyproject.toml has it")
+
+
+def replaced(module: ModuleType) -> list[Any]:
+    """What the replaced functions of an integration are now."""
+    replacements = getattr(module, "_REPLACEMENTS", None) or [module.__dict__["_OPEN"]]
+    return [vars(each._found_owner())[each._name] for each in replacements]
+
+
+def test_importing_the_backend_imports_no_library_and_no_integration(run_process: RunProcess) -> None:
+    ran = run_process("""
+        import sys, torch
+        torch.ones(1, device="openreg")
+        names = {name.partition(".")[0] for name in sys.modules}
+        print(sorted(names & {"accelerate", "transformers", "safetensors", "lightning", "peft"}))
+        print([name for name in sys.modules if name.startswith("torch_openreg.integrations")])
+    """)
+    assert ran.stdout.split("\n")[:2] == ["[]", "[]"], ran.stderr
+
+
+@pytest.mark.parametrize("name", REPLACING)
+def test_importing_an_integration_changes_nothing(name: str, run_process: RunProcess) -> None:
+    needs(name)
+    ran = run_process(f"import sys, torch_openreg.integrations.{name}; print('{name}' in sys.modules)")
+    assert ran.stdout == "False\n", ran.stderr
+
+
+@pytest.mark.parametrize("name", REPLACING)
+def test_registering_twice_adds_no_layer_and_unregistering_restores(name: str) -> None:
+    needs(name)
+    module = MODULES[name]
+    before = replaced(module)
+    module.register()
+    once = replaced(module)
+    module.register()
+    assert all(new is not old for new, old in zip(once, before, strict=True))
+    assert all(new is old for new, old in zip(replaced(module), once, strict=True))
+    module.unregister()
+    module.unregister()
+    assert all(new is old for new, old in zip(replaced(module), before, strict=True))
+
+
+def test_a_name_that_other_modules_hold_is_replaced_and_restored() -> None:
+    needs("accelerate")
+    import accelerate.utils
+    import accelerate.utils.modeling
+
+    original = accelerate.utils.get_max_memory
+    accelerate_module = MODULES["accelerate"]
+    accelerate_module.register()
+    assert accelerate.utils.get_max_memory is accelerate.utils.modeling.get_max_memory is not original
+    assert set(range(LAST + 1)) < set(accelerate.utils.get_max_memory())
+    accelerate_module.unregister()
+    assert accelerate.utils.get_max_memory is accelerate.utils.modeling.get_max_memory is original
+
+
+@pytest.mark.parametrize("index", [-1, LAST + 1])
+def test_a_device_that_does_not_exist_is_refused(index: int) -> None:
+    needs("accelerate")
+    message = f"openreg: there is no device {index}: pass an index from 0 to {LAST}"
+    with pytest.raises(ValueError, match=message):
+        accelerate.register(index)
+    accelerate.register()
+    from accelerate.utils import get_max_memory
+
+    with pytest.raises(ValueError, match=message):
+        get_max_memory({index: 100})
+    assert get_max_memory({LAST: "1KB", "cpu": 100}) == {LAST: 1000, "cpu": 100}
+
+
+def test_registering_after_accelerate_has_chosen_is_refused() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    Accelerator()
+    with pytest.raises(
+        RuntimeError, match="openreg: accelerate has chosen cpu for this process, and keeps it: call reg"
+    ):
+        accelerate.register()
+    assert "ACCELERATE_TORCH_DEVICE" not in os.environ
+
+
+def test_the_index_chooses_the_device() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    accelerate.register(LAST)
+    assert Accelerator().device == torch.device("openreg", LAST)
+
+
+def test_the_cpu_can_be_chosen_while_registered() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    accelerate.register()
+    accelerator = Accelerator(cpu=True, mixed_precision="fp16")
+    assert accelerator.device == torch.device("cpu")
+    assert accelerator.scaler is None
+
+
+def test_float16_scales_gradients_on_the_device_and_keeps_the_precision() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    accelerate.register()
+    for _ in range(2):  # the second one finds the state of the first
+        accelerator = Accelerator(mixed_precision="fp16")
+        assert accelerator.mixed_precision == "fp16"
+        assert accelerator.scaler.is_enabled()
+        with accelerator.autocast():
+            assert (torch.ones(2, 2, device="openreg") @ torch.ones(2, 2, device="openreg")).dtype == torch.float16
+    with pytest.raises(ValueError, match="already been initialized"):
+        Accelerator(mixed_precision="bf16")
+    assert Accelerator().mixed_precision == "fp16"
+
+
+def test_float16_on_the_cpu_is_left_to_accelerate() -> None:
+    needs("accelerate")
+    from accelerate import Accelerator
+
+    accelerate.register()
+    accelerate.unregister()
+    assert Accelerator(mixed_precision="fp16").scaler is None
+
+
+def test_random_numbers_of_the_device_are_restored() -> None:
+    torch.manual_seed(0)
+    state = accelerate.RandomState().state_dict()
+    expected = [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)]
+    accelerate.RandomState().load_state_dict(state)
+    assert [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)] == expected
+
+
+def test_bfloat16_is_accepted_only_while_registered(tmp_path: Path) -> None:
+    needs("transformers")
+    from transformers import TrainingArguments
+
+    accelerate.register()
+    with pytest.raises(ValueError, match="Your setup doesn't support bf16/gpu"):
+        TrainingArguments(output_dir=str(tmp_path), bf16=True)
+    transformers.register()
+    assert TrainingArguments(output_dir=str(tmp_path), bf16=True).device == torch.device("openreg:0")
+
+
+def test_a_pipeline_refuses_an_index_without_device_and_leaves_other_choices() -> None:
+    needs("transformers")
+    from transformers import pipeline
+
+    from tests.libraries.networks import language_model, tokenizer
+
+    def made(**options: Any) -> torch.device:
+        device: torch.device = pipeline("text-generation", language_model(), tokenizer=tokenizer(), **options).device
+        return device
+
+    transformers.register()
+    with pytest.raises(ValueError, match=f"openreg: there is no device {LAST + 1}: pass an index from 0 to {LAST}"):
+        made(device=LAST + 1)
+    assert made(device=LAST) == torch.device("openreg", LAST)
+    assert made(device="cpu") == made(device=-1) == torch.device("cpu")
+
+
+def test_a_pipeline_computes_where_accelerate_has_put_the_model() -> None:
+    needs("transformers")
+    from transformers import pipeline
+
+    from tests.libraries.networks import language_model, tokenizer
+
+    transformers.register()
+    model = language_model().to(f"openreg:{LAST}")
+    model.hf_device_map = {"": LAST}
+    pipe: Any = pipeline("text-generation", model, tokenizer=tokenizer())
+    assert pipe.device == torch.device("openreg", LAST)
+    assert pipe("word3", max_new_tokens=4, do_sample=False)[0]["generated_text"].startswith("word3")
+
+
+@pytest.mark.parametrize("name", ["openreg", f"openreg:{LAST}", torch.device("openreg", LAST)])
+def test_safetensors_loads_to_a_name(name: str | torch.device, tmp_path: Path) -> None:
+    needs("safetensors")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file, save_file
+
+    save_file({"x": torch.arange(3.0)}, tmp_path / "x")
+    if isinstance(name, str):
+        with pytest.raises(SafetensorError, match="is invalid"):
+            load_file(tmp_path / "x", device=name)
+    safetensors.register()
+    x = load_file(tmp_path / "x", device=name)["x"]
+    assert x.device == torch.device(name if ":" in str(name) else "openreg:0")
+    assert x.tolist() == [0, 1, 2]
+    assert load_file(tmp_path / "x")["x"].device.type == "cpu"
+
+
+def test_safetensors_refuses_a_device_that_does_not_exist(tmp_path: Path) -> None:
+    needs("safetensors")
+    from safetensors.torch import load_file, save_file
+
+    save_file({"x": torch.arange(3.0)}, tmp_path / "x")
+    safetensors.register()
+    with pytest.raises(ValueError, match=f"openreg: there is no device {LAST + 1}: pass"):
+        load_file(tmp_path / "x", device=f"openreg:{LAST + 1}")
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("version", ["", "0.1.0"])
+def test_a_library_that_is_missing_or_old_is_named(
+    name: str, version: str, tmp_path: Path, run_process: RunProcess
+) -> None:
+    if version:  # a distribution that is found before the installed one
+        record = tmp_path / f"{name}-{version}.dist-info" / "METADATA"
+        record.parent.mkdir()
+        record.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    # Without the site packages no library is found.
+    paths = "" if version else "sys.path[:] = [path for path in sys.path if 'site-packages' not in path]"
+    ran = run_process(
+        f"""
+        import sys
+        import torch_openreg.integrations.{name} as integration
+        {paths}
+        try:
+            integration.register()
+        except ImportError as error:
+            print(error)
+        """,
+        PYTHONPATH=str(tmp_path),
+    )
+    found = f"{name} {version}" if version else f"no {name}"
+    assert ran.stdout.startswith(f"openreg: the integration needs {name} "), ran.stderr
+    assert f" or newer, found {found}: pip install '{name}>=" in ran.stdout
+
+
+def plain(value: int, *, other: int = 0) -> int:
+    return value + other
+
+
+def test_a_function_that_has_moved_or_changed_is_not_replaced() -> None:
+    needs("safetensors")
+    version = installed("safetensors")
+
+    def refused(owner: str, name: str, parameters: str) -> str:
+        with pytest.raises(RuntimeError) as caught:
+            _library.Replacement(owner, name, parameters, lambda original: original).install()
+        return str(caught.value).removesuffix(": use a release that has it, or adapt torch_openreg/integrations")
+
+    assert refused("safetensors.torch", "load_file", "path") == (
+        f"openreg: safetensors.torch.load_file of safetensors {version} is load_file(filename device backend), and the "
+        "integration replaces load_file(path ...)"
+    )
+    assert refused("safetensors.torch", "gone", "path") == (
+        f"openreg: safetensors.torch.gone of safetensors {version} is missing, and the integration replaces "
+        "gone(path ...)"
+    )
+    assert refused("safetensors.nowhere", "gone", "path") == (
+        f"openreg: safetensors.nowhere.gone of safetensors {version} is missing, as is safetensors.nowhere, and the "
+        "integration replaces gone(path ...)"
+    )
+
+
+def test_a_function_that_somebody_else_has_replaced_since_is_not_restored() -> None:
+    original = plain
+    ours = _library.Replacement(__name__, "plain", "value", lambda original: lambda *args: original(*args) + 1)
+    ours.install()
+    module = sys.modules[__name__]
+    assert module.plain(1) == 2
+    assert inspect.unwrap(module.plain) is original
+    mine = module.plain
+    module.plain = lambda value: 0
+    with pytest.raises(RuntimeError, match="plain has been replaced again, by other code: undo that first"):
+        ours.remove()
+    module.plain = mine
+    ours.remove()
+    assert module.plain is original
+
+
+class TestLightning:
+    """The accelerator and the strategies of Lightning."""
+
+    @pytest.fixture(autouse=True)
+    def registered(self) -> None:
+        needs("lightning")
+        lightning.register()
+
+    def test_names_are_registered_once_and_removed(self) -> None:
+        from lightning.pytorch.accelerators import AcceleratorRegistry
+        from lightning.pytorch.strategies import StrategyRegistry
+
+        lightning.register()
+        assert "openreg" in AcceleratorRegistry
+        assert {"openreg", "openreg_ddp"} <= set(StrategyRegistry)
+        lightning.unregister()
+        lightning.unregister()
+        assert "openreg" not in AcceleratorRegistry
+        assert not {"openreg", "openreg_ddp"} & set(StrategyRegistry)
+
+    @pytest.mark.parametrize(
+        ("devices", "expected"),
+        [(1, [0]), ("1", [0]), ([LAST], [LAST]), (-1, list(range(LAST + 1))), (f"{LAST},", [LAST])],
+    )
+    def test_devices_mean_indices(self, devices: Any, expected: list[int]) -> None:
+        from torch_openreg.integrations._lightning import DeviceAccelerator
+
+        assert DeviceAccelerator.parse_devices(devices) == expected
+
+    def test_devices_that_do_not_exist_are_refused(self) -> None:
+        from torch_openreg.integrations._lightning import DeviceAccelerator
+
+        for devices in (LAST + 2, [LAST + 1]):
+            with pytest.raises(
+                ValueError, match=f"openreg: there is no device {LAST + 1}: pass an index from 0 to {LAST}"
+            ):
+                DeviceAccelerator.parse_devices(devices)
+        for devices in (0, [], [0, 0]):
+            with pytest.raises(ValueError, match="names no device, or one of them twice: pass a number of devices"):
+                DeviceAccelerator.parse_devices(devices)
+
+    @pytest.mark.parametrize("kind", ["Trainer", "Fabric"])
+    def test_the_last_device_is_used(self, kind: str) -> None:
+        import lightning as library
+
+        options: dict[str, Any] = {"logger": False} if kind == "Trainer" else {}
+        made: Any = getattr(library, kind)(accelerator="openreg", strategy="openreg", devices=[LAST], **options)
+        assert made.strategy.root_device == torch.device("openreg", LAST)
+        _ = torch.ones(1, device=made.strategy.root_device)
+        assert made.accelerator.get_device_stats(made.strategy.root_device)["allocated_bytes.all.current"] > 0
+
+    def test_a_strategy_that_would_train_on_the_cpu_is_refused(self) -> None:
+        import lightning as library
+
+        fabric = library.Fabric(accelerator="openreg", devices=1)
+        with pytest.raises(
+            ValueError, match="openreg: the strategy trains on cpu, not on the accelerator: pass strategy="
+        ):
+            fabric.launch()
+
+    @pytest.mark.skipif(LAST == 0, reason="needs two devices")
+    def test_one_device_for_two_is_refused(self) -> None:
+        import lightning as library
+
+        with pytest.raises(
+            ValueError, match="the strategy 'openreg' trains on one device, got 2: pass devices=1, or st"
+        ):
+            library.Fabric(accelerator="openreg", strategy="openreg", devices=2)
+
+    def test_a_precision_of_the_program_is_left_alone(self) -> None:
+        import lightning as library
+        from lightning.pytorch.plugins.precision import MixedPrecision
+
+        mine = MixedPrecision("bf16-mixed", "cpu")
+        trainer = library.Trainer(accelerator="openreg", strategy="openreg", devices=1, plugins=[mine], logger=False)
+        assert trainer.precision_plugin is mine
+        trainer = library.Trainer(
+            accelerator="openreg", strategy="openreg", devices=1, precision="bf16-mixed", logger=False
+        )
+        assert trainer.precision_plugin.device == "openreg"
+
+
+SCRIPTS = {
+    "accelerate": """
+        from torch_openreg.integrations import accelerate as integration
+        integration.register()
+        from accelerate import Accelerator
+        from tests.libraries.accelerate_programs import epoch, prepared
+        accelerator = Accelerator()
+        model, optimizer, loader = prepared(accelerator)
+        epoch(accelerator, model, optimizer, loader)
+        trained, where, ranks = accelerator.unwrap_model(model), accelerator.device, accelerator.num_processes
+    """,
+    "lightning": """
+        from torch_openreg.integrations import lightning as integration
+        integration.register()
+        import os, lightning
+        from torch.utils.data import DataLoader, DistributedSampler
+        from tests.libraries.lightning_programs import module_class
+        from tests.libraries.networks import batches
+        data = batches().dataset
+        sampler = DistributedSampler(data, 2, int(os.environ["RANK"]), shuffle=False)
+        trained = module_class()()
+        trainer = lightning.Trainer(
+            accelerator="openreg", devices=2, strategy="openreg_ddp", logger=False, max_epochs=1,
+            enable_progress_bar=False, enable_checkpointing=False, enable_model_summary=False,
+        )
+        trainer.fit(trained, DataLoader(data, batch_size=8, sampler=sampler))
+        trained, where, ranks = trained.network, trainer.strategy.root_device, trainer.world_size
+    """,
+}
+
+
+@pytest.mark.skipif(LAST == 0, reason="needs two devices")
+@pytest.mark.parametrize("library", SCRIPTS)
+def test_two_processes_train_one_model(library: str, tmp_path: Path) -> None:
+    """Both have the same parameters at the end, which are those of one process with batches of twice the size."""
+    needs(library)
+    script = tmp_path / "script.py"
+    end = f"""
+        import torch
+        torch.save([dict(trained.state_dict()), str(where), ranks], f"{tmp_path}/{{where.index}}")
+    """
+    script.write_text(textwrap.dedent(SCRIPTS[library]) + textwrap.dedent(end), encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    ran = subprocess.run(
+        [*command, str(script)], capture_output=True, text=True, check=False, timeout=240,
+        env={**os.environ, "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    first, second = (torch.load(tmp_path / str(rank), map_location="cpu") for rank in range(2))
+    assert (first[1:], second[1:]) == (["openreg:0", 2], ["openreg:1", 2])
+    torch.testing.assert_close(first[0], second[0], rtol=0, atol=0)
+    torch.testing.assert_close(first[0], _of_one_process(clip=library == "accelerate"), rtol=1e-5, atol=1e-6)
+
+
+def _of_one_process(clip: bool) -> dict[str, torch.Tensor]:
+    from tests.libraries.networks import batches, network
+
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    # The ranks take batches in turn, or rows in turn: a step sees the same sixteen rows.
+    inputs, targets = (torch.cat(parts) for parts in zip(*batches(), strict=True))
+    for number in range(2):
+        rows = slice(16 * number, 16 * number + 16)
+        torch.nn.functional.mse_loss(model(inputs[rows]), targets[rows]).backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return dict(model.state_dict())

@@ -1,0 +1,76 @@
+"""``make libraries``: runs programs of users' libraries on the device, and writes what came of them.
+
+Each program of tests/libraries runs on the CPU, on the device as the library is, and with the integration that it
+needs. Each library has a process of its own. The result is committed; `make check` reports when it is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import date
+from typing import Any
+
+from driver import result
+from environment import ROOT, Fault, ensure_requirements, requirements, say
+from prerequisites import installed_torch
+from results import LIBRARIES
+
+# What the programs need: the extras of pyproject.toml that pin a release of each library.
+EXTRAS = ("libraries", "more_libraries")
+
+
+def main() -> None:
+    """Runs all programs and writes the result. Throws: ``Fault``, if one does not compute what the CPU does."""
+    # Not among the extras of the command: the tests try each command with its extras, and install all of them.
+    ensure_requirements(*EXTRAS)
+    begun = time.monotonic()
+    rows = [row for name in libraries() for row in _run(name)]
+    faults = [f"{row['library']}: {row['program']}: {row['fault']}" for row in rows if row["fault"]]
+    if faults:
+        raise Fault("\n".join([*faults, f"make libraries: {len(faults)} of {len(rows)} programs failed; see above"]))
+    written = result(LIBRARIES.path)
+    found = {
+        "date": str(date.today()),
+        "PyTorch": str(installed_torch()),
+        "programs": [{key: value for key, value in row.items() if key != "fault"} for row in rows],
+    }
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    LIBRARIES.note()
+    count = len({row["library"] for row in rows})
+    print(
+        f"make libraries: {len(rows)} programs of {count} libraries compute what the CPU does "
+        f"({time.monotonic() - begun:.0f} s); the result is {written}"
+    )
+
+
+def libraries() -> list[str]:
+    """The libraries whose releases are pinned."""
+    return sorted(requirement.partition("==")[0] for requirement in requirements(*EXTRAS))
+
+
+def _run(library: str) -> list[dict[str, Any]]:
+    """Runs the programs of one library in a new process. Throws: ``Fault``, if the process ends early."""
+    say(library)
+    command = [sys.executable, "-W", "ignore", "-m", "tests.libraries.run", library]
+    # No program downloads anything; if a library tried to, it should fail here and not on a reader's machine.
+    variables = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        raise Fault(f"{ran.stdout}{ran.stderr}\nmake libraries: the programs of {library} ended early; see above")
+    rows: list[dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
+    if not rows:
+        raise Fault(f"make libraries: pyproject.toml pins {library}, and tests/libraries has no program for it")
+    return rows

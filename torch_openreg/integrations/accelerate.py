@@ -1,0 +1,182 @@
+"""accelerate: `Accelerator()` chooses the device, with float16, `device_map="auto"` and several processes.
+
+The Trainer of transformers stands on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_openreg import openreg
+from torch_openreg.integrations import _library
+
+_VARIABLE = "ACCELERATE_TORCH_DEVICE"
+
+
+# LITERALINCLUDE START: accelerate-register
+def register(index: int = 0) -> None:
+    """Makes `Accelerator()` and the Trainer of transformers choose the device.
+
+    Idempotent; a call with another index changes the device that is chosen from then on.
+
+    Args:
+        index: the device. In a process that `torchrun` has started, the process's rank on its host replaces it.
+
+    Raises:
+        ImportError: if accelerate is missing or too old.
+        ValueError: if there is no such device.
+        RuntimeError: if an `Accelerator` has chosen another device already, which accelerate keeps for the process; or
+            if this release of accelerate lacks a function that is replaced.
+    """
+    _library.require("accelerate", "1.10")
+    device = _library.device(int(os.environ.get("LOCAL_RANK", index)))
+    from accelerate.state import PartialState
+
+    chosen = PartialState._shared_state.get("device")
+    if chosen is not None and torch.device(chosen) != device:
+        raise RuntimeError(
+            f"openreg: accelerate has chosen {chosen} for this process, and keeps it: call register() before the first "
+            "Accelerator() or TrainingArguments(), or reset accelerate by AcceleratorState._reset_state(True)"
+        )
+    for replacement in _REPLACEMENTS:
+        replacement.install()
+    os.environ[_VARIABLE] = str(device)
+
+
+def unregister() -> None:
+    """Undoes `register()`: the next process state of accelerate chooses as it would have. Idempotent."""
+    for replacement in _REPLACEMENTS:
+        replacement.remove()
+    if os.environ.get(_VARIABLE, "").startswith("openreg"):
+        del os.environ[_VARIABLE]
+
+
+# LITERALINCLUDE END: accelerate-register
+
+
+# LITERALINCLUDE START: accelerate-memory
+def _get_max_memory(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Free memory by device index, then the host's: what `device_map="auto"` divides a model by.
+
+    The library has a branch for each vendor. Its last one counts CUDA devices, and finds none.
+    """
+
+    def get_max_memory(max_memory: dict[int | str, int | str] | None = None) -> dict[int | str, int]:
+        if max_memory is not None:
+            _check(max_memory)
+            return dict(original(max_memory))
+        free = {index: openreg.mem_get_info(index)[0] for index in range(openreg.device_count())}
+        return {**free, **original()}
+
+    return get_max_memory
+
+
+def _check(max_memory: dict[int | str, int | str]) -> None:
+    for key in max_memory:
+        if isinstance(key, int):
+            _library.device(key)
+
+
+# LITERALINCLUDE END: accelerate-memory
+
+
+# LITERALINCLUDE START: accelerate-half
+def _with_float16(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Creates an `Accelerator` for float16: autocast as for bfloat16, and gradients that a `GradScaler` scales.
+
+    The constructor has a list of devices that may use float16, and a scaler for CUDA where it knows no other. So it is
+    called for bfloat16, which it allows on every device.
+    """
+
+    def create(self: Any, *arguments: Any, **options: Any) -> None:
+        from accelerate.state import AcceleratorState
+
+        given = _library.bound(original, self, *arguments, **options)
+        known = AcceleratorState._shared_state
+        wanted = given.arguments.get("mixed_precision") or known.get(
+            "_mixed_precision", os.environ.get("ACCELERATE_MIXED_PRECISION")
+        )
+        if str(wanted) != "fp16" or given.arguments.get("cpu") or not _chosen():
+            original(self, *arguments, **options)
+            return
+        before = known.get("_mixed_precision")
+        if before == "fp16":
+            known["_mixed_precision"] = "bf16"
+        given.arguments["mixed_precision"] = "bf16"
+        try:
+            original(*given.args, **given.kwargs)
+        except BaseException:
+            if before is not None:
+                known["_mixed_precision"] = before
+            raise
+        known["_mixed_precision"] = "fp16"
+        scaling = self.scaler_handler.to_kwargs() if self.scaler_handler is not None else {}
+        self.scaler = torch.amp.GradScaler("openreg", **scaling)
+
+    return create
+
+
+def _chosen() -> bool:
+    """Whether accelerate computes on the device, or will when its process state is created."""
+    from accelerate.state import PartialState
+
+    chosen = PartialState._shared_state.get("device") or os.environ.get(_VARIABLE, "cpu")
+    return torch.device(chosen).type == "openreg"
+
+
+# LITERALINCLUDE END: accelerate-half
+
+
+# LITERALINCLUDE START: accelerate-processes
+def _prepare_backend(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Names the process group of a job of several processes, and lets `cpu=True` mean the CPU.
+
+    For a device that it does not know, accelerate creates no group: each process would train alone, in silence. The
+    kind of job is that of several GPUs, which is the one without rules of a vendor's own.
+    """
+
+    def prepare(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None) -> Any:
+        from accelerate.utils import DistributedType
+
+        if cpu and _chosen():
+            self.device = None  # the library gives the variable precedence over the argument
+        if cpu or sagemaker_dp or "LOCAL_RANK" not in os.environ or not _chosen():
+            return original(self, cpu, sagemaker_dp, backend)
+        return backend or "cpu:gloo,openreg:staged", DistributedType.MULTI_GPU
+
+    return prepare
+
+
+_REPLACEMENTS = (
+    _library.Replacement("accelerate.utils.modeling", "get_max_memory", "max_memory", _get_max_memory),
+    _library.Replacement("accelerate.accelerator.Accelerator", "__init__", "self device_placement", _with_float16),
+    _library.Replacement(
+        "accelerate.state.PartialState", "_prepare_backend", "self cpu sagemaker_dp backend", _prepare_backend
+    ),
+)
+# LITERALINCLUDE END: accelerate-processes
+
+
+# LITERALINCLUDE START: accelerate-random
+class RandomState:
+    """The random numbers of all devices, for `accelerator.register_for_checkpointing(RandomState())`.
+
+    accelerate saves the generators of the devices that it knows. Without this object, a run that is resumed draws other
+    dropout masks than the run that it continues.
+    """
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The state of each generator, by the index of its device."""
+        return {str(index): state for index, state in enumerate(openreg.get_rng_state_all())}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Continues with the states that were saved."""
+        for index, saved in state.items():
+            openreg.set_rng_state(saved, int(index))
+
+
+# LITERALINCLUDE END: accelerate-random
