@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -139,6 +139,25 @@ class Replacement:
                 setattr(module, name, after)
 
     # LITERALINCLUDE END: integrations-checked
+
+
+# LITERALINCLUDE START: integrations-install
+def install(replacements: Sequence[Replacement]) -> None:
+    """Replaces all of the functions, or none of them.
+
+    Raises:
+        RuntimeError: if the library has one of them elsewhere, or with other parameters.
+    """
+    for number, replacement in enumerate(replacements):
+        try:
+            replacement.install()
+        except RuntimeError:
+            for earlier in replacements[:number]:
+                earlier.remove()
+            raise
+
+
+# LITERALINCLUDE END: integrations-install
 
 
 def bound(function: Callable[..., Any], *arguments: Any, **options: Any) -> inspect.BoundArguments:

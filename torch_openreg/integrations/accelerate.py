@@ -42,8 +42,7 @@ def register(index: int = 0) -> None:
             f"openreg: accelerate has chosen {chosen} for this process, and keeps it: call register() before the first "
             "Accelerator() or TrainingArguments(), or reset accelerate by AcceleratorState._reset_state(True)"
         )
-    for replacement in _REPLACEMENTS:
-        replacement.install()
+    _library.install(_REPLACEMENTS)
     os.environ[_VARIABLE] = str(device)
 
 

@@ -21,8 +21,7 @@ def register() -> None:
         RuntimeError: if this release of transformers lacks a function that is replaced.
     """
     _library.require("transformers", "5.0")
-    for replacement in _REPLACEMENTS:
-        replacement.install()
+    _library.install(_REPLACEMENTS)
 
 
 def unregister() -> None:
