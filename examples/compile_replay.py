@@ -60,22 +60,29 @@ def how() -> str:
 
 
 # LITERALINCLUDE START: compile-replay-first
+def wave(x: Tensor) -> Tensor:
+    """Two operators, one kernel."""
+    return (x * 2).sin()
+
+
 def first() -> None:
-    """Four calls of an inference; a loss that is kept; a training."""
-    call = replayed(lambda x: (x * 2).sin())
+    """Four calls of an inference; results that are kept; a training."""
+    call = replayed(wave)
     for value in range(4):
-        x = torch.full((3,), float(value), device="openreg")
-        print("inference:", how() if call(x).cpu().equal((x.cpu() * 2).sin()) else "wrong")
+        x = torch.full((4,), float(value), device="openreg")
+        print("inference:", how() if call(x).allclose(wave(x)) else "wrong")
 
-    kept = []
+    kept, expected = [], []
     for value in range(5):
-        kept.append(call(torch.full((3,), float(value), device="openreg")))
+        x = torch.full((4,), float(value), device="openreg")
+        kept.append(call(x))
+        expected.append(wave(x))
         print("kept:", how())
-    print(torch.stack(kept)[:, 0].tolist() == [torch.tensor(2.0 * value).sin().item() for value in range(5)])
+    print(torch.stack(kept).allclose(torch.stack(expected)))
 
-    model = torch.nn.Linear(4, 4, device="openreg")
+    model = torch.nn.Linear(4, 4, bias=False, device="openreg")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    compiled = torch.compile(model, mode="reduce-overhead")
+    compiled = replayed(model)
     for _ in range(8):
         optimizer.zero_grad()
         loss = compiled(torch.ones(2, 4, device="openreg")).square().sum()
@@ -91,13 +98,13 @@ def first() -> None:
 # LITERALINCLUDE START: compile-replay-moved
 def moved() -> None:
     """Weights at other addresses, an input that is written, results that are inputs, and another stream."""
-    layer = torch.nn.Linear(2, 2, bias=False, device="openreg").requires_grad_(False)
+    layer = torch.nn.Linear(4, 4, bias=False, device="openreg").requires_grad_(False)
     call = replayed(layer)
-    weights = [torch.full((2, 2), float(value), device="openreg") for value in range(6)]
-    x = torch.ones(2, device="openreg")
+    weights = [torch.full((4, 4), float(value), device="openreg") for value in range(6)]
+    x = torch.ones(4, device="openreg")
     for weight in weights:
         layer.weight.data = weight
-        print("a new weight:", call(x).tolist(), how())
+        print("a new weight:", call(x)[0].item(), how())
 
     def write(x: Tensor) -> Tensor:
         x += 1
@@ -105,24 +112,25 @@ def moved() -> None:
 
     call = replayed(write)
     for _ in range(3):
-        print("a written input:", call(x).tolist(), x.tolist(), how())
+        print("a written input:", call(x)[0].item(), x[0].item(), how())
 
     parameter = torch.nn.Parameter(torch.ones(2, 2, device="openreg"), requires_grad=False)
-    call = replayed(lambda x: (x, parameter.view(4), x * 2, x.shape[0]))
+    call = replayed(lambda x: (x, parameter.view(4), wave(x), x.shape[0]))
     for _ in range(2):
         results = call(x)
     print("results that are inputs:", results[0] is x, results[1].data_ptr() == parameter.data_ptr(), results[3], how())
 
     side = torch.Stream()
-    call = replayed(lambda x: x * 3)
+    call = replayed(wave)
     for value in range(4):
-        result = call(torch.full((2,), float(value), device="openreg"))
+        x = torch.full((4,), float(value), device="openreg")
+        result = call(x)
         side.wait_stream(torch.accelerator.current_stream())
         with side:
-            on_side = result + 1
+            on_side = result.clone()
         result.record_stream(side)
         side.synchronize()
-        print("read by another stream:", on_side.tolist(), how())
+        print("read by another stream:", on_side.allclose(wave(x)), how())
 
 
 # LITERALINCLUDE END: compile-replay-moved
@@ -140,20 +148,22 @@ def without() -> None:
     """What is not captured."""
     log = logging.getLogger("torch._inductor.cudagraph_utils.__cudagraphs")
     log.handlers, log.propagate = [Printed()], False
-    x = torch.eye(2, device="openreg")
-    cases: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
-        "an operator on the CPU": (lambda x: torch.linalg.eigvalsh(x) + 1, {}),
-        "two devices": (lambda x: (x + 1).to("openreg:1") + 2, {}),
-        "told not to": (lambda x: x + 4, {"force_disable_cudagraph_TESTING_ONLY": True}),
-        "one capture at most": (lambda x: x + 5, {"triton.cudagraph_unexpected_rerecord_limit": 0}),
+    x, matrix = torch.ones(4, device="openreg"), torch.eye(2, device="openreg")
+    cases: dict[str, tuple[Callable[..., Tensor], Tensor, dict[str, Any]]] = {
+        "an operator on the CPU": (torch.linalg.eigvalsh, matrix, {}),
+        "two devices": (lambda x: wave(x).to("openreg:1"), x, {}),
+        "told not to": (wave, x, {"force_disable_cudagraph_TESTING_ONLY": True}),
+        "no capture left": (wave, x, {"triton.cudagraph_unexpected_rerecord_limit": 0}),
     }
-    for name, (function, options) in cases.items():
+    for name, (function, argument, options) in cases.items():
+        torch.compiler.reset()
         call = torch.compile(function, options={"triton.cudagraphs": True, **options})
         for _ in range(3):
-            assert call(x).allclose(function(x))
+            assert call(argument).allclose(function(argument))
         print(f"{name}: {how()}")
 
-    call = replayed(lambda x: x + 6)
+    torch.compiler.reset()
+    call = replayed(wave)
     for _ in range(2):
         call(x)
     how()
@@ -161,13 +171,13 @@ def without() -> None:
     with torch.Stream(), graph:
         result = call(x)
     graph.replay()
-    print(f"in a capture of the program: {how()}", result[0].tolist())
+    print(f"in a capture of the program: {how()}", result.allclose(wave(x)))
 
     required: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_or_error": True}
-    call = torch.compile(lambda x: torch.linalg.eigvalsh(x) * 2, options=required)  # type: ignore[misc]
-    call(x)
+    call = torch.compile(torch.linalg.eigvalsh, options=required)
+    call(matrix)
     try:
-        call(x)
+        call(matrix)
     except RuntimeError as error:
         print(str(error).partition(", while")[0])
 

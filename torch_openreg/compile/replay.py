@@ -85,6 +85,7 @@ class ReplayedGraph:
                 return None
             if moved := captured.moved(inputs):
                 return self._capture(kind, inputs) if self._have_settled(moved) else None
+            self._last_moved = {}
             return captured
         if kind in self._captured:
             return self._capture(kind, inputs)
@@ -97,12 +98,13 @@ class ReplayedGraph:
         What a forward graph saves, for example, moves twice when the program keeps a result of that graph: in the call
         that is launched, and in the next one, which is captured again.
         """
-        is_settled = moved == self._last_moved
+        if moved == self._last_moved:
+            return True
         self._last_moved = moved
         self._moves.update(moved.keys())
-        restless = {at for at in moved if self._moves[at] > 3} - self._mutated
+        restless = {at for at in moved if self._moves[at] > 2} - self._mutated
         self._in_place -= restless
-        return bool(restless) or is_settled
+        return bool(restless)
 
     def _capture(self, kind: tuple[Any, ...], inputs: list[Any]) -> _Captured | None:
         captured = None
