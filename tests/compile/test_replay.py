@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from tests.offers import LAST_DEVICE
-from torch_openreg.compile import replay
 
 pytestmark = [pytest.mark.usefixtures("inductor"), pytest.mark.needs("graphs")]
 MODE = "reduce-overhead"
@@ -31,6 +30,9 @@ def no_skips() -> None:
 @pytest.fixture
 def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Each capture that a test makes."""
+    # Not above: Inductor warns when it is imported, and what warns while tests are collected is an error.
+    from torch_openreg.compile import replay
+
     made: list[Any] = []
 
     class Counted(replay._Captured):
