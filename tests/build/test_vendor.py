@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import maps
 import pytest
 import yaml  # type: ignore[import-untyped]  # its stubs are a separate package
-from environment import ROOT, Fault
+from environment import ROOT, Fault, requirements
 from prerequisites import torch_releases
 from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, trial, update
 from weaver.configuration import load
@@ -353,7 +353,9 @@ def test_its_commands_name_extras_that_it_has(files: dict[str, str], tmp_path: P
         "conformance": ["build", "test"],
         "lint": ["lint"],
     }
-    assert set(extras) == {"build", "test", "lint"}
+    # For the users of the device, and for the tests that are skipped without it.
+    assert set(extras) == {"build", "test", "lint", "libraries"}
+    assert extras["libraries"] == requirements("libraries")
 
 
 def test_the_tests_import_nothing_else(files: dict[str, str]) -> None:
@@ -457,7 +459,7 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     base = {match[1] for path in tree.files(ACME, []) if (match := of_operators.fullmatch(path))}
     named = "abs addr copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
     assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}
-    others = {"compile", "driver_conformance", "native_kernels", "real_runtime"}
+    others = {"compile", "driver_conformance", "libraries", "native_kernels", "real_runtime"}
     assert set(chapters.TESTS) | set(chapters.BASE) | others == set(chapters.Choice(ROOT).chapters)
 
 
@@ -571,7 +573,7 @@ def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypa
 def test_every_choice_is_tried() -> None:
     assert list(conforms.choices())[:2] == ["all", "base"]
     assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {
-        "compile", "driver_conformance", "native_kernels", "real_runtime"
+        "compile", "driver_conformance", "libraries", "native_kernels", "real_runtime"
     }  # fmt: skip
 
 
