@@ -140,6 +140,8 @@ def in_a_process_of_its_own(prefix: str, name: str, call: Callable[[], object]) 
 def main() -> None:
     """Makes each call twice."""
     warnings.simplefilter("error")
+    # PyTorch warns of its own code when Inductor is imported.
+    warnings.filterwarnings("ignore", "`torch.jit.script_method` is deprecated", DeprecationWarning)
     for name, call in CALLS:
         for prefix in ("without", "with"):
             in_a_process_of_its_own(prefix, name, call)
