@@ -153,6 +153,7 @@ def test_nothing_runs_that_would_race() -> None:
 
 def used_on_side(told: bool) -> None:
     side = torch.Stream("openreg:0")
+    gc.collect()  # so that no garbage of an earlier test frees a block that would be reused in the place of this one
     with torch.openreg.detect_races():
         x = torch.ones(1000, device="openreg:0")
         side.wait_stream(torch.accelerator.current_stream(0))
