@@ -162,7 +162,7 @@ def _unimported(text: str, has: Callable[[str], bool]) -> Iterator[ast.AST]:
 
 
 def _unbound(text: str, bound: set[str]) -> Iterator[ast.AST]:
-    """The functions and classes of a stub that the extension module does not have; typed dictionaries are in no module."""
+    """The functions and classes of a stub that the extension module lacks. It never has typed dictionaries."""
     for node in ast.parse(text).body:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name, bases=[]) if name not in bound:
