@@ -34,8 +34,8 @@ def _device_group() -> dist.ProcessGroup:
 
 
 def die(operation: str, victim: int, during: bool) -> None:
-    """One rank kills itself before it joins the operation, or while it runs."""
-    tensor = torch.ones(1 << 22, device="openreg")
+    """One rank kills itself before it joins the operation, or while it runs: 64 MB take longer than the kill."""
+    tensor = torch.ones(1 << (24 if during else 20), device="openreg")
     if operation == "barrier":
         group = _device_group()
         dist.barrier(group=group)  # Both ranks have the group now: a rank that dies earlier fails its creation.

@@ -49,6 +49,7 @@ def _serve(
         world_size=size,
         timeout=timedelta(seconds=seconds),
     )
+    connection.send((True, None))
     while (request := connection.recv()) is not None:
         function, arguments = request
         try:
@@ -59,7 +60,11 @@ def _serve(
 
 
 class Ranks:
-    """Processes of one group, which live until the end of the test or module that uses them."""
+    """Processes of one group, which live until the end of the test or module that uses them.
+
+    Each rank has joined the group before the first call: one that dies earlier fails the others' set-up, not what they
+    are called for.
+    """
 
     def __init__(self, size: int, seconds: float = 30.0, **environment: str) -> None:
         self.size = size
@@ -75,6 +80,11 @@ class Ranks:
             there.close()
             self.processes.append(process)
             self._connections.append(here)
+        try:
+            self._results(self.outcomes())
+        except BaseException:
+            self.close()
+            raise
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Calls the function on every rank, and does not wait."""
@@ -104,7 +114,10 @@ class Ranks:
             RankFailed: what the first rank that failed has raised.
         """
         self.start(function, *arguments)
-        outcomes = self.outcomes()
+        return self._results(self.outcomes())
+
+    @staticmethod
+    def _results(outcomes: list[Any]) -> list[Any]:
         for outcome in outcomes:
             if isinstance(outcome, RankFailed):
                 raise outcome
