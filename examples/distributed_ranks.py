@@ -17,9 +17,16 @@ import torch.distributed as dist
 
 # LITERALINCLUDE START: distributed-ranks
 def on_ranks(
-    function: Callable[..., Any], *arguments: Any, size: int = 2, backend: str = "staged", seconds: float = 20
+    function: Callable[..., Any],
+    *arguments: Any,
+    size: int = 2,
+    backend: str = "staged",
+    seconds: float = 20,
+    with_device: bool = False,
 ) -> list[Any]:
     """Calls the function in `size` processes of one group, whose operations fail after `seconds`.
+
+    `with_device` tells the group the device of each rank.
 
     Returns:
         For each rank what the function returned, or the first line of what it raised, or the exit code of a process
@@ -31,15 +38,18 @@ def on_ranks(
         ranks = []
         for rank in range(size):
             here, there = context.Pipe()
-            run = (there, Path(folder) / "store", rank, size, backend, seconds, function, arguments)
+            run = (there, Path(folder) / "store", rank, size, backend, seconds, with_device, function, arguments)
             process = context.Process(target=_run, args=run)
             process.start()
             there.close()
             ranks.append((process, here))
-        outcomes = [_outcome(*rank) for rank in ranks]
-        for process, here in ranks:
-            with contextlib.suppress(OSError):  # of a rank that has ended
-                here.send("end")
+        # In step: a rank may end in the function, but not while another still connects to it.
+        for step in ("start", "end"):
+            outcomes = [_outcome(*rank) for rank in ranks]
+            for _, here in ranks:
+                with contextlib.suppress(OSError):  # of a rank that has ended
+                    here.send(step)
+        for process, _ in ranks:
             process.join()
         return outcomes
 
@@ -51,18 +61,28 @@ def _run(
     size: int,
     backend: str,
     seconds: float,
+    with_device: bool,
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> None:
-    torch.openreg.set_device(rank % torch.openreg.device_count())
-    timeout = timedelta(seconds=seconds)
-    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size, timeout=timeout)
+    device = torch.device("openreg", rank % torch.openreg.device_count())
+    torch.openreg.set_device(device)
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=seconds),
+        device_id=device if with_device else None,
+    )
+    connection.send("has joined")
+    connection.recv()
     try:
         result = function(*arguments)
     except Exception as error:
         result = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     connection.send(result)
-    connection.recv()  # until all ranks have answered: another may still be connecting to this one
+    connection.recv()
     dist.destroy_process_group()
     connection.close()
 

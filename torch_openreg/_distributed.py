@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,10 +36,30 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
         torch.distributed.DistBackendError: if not all processes come within the timeout.
     """
     gloo = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
-    return _C._staged_backend(gloo)
+    control = None
+    if _share_memory(store, rank, size):
+        prefixed = torch.distributed.distributed_c10d.PrefixStore("windows", store)
+        control = torch.distributed.ProcessGroupGloo(prefixed, rank, size, timeout)
+    return _C._staged_backend(gloo, control)
 
 
 # LITERALINCLUDE END: distributed-create
+
+
+# LITERALINCLUDE START: distributed-one-machine
+def _share_memory(store: Store, rank: int, size: int) -> bool:
+    """Whether device memory can be shared by all processes of a group. Each of them gets the same answer.
+
+    The environment variable `OPENREG_COLLECTIVES=staged`, in one process or more, makes it False.
+    """
+    can_share = size > 1 and _C._can_share() and os.environ.get("OPENREG_COLLECTIVES") != "staged"
+    # A new one at each start of Linux, so no two machines have the same.
+    machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip() if can_share else ""
+    store.set(f"machine of {rank}", machine)
+    return can_share and all(store.get(f"machine of {other}").decode() == machine for other in range(size))
+
+
+# LITERALINCLUDE END: distributed-one-machine
 
 
 # LITERALINCLUDE START: distributed-default

@@ -104,8 +104,15 @@ WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions&
   static constexpr auto kName = "broadcast";
   check_one(kName, tensors.size());
   check_root(kName, options.rootRank, getSize());
-  Staging staging = stage(kName, {tensors});
-  const bool is_root = options.rootRank == getRank();
+  const c10::Device device = device_of(kName, {tensors});
+  const auto root = static_cast<int>(options.rootRank);
+  if (is_direct(kName, device, tensors[0].nbytes())) {
+    const at::Tensor into = dense(tensors[0]);
+    return submit({next(kName), OpType::BROADCAST, tensors[0], into, into,
+                   [=](DirectExchange& direct) { direct.broadcast(bytes(into), root); }});
+  }
+  Staging staging(streams(device.index()));
+  const bool is_root = root == getRank();
   Tensors host{bytes(is_root ? staging.send(tensors[0]) : staging.receive(tensors[0]))};
   return submit({next(kName), OpType::BROADCAST, std::move(staging), tensors,
                  [=](Backend& inner) mutable { return inner.broadcast(host, options); }});
@@ -118,7 +125,13 @@ WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
   check_one(kName, tensors.size());
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
   const at::Tensor prepared = reduction.prepare(tensors[0]);
-  Staging staging = stage(kName, {tensors, prepared});
+  const c10::Device device = device_of(kName, {tensors, prepared});
+  if (is_direct(kName, device, prepared.nbytes())) {
+    const at::Tensor into = dense(prepared);
+    return submit({next(kName), OpType::ALLREDUCE, tensors[0], into, into,
+                   [=](DirectExchange& direct) { direct.all_reduce(reduction.view(into), reduction); }});
+  }
+  Staging staging(streams(device.index()));
   const at::Tensor host = staging.send(prepared);
   staging.receive(tensors[0], host);
   return submit({next(kName), OpType::ALLREDUCE, std::move(staging), tensors,
@@ -198,7 +211,14 @@ WorkPtr StagedBackend::allgather(TensorLists& outputs, Tensors& inputs, const c1
 WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   static constexpr auto kName = "all_gather_single";
   check_whole(kName, output, input, getSize());
-  Staging staging = stage(kName, {input, output});
+  const c10::Device device = device_of(kName, {input, output});
+  if (is_direct(kName, device, input.nbytes())) {
+    const at::Tensor whole = dense(output);
+    const at::Tensor part = dense(input);
+    return submit({next(kName), OpType::_ALLGATHER_BASE, output, part, whole,
+                   [=](DirectExchange& direct) { direct.all_gather(bytes(whole), bytes(part)); }});
+  }
+  Staging staging(streams(device.index()));
   at::Tensor from = bytes(staging.send(input));
   at::Tensor into = bytes(staging.receive(output));
   return submit({next(kName), OpType::_ALLGATHER_BASE, std::move(staging), {output}, [=](Backend& inner) mutable {

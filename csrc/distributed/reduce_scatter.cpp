@@ -14,35 +14,49 @@ c10d::ReduceScatterOptions host_options(c10d::ReduceScatterOptions options, cons
   return options;
 }
 
+// Each input has the parts of all processes in their order, one of which is the size of its output.
+void check_parts(const char* name, const Tensors& outputs, const Tensors& inputs, int processes) {
+  TORCH_CHECK_VALUE(!inputs.empty() && outputs.size() == inputs.size(), name,
+                    ": expected as many outputs as inputs, and at least one, but got ", outputs.size(), " and ",
+                    inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK_VALUE(inputs[i].numel() == outputs[i].numel() * processes, name, ": expected an input of ",
+                      outputs[i].numel() * processes, " elements for ", processes, " processes, but got ",
+                      inputs[i].numel());
+    for (const at::Tensor& tensor : {inputs[i], outputs[i]}) {
+      TORCH_CHECK_TYPE(tensor.scalar_type() == inputs[0].scalar_type(), name, ": expected one dtype, but got ",
+                       inputs[0].scalar_type(), " and ", tensor.scalar_type());
+    }
+  }
+}
+
 }  // namespace
 
 // LITERALINCLUDE START: distributed-reduce-scatter
 WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                             const c10d::ReduceScatterOptions& options) {
+  static constexpr auto kName = "reduce_scatter_single";
   Tensors outputs{output};
   Tensors inputs{input};
-  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  check_parts(kName, outputs, inputs, getSize());
+  const Reduction reduction(kName, options.reduceOp, input.scalar_type(), getSize());
+  if (!is_direct(kName, device_of(kName, {outputs, inputs}), output.nbytes())) {
+    return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  }
+  const at::Tensor from = dense(reduction.prepare(input));
+  const at::Tensor into = dense(output);
+  return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, output, from, into, [=](DirectExchange& direct) {
+                   direct.reduce_scatter(reduction.view(into), reduction.view(from), reduction);
+                 }});
 }
 
-// The input of each pair has the parts of all processes in their order.
 WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                        const c10d::ReduceScatterOptions& options) {
   static constexpr auto kName = "reduce_scatter_single";
-  TORCH_CHECK_VALUE(!inputs.empty() && outputs.size() == inputs.size(), kName,
-                    ": expected as many outputs as inputs, and at least one, but got ", outputs.size(), " and ",
-                    inputs.size());
+  check_parts(kName, outputs, inputs, getSize());
   const Reduction reduction(kName, options.reduceOp, inputs[0].scalar_type(), getSize());
   Tensors prepared;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    TORCH_CHECK_VALUE(inputs[i].numel() == outputs[i].numel() * getSize(), kName, ": expected an input of ",
-                      outputs[i].numel() * getSize(), " elements for ", getSize(), " processes, but got ",
-                      inputs[i].numel());
-    for (const at::Tensor& tensor : {inputs[i], outputs[i]}) {
-      TORCH_CHECK_TYPE(tensor.scalar_type() == inputs[0].scalar_type(), kName, ": expected one dtype, but got ",
-                       inputs[0].scalar_type(), " and ", tensor.scalar_type());
-    }
-    prepared.push_back(reduction.prepare(inputs[i]));
-  }
+  for (const at::Tensor& input : inputs) prepared.push_back(reduction.prepare(input));
   Staging staging = stage(kName, {outputs, prepared});
   Tensors from;
   Tensors into;

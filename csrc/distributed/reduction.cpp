@@ -1,9 +1,15 @@
 // ReduceOp and dtype against what Gloo offers: SUM, PRODUCT, MIN and MAX of seven dtypes, and the bitwise ones of
-// integers. Called on the thread that calls the collective; finish() on a thread of the process group.
+// integers. Called on the thread that calls the collective; combine() and finish() on threads of the process group.
 #include "distributed/reduction.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_or.h>
+#include <ATen/ops/bitwise_xor.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/view_as_real.h>
 
@@ -106,14 +112,44 @@ at::Tensor Reduction::prepare(const at::Tensor& tensor) const {
   return tensor * factor_->double_factor;
 }
 
-void Reduction::finish(const at::Tensor& host) const {
+void Reduction::finish(const at::Tensor& sum) const {
   if (!divisor_.has_value()) return;
   if (c10::isIntegralType(dtype_, /*includeBool=*/false)) {
-    host.div_(*divisor_, "trunc");
+    sum.div_(*divisor_, "trunc");
   } else {
-    view(host).div_(*divisor_);  // complex numbers part by part
+    (sum.is_complex() ? at::view_as_real(sum) : sum).div_(*divisor_);  // part by part, as a view is
   }
 }
 // LITERALINCLUDE END: distributed-reduction-apply
+
+// LITERALINCLUDE START: distributed-reduction-combine
+void Reduction::combine(at::Tensor into, const at::Tensor& left, const at::Tensor& right) const {
+  switch (on_host_) {
+    case Op::SUM:
+      at::add_out(into, left, right);
+      return;
+    case Op::PRODUCT:
+      at::mul_out(into, left, right);
+      return;
+    case Op::MIN:
+      at::minimum_out(into, left, right);
+      return;
+    case Op::MAX:
+      at::maximum_out(into, left, right);
+      return;
+    case Op::BAND:
+      at::bitwise_and_out(into, left, right);
+      return;
+    case Op::BOR:
+      at::bitwise_or_out(into, left, right);
+      return;
+    case Op::BXOR:
+      at::bitwise_xor_out(into, left, right);
+      return;
+    default:  // NOT PROVEN: the constructor chooses one of the above
+      TORCH_INTERNAL_ASSERT(false, "not computed: ", op_name(on_host_));  // NOT PROVEN: as above
+  }
+}
+// LITERALINCLUDE END: distributed-reduction-combine
 
 }  // namespace openreg

@@ -20,8 +20,10 @@ class Reduction {
   at::Tensor view(const at::Tensor& host) const;
   // On the device, before the exchange: PREMUL_SUM multiplies here.
   at::Tensor prepare(const at::Tensor& tensor) const;
-  // On the host, after it: AVG divides the sum here.
-  void finish(const at::Tensor& host) const;
+  // On the device, where the host library takes no part: what it would compute, of two views.
+  void combine(at::Tensor into, const at::Tensor& left, const at::Tensor& right) const;
+  // After the exchange: AVG divides the sum here.
+  void finish(const at::Tensor& sum) const;
 
  private:
   c10d::ReduceOp on_host_;

@@ -4,6 +4,7 @@
 
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +18,6 @@ namespace openreg {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};
-constexpr int kHighPriority = -1;  // A process that waits for a copy keeps others waiting.
 
 struct LiveBackends {
   std::mutex mutex;
@@ -37,8 +37,9 @@ const char* reason(const std::exception& error) {
 
 }  // namespace
 
-StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host)
-    : Backend(host->getRank(), host->getSize()), host_(std::move(host)) {
+StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control,
+                             Create create)
+    : Backend(host->getRank(), host->getSize()), create_(create), host_(std::move(host)), control_(std::move(control)) {
   const std::lock_guard lock(live_backends().mutex);
   live_backends().backends.insert(this);
 }
@@ -60,7 +61,7 @@ TransferStreams StagedBackend::streams(c10::DeviceIndex device) {
 }
 
 // LITERALINCLUDE START: distributed-checked-tensors
-Staging StagedBackend::stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
+c10::Device StagedBackend::device_of(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
   std::optional<c10::Device> device;
   for (const c10::ArrayRef<at::Tensor>& list : lists) {
     for (const at::Tensor& tensor : list) {
@@ -75,7 +76,7 @@ Staging StagedBackend::stage(const char* operation, std::initializer_list<c10::A
     }
   }
   TORCH_CHECK_VALUE(device.has_value(), operation, ": expected at least one tensor");
-  return Staging(streams(device->index()));
+  return *device;
 }
 // LITERALINCLUDE END: distributed-checked-tensors
 
@@ -85,11 +86,20 @@ WorkPtr StagedBackend::submit(Operation operation) {
   auto work = c10::make_intrusive<StagedWork>(operation.name, operation.type,
                                               operation.staging.streams().to_device.device(), operation.results);
   auto shared = std::make_shared<Operation>(std::move(operation));
+  return begin(work, starter_, [this, shared, work] { start(shared, work); });
+}
+
+WorkPtr StagedBackend::begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task) {
   {
     const std::lock_guard lock(mutex_);
     in_flight_.emplace(work, nullptr);
   }
-  starter_.run([this, shared, work] { start(shared, work); });
+  try {
+    threads.run(std::move(task));
+  } catch (...) {  // The group was shut down.
+    forget(work);
+    throw;
+  }
   if (coalesced_.has_value()) coalesced_->push_back(work);
   return work;
 }
@@ -142,27 +152,32 @@ void StagedBackend::wait(c10d::Work& exchange) {
 // A rank that has lost another one closes its connections to all. Otherwise a third would wait for this one, which is
 // alive but does not continue, until its timeout.
 void StagedBackend::disconnect(const std::exception& error) {
-  c10::intrusive_ptr<c10d::Backend> lost;
+  c10::intrusive_ptr<c10d::Backend> lost;  // Destroyed after the lock is released: it waits for exchanges that it runs.
+  c10::intrusive_ptr<c10d::Backend> lost_control;
   const std::lock_guard lock(mutex_);
   if (host_ == nullptr) return;
   failure_ = reason(error);
-  lost.swap(host_);  // destroyed after the lock is released: it waits for exchanges that it still runs
+  lost.swap(host_);
+  lost_control.swap(control_);
 }
 
-c10::intrusive_ptr<c10d::Backend> StagedBackend::host() {
+c10::intrusive_ptr<c10d::Backend> StagedBackend::connected(const c10::intrusive_ptr<c10d::Backend>& group) {
   const std::lock_guard lock(mutex_);
   TORCH_CHECK_WITH(DistBackendError, host_ != nullptr, "an earlier operation of the process group has failed (",
                    failure_, "); destroy the group and create another");
-  return host_;
+  return group;
 }
 // LITERALINCLUDE END: distributed-disconnect
 
 // LITERALINCLUDE START: distributed-failure
 // The host library says what happened, but not to which operation.
-void StagedBackend::fail(StagedWork& work, const OperationName& name, const std::exception& error) {
-  const std::string message = c10::str(name.str(), " failed: ", reason(error));
+c10::DistBackendError StagedBackend::error_of(const OperationName& name, const std::exception& error) {
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
-  work.fail(std::make_exception_ptr(c10::DistBackendError(here, message)));
+  return {here, c10::str(name.str(), " failed: ", reason(error))};
+}
+
+void StagedBackend::fail(StagedWork& work, const OperationName& name, const std::exception& error) {
+  work.fail(std::make_exception_ptr(error_of(name, error)));
 }
 
 void StagedBackend::abort() {
@@ -182,8 +197,10 @@ void StagedBackend::shutdown() {
     const std::lock_guard lock(mutex_);
     if (has_ended_ && !in_flight_.empty()) return;  // Their threads rest until the process is gone.
   }
-  starter_.finish();  // which may still give tasks to the others
+  starter_.finish();  // which may still give tasks to the waiters
+  direct_.finish();
   waiters_.finish();
+  windows_.reset();
 }
 // LITERALINCLUDE END: distributed-failure
 
@@ -209,11 +226,24 @@ WorkPtr StagedBackend::endCoalescing() {
 }
 // LITERALINCLUDE END: distributed-coalescing
 
+// LITERALINCLUDE START: distributed-split
+// The store is that of the whole group, where the groups that are split off at the same time must not find each other.
+c10::intrusive_ptr<c10d::Backend> StagedBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                       const std::vector<int>& ranks,
+                                                       const c10::intrusive_ptr<Options>& options) {
+  const auto place = std::find(ranks.begin(), ranks.end(), getRank());
+  if (place == ranks.end()) return nullptr;
+  auto own = c10::make_intrusive<c10d::PrefixStore>(options->group_name, store);
+  return create_(own, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()), options->timeout);
+}
+// LITERALINCLUDE END: distributed-split
+
 // LITERALINCLUDE START: distributed-exit
 // An operation whose exchange has ended ends soon, so this waits for it. One whose exchange goes on would let go of its
 // tensors at any time later, which needs an interpreter that is there no more, so its thread stops.
 bool StagedBackend::end() {
   starter_.close();
+  direct_.close();
   abort();
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [this] {

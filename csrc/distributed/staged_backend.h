@@ -1,7 +1,8 @@
 // The collectives of the device, over a library that knows the host alone.
 //
 // torch.distributed calls one c10d::Backend for each device type of a process group. This one copies the tensors to the
-// host, exchanges them there with another c10d::Backend, and copies the results back.
+// host, exchanges them there with another c10d::Backend, and copies the results back. Large tensors of ranks on one
+// machine stay on the device.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -18,9 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "distributed/direct_exchange.h"
 #include "distributed/reduction.h"
 #include "distributed/staging.h"
 #include "distributed/task_threads.h"
+#include "distributed/windows.h"
 #include "distributed/work.h"
 #include "runtime/export.h"
 
@@ -30,19 +33,31 @@ using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+// LITERALINCLUDE START: distributed-options
+// What can be chosen for a group: the timeout, which the base class has.
+struct StagedOptions final : c10d::Backend::Options {
+  explicit StagedOptions(std::chrono::milliseconds timeout) : Options("staged", timeout) {}
+};
+
+// Makes the backend of a group on one of its ranks; the others do the same. May be called without the GIL.
+using Create = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                     std::chrono::milliseconds timeout);
+// LITERALINCLUDE END: distributed-options
+
 // Thread safety: as for any process group, all ranks must call the same collectives in the same order, so calls from
 // several threads need an order of their own.
 class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
  public:
   // `host` is a process group of the same ranks for CPU tensors, which nothing else may use: its collectives must
-  // start in the order of ours.
-  explicit StagedBackend(c10::intrusive_ptr<c10d::Backend> host);
+  // start in the order of ours. `control` is another one, through which ranks that share device memory wait for each
+  // other, or null. `create` makes the backends of groups that are split off.
+  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control, Create create);
   ~StagedBackend() override;
 
   // LITERALINCLUDE START: distributed-backend-members
   const std::string getBackendName() const override { return "staged"; }
-  c10::intrusive_ptr<Options> getBackendOptions() override {  // NOT PROVEN: only C++ asks for it
-    return host()->getBackendOptions();  // NOT PROVEN: as above
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<StagedOptions>(host()->getBackendOptions()->timeout);
   }
   void setTimeout(std::chrono::milliseconds timeout) override { host()->setTimeout(timeout); }
 
@@ -76,6 +91,11 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
+  // A group of some of the ranks, for torch.distributed.split_group; null on a rank that is not among them.
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+
   // A counter of the calls, which every rank starts at 0. A debugging aid: equal numbers on all ranks mean that none
   // has skipped a collective.
   void setSequenceNumberForGroup() override {}
@@ -104,18 +124,48 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   };
   // LITERALINCLUDE END: distributed-operation
 
+  // LITERALINCLUDE START: distributed-direct-operation
+  // One call that goes through windows.
+  struct DirectOperation {
+    OperationName name;
+    c10d::OpType type;
+    at::Tensor result;
+    at::Tensor from;  // the input, without gaps
+    at::Tensor into;  // the result without gaps: its own memory, or other memory that is copied there in the end
+    std::function<void(DirectExchange&)> exchange;
+    c10::Event ready{c10::kPrivateUse1};  // the work that the caller queued before
+  };
+  // LITERALINCLUDE END: distributed-direct-operation
+
   OperationName next(const char* operation) { return {operation, ++number_, getRank()}; }
-  // The staging of an operation on these tensors.
+  // The device of an operation's tensors.
   // Throws: unless all of them are dense tensors of one device of this backend.
-  Staging stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists);
+  static c10::Device device_of(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists);
+  // The staging of an operation on these tensors.
+  // Throws: as device_of.
+  Staging stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
+    return Staging(streams(device_of(operation, lists).index()));
+  }
   WorkPtr submit(Operation operation);
+  // Whether an operation on so many bytes goes through windows. All ranks get the same answer.
+  // Throws: when the ranks make their windows, in the first such operation, and one of them does not come.
+  bool is_direct(const char* operation, c10::Device device, size_t bytes);
+  WorkPtr submit(DirectOperation operation);
+  void run(DirectOperation& operation, const c10::intrusive_ptr<StagedWork>& work);
+  // Returns when all ranks have come here.
+  // Throws: when one of them does not.
+  void meet(const c10::intrusive_ptr<StagedWork>& work);
+  WorkPtr begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task);
   WorkPtr receive(const char* name, c10d::OpType type, Tensors& tensors,
                   std::function<WorkPtr(c10d::Backend&, Tensors&)> exchange);
   void start(const std::shared_ptr<Operation>& operation, const c10::intrusive_ptr<StagedWork>& work);
   void finish(Operation& operation, StagedWork& work, c10d::Work& exchange);
-  void fail(StagedWork& work, const OperationName& name, const std::exception& error);
-  // Throws: when an exchange has failed before.
-  c10::intrusive_ptr<c10d::Backend> host();
+  static c10::DistBackendError error_of(const OperationName& name, const std::exception& error);
+  static void fail(StagedWork& work, const OperationName& name, const std::exception& error);
+  // Both throw when an exchange has failed before.
+  c10::intrusive_ptr<c10d::Backend> host() { return connected(host_); }
+  c10::intrusive_ptr<c10d::Backend> control() { return connected(control_); }
+  c10::intrusive_ptr<c10d::Backend> connected(const c10::intrusive_ptr<c10d::Backend>& group);
   // Throws: when the exchange fails. Then this rank leaves the group.
   void wait(c10d::Work& exchange);
   // Does not return once the process ends.
@@ -124,18 +174,23 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void forget(const c10::intrusive_ptr<StagedWork>& work);
   TransferStreams streams(c10::DeviceIndex device);
 
+  const Create create_;
   std::atomic<uint64_t> number_ = 0;
   std::optional<std::vector<WorkPtr>> coalesced_;
+  std::once_flag windows_made_;
+  std::unique_ptr<Windows> windows_;
   std::mutex mutex_;  // of all below but the threads
   std::condition_variable changed_;
   bool has_ended_ = false;
   c10::intrusive_ptr<c10d::Backend> host_;  // null once an exchange has failed, for the reason below
+  c10::intrusive_ptr<c10d::Backend> control_;  // null then, and where ranks share no memory
   std::string failure_;
   std::map<c10::DeviceIndex, TransferStreams> streams_;
   std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> in_flight_;  // the second is null until the exchange has started
   TaskThreads starter_{"or_dist_start", 1};
   // A send or receive may have to wait for a later one, so each operation in flight has a thread that waits for it.
   TaskThreads waiters_{"or_dist_wait", SIZE_MAX};
+  TaskThreads direct_{"or_dist_direct", 1};
 };
 
 // At the end of the process: aborts what is in flight, and ends the threads. A process group that still exchanges then

@@ -16,6 +16,11 @@ at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
   return at::empty({numel}, at::TensorOptions(dtype).device(at::kCPU).pinned_memory(true));
 }
 
+at::Tensor dense(const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  return tensor.reshape(-1).contiguous();
+}
+
 // LITERALINCLUDE START: distributed-staging-send
 Staging::Staging(const TransferStreams& streams)
     : streams_(streams), ready_(c10::kPrivateUse1), sent_(c10::kPrivateUse1) {

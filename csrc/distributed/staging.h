@@ -17,6 +17,7 @@ struct TransferStreams {
   c10::Stream to_host;
   c10::Stream to_device;
 };
+constexpr int kHighPriority = -1;  // A process that waits for a copy keeps others waiting.
 
 // The host tensors of one operation. They are pinned, contiguous and flat, whatever the strides on the device.
 class Staging {
@@ -51,6 +52,10 @@ class Staging {
   std::vector<std::pair<at::Tensor, at::Tensor>> results_;  // on the device, on the host
 };
 // LITERALINCLUDE END: distributed-transfers
+
+// The elements one after another, in one dimension: the tensor's own memory if it has no gaps, else a copy that the
+// current stream makes.
+at::Tensor dense(const at::Tensor& tensor);
 
 // Pinned host memory for `numel` elements.
 at::Tensor pinned(int64_t numel, at::ScalarType dtype);

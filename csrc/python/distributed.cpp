@@ -1,4 +1,5 @@
 // Bindings of the process group backend: torch_openreg/_distributed.py calls them.
+#include <pybind11/chrono.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -11,11 +12,25 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: distributed-bindings
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+
+BackendPtr create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+  const py::gil_scoped_acquire gil;
+  const py::object function = py::module_::import("torch_openreg._distributed").attr("create");
+  return function(store, rank, size, timeout).cast<BackendPtr>();
+}
+
 // PyTorch has registered c10d::Backend with pybind11, which converts the arguments and results of this function. The
-// exchanges that end here may have callbacks in Python.
+// exchanges that end here may have callbacks in Python. None as a Backend is a null pointer.
 const Bindings distributed_bindings([](py::module_& m) {
-  m.def("_staged_backend", [](c10::intrusive_ptr<c10d::Backend> host) -> c10::intrusive_ptr<c10d::Backend> {
-    return c10::make_intrusive<StagedBackend>(std::move(host));
+  // split_group copies the options, which the base class has no property for.
+  py::class_<StagedOptions, c10::intrusive_ptr<StagedOptions>, c10d::Backend::Options>(m, "_StagedOptions")
+      .def("__deepcopy__",
+           [](const StagedOptions& options, const py::dict&) { return c10::make_intrusive<StagedOptions>(options); });
+  py::class_<StagedBackend, c10::intrusive_ptr<StagedBackend>, c10d::Backend>(m, "_StagedBackend")
+      .def_property_readonly("options", &StagedBackend::getBackendOptions);
+  m.def("_staged_backend", [](BackendPtr host, BackendPtr control) -> c10::intrusive_ptr<StagedBackend> {
+    return c10::make_intrusive<StagedBackend>(std::move(host), std::move(control), &create);
   });
   m.def("_end_staged_backends", &end_staged_backends, py::call_guard<py::gil_scoped_release>());
 });

@@ -79,6 +79,12 @@ c10::DataPtr allocate_shareable(size_t bytes, const c10::Device& device) {
 }
 // LITERALINCLUDE END: shared-memory-allocate
 
+c10::Storage fixed_storage(int64_t bytes, c10::DataPtr data) {
+  const c10::Device device = data.device();
+  return {c10::make_storage_impl(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), &allocator(),
+                                 /*resizable=*/false, device)};
+}
+
 }  // namespace
 
 bool can_share() noexcept { return &orMallocShareable != nullptr; }
@@ -129,10 +135,16 @@ c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t inde
     const DriverCall call("orIpcOpenMemoryHandle");
     check(orIpcOpenMemoryHandle(&pointer, &opened));
   }
-  c10::DataPtr data(pointer, pointer, &close_opened, device);
-  return {c10::make_storage_impl(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), &allocator(),
-                                 /*resizable=*/false, device)};
+  return fixed_storage(bytes, {pointer, pointer, &close_opened, device});
 }
 // LITERALINCLUDE END: shared-memory-export
+
+// LITERALINCLUDE START: shared-memory-new
+c10::Storage new_shared_storage(int64_t bytes, c10::Device device) {
+  check_can_share(device);
+  const c10::DeviceGuard guard(device);
+  return fixed_storage(bytes, allocate_shareable(bytes, device));
+}
+// LITERALINCLUDE END: shared-memory-new
 
 }  // namespace openreg

@@ -35,4 +35,8 @@ OPENREG_EXPORT std::string export_storage(const c10::Storage& storage);
 OPENREG_EXPORT c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t index);
 // LITERALINCLUDE END: shared-memory-functions
 
+// A new storage in shareable memory, for communication libraries: it never was a block of the pool.
+// Throws: when the driver cannot share, or when the device has no memory left.
+c10::Storage new_shared_storage(int64_t bytes, c10::Device device);
+
 }  // namespace openreg

@@ -28,6 +28,10 @@ OPERATIONS: dict[str, Callable[[Tensor], object]] = {
 }
 
 
+# Those that exchange large tensors through device memory.
+DIRECT = ["all_gather_single", "all_reduce", "broadcast", "reduce_scatter_single"]
+
+
 def _device_group() -> dist.ProcessGroup:
     group: dist.ProcessGroup = dist.new_group(backend="staged")
     return group
@@ -36,6 +40,8 @@ def _device_group() -> dist.ProcessGroup:
 def die(operation: str, victim: int, during: bool) -> None:
     """One rank kills itself before it joins the operation, or while it runs: 64 MB take longer than the kill."""
     tensor = torch.ones(1 << (24 if during else 20), device="openreg")
+    if during and operation in DIRECT:
+        OPERATIONS[operation](tensor).wait()  # The first one sets up what the next one uses.
     if operation == "barrier":
         group = _device_group()
         dist.barrier(group=group)  # Both ranks have the group now: a rank that dies earlier fails its creation.

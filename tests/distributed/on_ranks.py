@@ -248,21 +248,21 @@ def works() -> None:
     assert backend._get_sequence_number_for_group() == before + 1  # the barrier was the CPU group's
 
 
-def chained() -> None:
+def chained(numel: int = 1000) -> None:
     """A callback runs in the order of the streams, as DDP's communication hooks do."""
     size = dist.get_world_size()
-    tensor = torch.ones(1000, device="openreg")
+    tensor = torch.ones(numel, device="openreg")
     future = dist.all_reduce(tensor, async_op=True).get_future()
     future = future.then(lambda done: done.value()[0] * 2)
-    same(future.wait(), torch.full((1000,), 2.0 * size))
+    same(future.wait(), torch.full((numel,), 2.0 * size))
 
 
-def ordered() -> None:
+def ordered(numel: int = 1000) -> None:
     """The collective reads what queued work writes, and its result comes before work queued after wait()."""
     size = dist.get_world_size()
     for stream in (torch.accelerator.current_stream(), torch.Stream("openreg")):
         with stream:
-            tensor = torch.zeros(1000, device="openreg")
+            tensor = torch.zeros(numel, device="openreg")
             torch.openreg._sleep(30_000_000)
             tensor += 1
             work = dist.all_reduce(tensor, async_op=True)
@@ -270,27 +270,28 @@ def ordered() -> None:
                 assert not work.is_completed()
             work.wait()
             tensor *= 3
-            same(tensor, torch.full((1000,), 3.0 * size))
+            same(tensor, torch.full((numel,), 3.0 * size))
 
 
 OFFERS_QUEUE = os.environ.get("OPENREG_LAUNCH") == "async"
 
 
-def dropped() -> None:
+def dropped(numel: int = 4096) -> None:
     """Tensors whose last reference goes before the operation has ended."""
     size = dist.get_world_size()
     works = []
-    kept = torch.zeros(8, 4096, device="openreg")
+    kept = torch.zeros(8, numel, device="openreg")
     for row in range(8):
-        source = torch.full((4096,), float(row), device="openreg")
-        works.append((dist.all_reduce(source, async_op=True), source.data_ptr()))
-        works.append((dist.all_gather(list(torch.empty(size, 4096, device="openreg")), source, async_op=True), 0))
+        source = torch.full((numel,), float(row), device="openreg")
+        works.append(dist.all_reduce(source, async_op=True))
+        works.append(dist.all_gather(list(torch.empty(size, numel, device="openreg")), source, async_op=True))
+        works.append(dist.all_gather_single(torch.empty(size * numel, device="openreg"), source, async_op=True))
         del source
-        torch.full((4096,), -1.0, device="openreg")
+        torch.full((numel,), -1.0, device="openreg")
         kept[row] = row
-    for work, _ in works:
+    for work in works:
         work.wait()
-    same(kept, torch.arange(8.0)[:, None].expand(8, 4096))
+    same(kept, torch.arange(8.0)[:, None].expand(8, numel))
 
 
 def subgroup() -> None:

@@ -36,18 +36,26 @@ class RankFailed(Exception):
 
 
 def _serve(
-    connection: Connection, rank: int, size: int, store: str, seconds: float, environment: dict[str, str]
+    connection: Connection,
+    rank: int,
+    size: int,
+    store: str,
+    seconds: float,
+    environment: dict[str, str],
+    with_device: bool,
 ) -> None:
     faulthandler.dump_traceback_later(4 * PATIENCE, exit=True)
     os.environ.update(environment)
     torch.set_num_threads(1)
-    torch.openreg.set_device(rank % torch.openreg.device_count())
+    device = torch.device("openreg", rank % torch.openreg.device_count())
+    torch.openreg.set_device(device)
     dist.init_process_group(
         "cpu:gloo,openreg:staged",
         init_method=f"file://{store}",
         rank=rank,
         world_size=size,
         timeout=timedelta(seconds=seconds),
+        device_id=device if with_device else None,
     )
     connection.send((True, None))
     while (request := connection.recv()) is not None:
@@ -66,7 +74,7 @@ class Ranks:
     are called for.
     """
 
-    def __init__(self, size: int, seconds: float = 30.0, **environment: str) -> None:
+    def __init__(self, size: int, seconds: float = 30.0, with_device: bool = False, **environment: str) -> None:
         self.size = size
         self._folder = tempfile.mkdtemp()
         self.processes, self._connections = [], []
@@ -74,7 +82,10 @@ class Ranks:
             here, there = CONTEXT.Pipe()
             store = str(Path(self._folder) / "store")
             process = CONTEXT.Process(
-                target=_serve, args=(there, rank, size, store, seconds, environment), daemon=True, name=f"rank {rank}"
+                target=_serve,
+                args=(there, rank, size, store, seconds, environment, with_device),
+                daemon=True,
+                name=f"rank {rank}",
             )
             process.start()
             there.close()
@@ -137,9 +148,9 @@ class Ranks:
 
 
 @contextlib.contextmanager
-def ranks(size: int, seconds: float = 30.0, **environment: str) -> Iterator[Ranks]:
-    """A process group for one block."""
-    group = Ranks(size, seconds, **environment)
+def ranks(size: int, seconds: float = 30.0, with_device: bool = False, **environment: str) -> Iterator[Ranks]:
+    """A process group for one block. `with_device`: it knows the device of its rank."""
+    group = Ranks(size, seconds, with_device, **environment)
     try:
         yield group
     finally:

@@ -16,10 +16,13 @@ from tests.distributed.ranks import RankFailed, ranks
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("operation", sorted(failures.OPERATIONS))
+@pytest.mark.parametrize(
+    ("operation", "collectives"),
+    [*((name, "staged") for name in sorted(failures.OPERATIONS)), *((name, "direct") for name in failures.DIRECT)],
+)
 @pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
-def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, during: bool) -> None:
-    with ranks(2) as group:
+def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, collectives: str, during: bool) -> None:
+    with ranks(2, OPENREG_COLLECTIVES=collectives) as group:
         group.start(failures.die, operation, 1, during)
         start = time.monotonic()
         survivor, victim = group.outcomes()
@@ -32,10 +35,11 @@ def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, during:
         assert victim.message == "exit code -9"
 
 
+@pytest.mark.parametrize("collectives", ["direct", "staged"])
 @pytest.mark.parametrize("victim", [0, 1, 2])
-def test_any_of_three_ranks_can_die(victim: int) -> None:
+def test_any_of_three_ranks_can_die(victim: int, collectives: str) -> None:
     # Those that the victim's end reaches leave the group, so that none waits for the timeout.
-    with ranks(3) as group:
+    with ranks(3, OPENREG_COLLECTIVES=collectives) as group:
         start = time.monotonic()
         group.start(failures.die, "all_reduce", victim, True)
         for rank, outcome in enumerate(group.outcomes()):

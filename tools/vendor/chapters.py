@@ -14,11 +14,11 @@ from weaver.sources.regions import without_region
 
 # PyTorch requires all of this of any device, so every choice includes it, with the operators that its tests launch.
 BASE = (
-    "autoload", "block_pool", "build", "copies", "debugging", "device", "distributed", "driver", "driver_copies",
-    "driver_kernels", "driver_memory", "driver_modules", "driver_process", "driver_sharing", "driver_streams", "errors",
-    "event", "fallback", "frontend", "graph", "guard", "hooks", "host_memory", "interop", "layouts", "memory",
-    "memory_history", "operators", "profiler", "random", "registration", "serialization", "storage", "stream",
-    "structured", "stubs", "versions",
+    "autoload", "block_pool", "build", "copies", "debugging", "device", "distributed", "distributed_direct", "driver",
+    "driver_copies", "driver_kernels", "driver_memory", "driver_modules", "driver_process", "driver_sharing",
+    "driver_streams", "errors", "event", "fallback", "frontend", "graph", "guard", "hooks", "host_memory", "interop",
+    "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration", "serialization",
+    "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
 # By chapter, the tests of its operators. All others belong to the base.
 TESTS = {

@@ -1,0 +1,198 @@
+"""What the tests of large tensors run on every rank. Small ones go through host memory: on_ranks.py tries them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tests.distributed.on_ranks import on_device, reduced, same, values
+
+NUMEL = 70_001  # of float32: more than what goes through host memory, and no multiple of a number of ranks
+SEVERAL_ROUNDS = 5_000_003  # 20 MB of float32: several times what a window takes
+
+
+def reductions(op: str, dtype: torch.dtype) -> None:
+    """all_reduce and reduce_scatter_single, of dense and of strided tensors."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    numel = 4 * NUMEL // dtype.itemsize
+    operation = getattr(dist.ReduceOp, op)
+    parts = [values(r, (numel,), dtype) for r in range(size)]
+    expected = reduced(op, parts)
+    for strided in (False, True):
+        tensor = on_device(parts[rank], strided=strided)
+        dist.all_reduce(tensor, operation)
+        same(tensor, expected)
+        output = on_device(torch.zeros(numel, dtype=dtype), strided=strided)
+        dist.reduce_scatter_single(output, on_device(parts[rank].repeat(size), strided=strided), operation)
+        same(output, expected)
+
+
+def moves(dtype: torch.dtype) -> None:
+    """broadcast and all_gather_single."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    numel = 4 * NUMEL // dtype.itemsize
+    parts = [values(r, (numel,), dtype) for r in range(size)]
+    for strided in (False, True):
+        for root in range(size):
+            tensor = on_device(parts[rank], strided=strided)
+            dist.broadcast(tensor, src=root)
+            same(tensor, parts[root])
+        output = on_device(torch.zeros(size * numel, dtype=dtype), strided=strided)
+        dist.all_gather_single(output, on_device(parts[rank], strided=strided))
+        same(output, torch.cat(parts))
+
+
+def in_several_rounds() -> None:
+    """Operations of an odd number of rounds between others: no round overwrites what another rank still reads."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    whole = [values(r, (SEVERAL_ROUNDS,), torch.float32) for r in range(size)]
+    for numel in (NUMEL, SEVERAL_ROUNDS, NUMEL):
+        parts = [part[:numel] for part in whole]
+        tensors = [on_device(parts[rank]) for _ in range(4)]
+        gathered = torch.empty(size * numel, device="openreg")
+        scattered = torch.empty(numel, device="openreg")
+        works = [
+            dist.all_reduce(tensors[0], async_op=True),
+            dist.broadcast(tensors[1], src=size - 1, async_op=True),
+            dist.reduce_scatter_single(scattered, tensors[2].repeat(size), async_op=True),
+            dist.all_gather_single(gathered, tensors[3], async_op=True),
+        ]
+        for work in works:
+            work.wait()
+        same(tensors[0], reduced("SUM", parts))
+        same(tensors[1], parts[-1])
+        same(scattered, reduced("SUM", parts))
+        same(gathered, torch.cat(parts))
+
+
+def sums_are_equal_on_all_ranks() -> None:
+    """Sums of fractions depend on their order, which is the same for all elements and ranks."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [torch.rand(NUMEL, generator=torch.Generator().manual_seed(r)) * 10**r for r in range(size)]
+    tensor = on_device(parts[rank])
+    dist.all_reduce(tensor)
+    same(tensor, reduced("SUM", parts))
+
+
+def premultiplied() -> None:
+    """PREMUL_SUM, whose factor is applied before the exchange."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [values(r, (NUMEL,), torch.float32) for r in range(size)]
+    tensor = on_device(parts[rank])
+    dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+    same(tensor, 0.5 * reduced("SUM", parts))
+
+
+def with_requires_grad() -> None:
+    """Parameters: the thread of the process group has gradients on."""
+    size = dist.get_world_size()
+    parameter = torch.nn.Parameter(torch.full((NUMEL,), float(dist.get_rank()), device="openreg"))
+    dist.broadcast(parameter.detach(), src=1)
+    same(parameter.detach(), torch.ones(NUMEL))
+    with torch.no_grad():
+        dist.all_reduce(parameter)
+    same(parameter.detach(), torch.full((NUMEL,), float(size)))
+
+
+def on_another_device() -> None:
+    """Tensors that are not on the device of the first operation, whose window that rank has."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.all_reduce(torch.ones(NUMEL, device="openreg"))
+    other = torch.device("openreg", (torch.openreg.current_device() + 1) % torch.openreg.device_count())
+    tensor = torch.zeros(NUMEL, device=other)
+    with torch.openreg.device(other):
+        torch.openreg._sleep(20_000_000)
+        tensor += rank + 1
+        dist.all_reduce(tensor)
+        same(tensor, torch.full((NUMEL,), size * (size + 1) / 2))
+
+
+def behind_a_receive() -> None:
+    """A pending large operation does not hold up messages."""
+    rank = dist.get_rank()
+    tensor = torch.ones(NUMEL, device="openreg")
+    dist.all_reduce(tensor)
+    message = torch.zeros(3, device="openreg")
+    if rank == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        dist.send(message + 1, dst=1)
+    else:
+        if rank == 1:
+            dist.recv(message, src=0)
+            same(message, torch.ones(3))
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    same(tensor, torch.full((NUMEL,), float(dist.get_world_size() ** 2)))
+
+
+def pinned_by(group: dist.ProcessGroup | None = None, numel: int = SEVERAL_ROUNDS) -> int:
+    """How many blocks of pinned memory a large all_reduce takes."""
+    torch.openreg.synchronize()
+    before: int = torch.openreg.host_memory_stats()["num_host_alloc"]
+    tensor = torch.ones(numel, device="openreg")
+    dist.all_reduce(tensor, group=group)
+    same(tensor, torch.full((numel,), float(dist.get_world_size())))
+    after: int = torch.openreg.host_memory_stats()["num_host_alloc"]
+    return after - before
+
+
+def staged_by_one_rank() -> tuple[int, int]:
+    """The pinned memory of two groups; in the second, one rank wants all to go through host memory."""
+    direct = pinned_by()
+    if dist.get_rank() == 1:
+        os.environ["OPENREG_COLLECTIVES"] = "staged"
+    group = dist.new_group()
+    os.environ.pop("OPENREG_COLLECTIVES", None)
+    return direct, pinned_by(group)
+
+
+def without_memory_for_a_window() -> tuple[str, int]:
+    """One rank has no memory for its window: the others must not wait for it. Returns the warnings and pinned_by()."""
+    free, _ = torch.openreg.mem_get_info()
+    full: list[Tensor] = []
+    if dist.get_rank() == 1:
+        full.append(torch.empty(free - (12 << 20), dtype=torch.uint8, device="openreg"))
+    with tempfile.TemporaryFile() as errors:
+        stderr = os.dup(2)
+        os.dup2(errors.fileno(), 2)
+        try:
+            pinned = pinned_by(numel=NUMEL)
+        finally:
+            os.dup2(stderr, 2)
+        errors.seek(0)
+        return errors.read().decode(), pinned
+
+
+def windows_are_released() -> None:
+    """A group that is destroyed gives the memory of its window back."""
+    torch.openreg.empty_cache()
+    before = torch.openreg.mem_get_info()[0]
+    group = dist.new_group()
+    dist.all_reduce(torch.ones(NUMEL, device="openreg"), group=group)
+    torch.openreg.empty_cache()
+    assert before - torch.openreg.mem_get_info()[0] == 16 << 20
+    dist.destroy_process_group(group)
+    assert torch.openreg.mem_get_info()[0] == before
+
+
+def split() -> list[float]:
+    """Two groups of every other rank, by split_group; then one of two ranks."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    halves = [list(range(size))[first::2] for first in (0, 1)]
+    group = dist.split_group(split_ranks=halves)
+    sums = []
+    for numel in (4, NUMEL):
+        tensor = torch.full((numel,), float(rank), device="openreg")
+        dist.all_reduce(tensor, group=group)
+        same(tensor, torch.full((numel,), float(sum(halves[rank % 2]))))
+        sums.append(tensor[-1].item())
+    pair = dist.split_group(split_ranks=[[0, 1]])
+    assert (pair is None) == (rank > 1)
+    if pair is not None:
+        dist.all_reduce(tensor, group=pair)
+        sums.append(tensor[-1].item())
+    return sums

@@ -1,0 +1,96 @@
+"""Large tensors of ranks on one machine, which the ranks exchange through device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests import offers
+from tests.distributed import large, on_ranks
+from tests.distributed.ranks import Ranks, ranks
+from tests.distributed.test_collectives import COMPLEX, FLOATS, INTEGERS, OTHERS, REDUCTIONS
+
+pytestmark = pytest.mark.needs("sharing")
+
+
+@pytest.fixture(scope="module", params=[(2, "async"), (3, "inline")], ids=["two", "three"])
+def group(request: pytest.FixtureRequest) -> Iterator[Ranks]:
+    size, launch = request.param
+    with ranks(size, OPENREG_LAUNCH=launch) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=lambda value: str(value).removeprefix("torch."))
+def test_reductions(group: Ranks, op: str, dtype: torch.dtype) -> None:
+    group(large.reductions, op, dtype)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, *OTHERS], ids=lambda value: str(value)[6:])
+def test_moves(group: Ranks, dtype: torch.dtype) -> None:
+    group(large.moves, dtype)
+
+
+def test_more_than_a_window_takes(group: Ranks) -> None:
+    group(large.in_several_rounds)
+
+
+def test_sums_are_equal_on_all_ranks(group: Ranks) -> None:
+    group(large.sums_are_equal_on_all_ranks)
+
+
+def test_a_factor_before_the_sum(group: Ranks) -> None:
+    group(large.premultiplied)
+
+
+def test_parameters(group: Ranks) -> None:
+    group(large.with_requires_grad)
+
+
+@pytest.mark.needs("queue")
+def test_a_collective_waits_for_the_work_before_it_and_not_the_host(group: Ranks) -> None:
+    group(on_ranks.ordered, large.NUMEL)
+
+
+def test_callbacks(group: Ranks) -> None:
+    group(on_ranks.chained, large.NUMEL)
+
+
+def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:
+    group(on_ranks.dropped, large.NUMEL)
+
+
+def test_tensors_on_another_device(group: Ranks) -> None:
+    offers.require("two devices")
+    group(large.on_another_device)
+
+
+def test_messages_between_large_operations(group: Ranks) -> None:
+    group(large.behind_a_receive)
+
+
+def test_nothing_is_copied_to_the_host_unless_a_rank_wants_it(group: Ranks) -> None:
+    for direct, staged in group(large.staged_by_one_rank):
+        assert direct == 0
+        assert staged > 0
+
+
+def test_windows_are_released() -> None:
+    with ranks(2) as started:
+        started(large.windows_are_released)
+
+
+def test_a_rank_without_memory_for_a_window() -> None:
+    with ranks(2, OPENREG_DEVICE_MEMORY="64M") as started:
+        outcomes = started(large.without_memory_for_a_window)
+    beginning = "collectives go through host memory: rank {} cannot share device memory with the others ({}"
+    for rank, reason in enumerate(["rank 1 has none)", "orErrorMemoryAllocation: "]):
+        warning, pinned = outcomes[rank]
+        assert beginning.format(rank, reason) in warning
+        assert pinned > 0
+
+
+def test_split_group() -> None:
+    with ranks(4, with_device=True) as started:
+        assert started(large.split) == [[2.0, 2.0, 6.0], [4.0, 4.0, 6.0], [2.0, 2.0], [4.0, 4.0]]
