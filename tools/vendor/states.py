@@ -165,7 +165,9 @@ def _unbound(text: str, bound: set[str]) -> Iterator[ast.AST]:
     """The functions and classes of a stub that the extension module lacks. It never has typed dictionaries."""
     for node in ast.parse(text).body:
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name, bases=[]) if name not in bound:
+            case ast.ClassDef(bases=[ast.Name(id="TypedDict")]):
+                continue
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name not in bound:
                 yield node
 
 
