@@ -24,7 +24,6 @@ from torch._inductor.utils import BoxedBool
 
 from torch_openreg import _C
 from torch_openreg.openreg.device import device
-from torch_openreg.openreg.graphs import is_current_stream_capturing
 from torch_openreg.openreg.streams import current_stream
 
 BoxedCall = Callable[[list[Any]], Sequence[Any]]
@@ -63,7 +62,7 @@ class ReplayedGraph:
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Runs the graph, and empties the list."""
-        if is_current_stream_capturing() or not self._lock.acquire(blocking=False):
+        if current_stream(self._index).is_capturing() or not self._lock.acquire(blocking=False):
             return self._call(inputs)
         try:
             captured = self._find(inputs)
