@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from tests.conftest import RunProcess
 from tests.graph.capture import module as openreg
+from tests.graph.test_memory import reserved
 from tests.offers import DEVICES, LAST_DEVICE
 
 pytestmark = [pytest.mark.needs("graphs", "kernels"), pytest.mark.usefixtures("seeded")]
@@ -230,6 +231,27 @@ def test_without_gradients() -> None:
     result = model(x.to(LAST_DEVICE))
     assert not result.requires_grad
     torch.testing.assert_close(result.cpu(), nn.Sequential(*model)(x.to(LAST_DEVICE)).cpu())
+
+
+def test_inference_mode() -> None:
+    model = nn.Linear(3, 2).to(LAST_DEVICE)
+    make(model, (here(4, 3),))
+    with torch.inference_mode():
+        x = here(4, 3)
+        result = model(x)
+        assert result.is_inference()
+        torch.testing.assert_close(result.cpu(), functional.linear(x, model.weight, model.bias).cpu())
+
+
+def test_the_memory_of_the_graphs_ends_with_them() -> None:
+    model = nn.Sequential(nn.Linear(512, 4096), nn.Tanh(), nn.Linear(4096, 512)).to(LAST_DEVICE)
+    before = reserved()
+    make(model, (here(1024, 512),))
+    model(here(1024, 512)).sum().backward()
+    model.zero_grad()
+    assert reserved() - before > 2 * 1024 * 4096 * 4  # what the layers save for the backward pass
+    del model.forward
+    assert reserved() == before
 
 
 def test_autocast_without_its_cache() -> None:
