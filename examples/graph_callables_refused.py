@@ -65,7 +65,7 @@ def attempt(name: str, call: Callable[[], object]) -> None:
         call()
         print(f"{name}: done")
     except (RuntimeError, TypeError, ValueError) as error:
-        print(f"{name}: {error.__context__ or error}")
+        print(f"{name}: {error}")
 
 
 def cannot_be_made() -> None:
