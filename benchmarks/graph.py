@@ -1,15 +1,19 @@
 """Measures graphs: a replay against the launches that it replaces, and a training step against eager mode and the CPU.
 
-Compiled graphs are measured with and without the mode "reduce-overhead", which replays them.
+Compiled graphs are measured with and without the mode "reduce-overhead", which replays them, and a module as a graphed
+callable against the same module without graphs.
 
 Run it with `make bench`, or alone: `python benchmarks/graph.py`. It writes benchmarks/results/graph.md.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 # Without processes that compile beside the measurement, and with one thread in the generated code.
 os.environ |= {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -58,30 +62,48 @@ def training_step(device: str) -> Call:
     return call
 
 
-def compiled_rows() -> Iterator[str]:
-    """Microseconds of 36 small layers, and of a training step of them: eager, compiled, and compiled and replayed."""
+def small_layers() -> nn.Sequential:
+    """36 layers, most of whose time is launches."""
     torch.manual_seed(0)
     block = [kind() for _ in range(12) for kind in (lambda: nn.Linear(16, 16), lambda: nn.LayerNorm(16), nn.GELU)]
-    model = nn.Sequential(*block).to("openreg")
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batch = torch.randn(8, 16, device="openreg")
-    variants = [model, torch.compile(model), torch.compile(model, mode="reduce-overhead")]
+    return nn.Sequential(*block).to("openreg")
 
-    def train(variant: nn.Module) -> None:
+
+def training_and_inference(variants: Sequence[Any]) -> Iterator[tuple[str, list[float]]]:
+    """Microseconds of each variant: an inference, and a training step."""
+    batch = torch.randn(8, 16, device="openreg")
+    optimizers = [torch.optim.SGD(variant.parameters(), lr=1e-3) for variant in variants]
+
+    def train(variant: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=True)
         variant(batch).sum().backward()
         optimizer.step()
 
-    def infer(variant: nn.Module) -> None:
+    def infer(variant: nn.Module, _: torch.optim.Optimizer) -> None:
         with torch.no_grad():
             variant(batch)
 
     for name, work in (("an inference of 36 small layers", infer), ("a training step of them", train)):
-        calls: list[Call] = [lambda variant=variant, work=work: work(variant) for variant in variants]
+        calls: list[Call] = [partial(work, *each) for each in zip(variants, optimizers, strict=True)]
         for call in calls * 10:  # compiles, and captures
             call()
-        eager, compiled, replayed = microseconds(calls)
+        yield name, microseconds(calls)
+
+
+def compiled_rows() -> Iterator[str]:
+    """36 small layers: eager, compiled, and compiled and replayed."""
+    model = small_layers()
+    variants = [model, torch.compile(model), torch.compile(model, mode="reduce-overhead")]
+    for name, (eager, compiled, replayed) in training_and_inference(variants):
         yield f"| {name} | {eager:.1f} | {compiled:.1f} | {replayed:.1f} | {replayed / compiled:.2f} |"
+
+
+def callable_rows() -> Iterator[str]:
+    """36 small layers: eager, and as one graphed callable."""
+    model = small_layers()
+    graphed = torch.openreg.make_graphed_callables(copy.deepcopy(model), (torch.zeros(8, 16, device="openreg"),))
+    for name, (eager, replayed) in training_and_inference([model, graphed]):
+        yield f"| {name} | {eager:.1f} | {replayed:.1f} | {replayed / eager:.2f} |"
 
 
 def main() -> None:
@@ -106,7 +128,17 @@ def main() -> None:
     empty, launch = microseconds([captured(lambda: one.add_(1)).replay, lambda: one.add_(1)])
     note = f"The replay of a graph of one addition takes {empty:.2f} us; launching that addition, {launch:.2f} us."
     print(note)
-    lines += ["", note, "", "| compiled work | eager, us | compiled, us | replayed, us | replayed / compiled |"]
+    lines += [
+        "",
+        note,
+        "",
+        "| graphed callable | eager, us | replayed, us | replayed / eager |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for line in callable_rows():
+        lines.append(line)
+        print(line)
+    lines += ["", "| compiled work | eager, us | compiled, us | replayed, us | replayed / compiled |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.exc import Unsupported
 
 from tests import offers
 from tests.conftest import RunProcess
@@ -31,6 +34,22 @@ def test_ahead_of_time_compilation() -> None:
     exported = torch.export.export(Double(), (torch.ones(2, device=LAST_DEVICE),))
     with pytest.raises(Exception, match="openreg: cpp_wrapper and AOTInductor"):
         torch._inductor.aoti_compile_and_package(exported)
+
+
+@pytest.mark.parametrize("call", [lambda: torch.openreg.synchronize(), lambda: torch.openreg.set_device(LAST_DEVICE)])
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")  # what the test is about
+@pytest.mark.usefixtures("inductor")
+def test_calls_that_break_a_graph(call: Callable[[], None]) -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x + 1
+        call()
+        return y * 2
+
+    x = torch.ones(2, device=LAST_DEVICE)
+    with pytest.raises(Unsupported, match="Dynamo does not know how to trace the builtin `torch_openreg"):
+        torch.compile(function, fullgraph=True)(x)
+    with torch.openreg.device(LAST_DEVICE):
+        assert torch.compile(function)(x).tolist() == [4.0] * 2
 
 
 @pytest.mark.usefixtures("inductor")

@@ -256,6 +256,31 @@ def test_inside_a_capture_of_the_program() -> None:
     torch.testing.assert_close(result.cpu(), torch.full((10,), 2.0).sin())
 
 
+@pytest.mark.needs("two devices")
+@pytest.mark.parametrize("current", ["openreg:0", "openreg:1"])
+def test_a_capture_of_the_program_concerns_its_own_device(current: str, captured: list[Any]) -> None:
+    """What counts is the stream of the compiled graph's device, whichever device is current."""
+    compiled = torch.compile(lambda x: (x * 2).sin(), mode=MODE, fullgraph=True)
+    inputs = [torch.randn(10, device=f"openreg:{index}") for index in range(2)]
+    graph = torch.accelerator.Graph()
+    with torch.Stream("openreg:1"):
+        for _ in range(3):
+            for x in inputs:
+                compiled(x)
+        assert [each.replays for each in captured] == [2, 2]
+        graph.capture_begin()
+        with torch.openreg.device(current):
+            elsewhere, here = (compiled(x) for x in inputs)
+        graph.capture_end()
+    assert [each.replays for each in captured] == [3, 2]
+    torch.testing.assert_close(elsewhere.cpu(), (inputs[0].cpu() * 2).sin())
+    inputs[1].fill_(1)
+    torch.openreg.synchronize("openreg:1")
+    graph.replay()
+    torch.openreg.synchronize("openreg:1")
+    torch.testing.assert_close(here.cpu(), torch.full((10,), 2.0).sin())
+
+
 def test_inference_mode_and_training_take_turns() -> None:
     layer = nn.Linear(4, 2)
     on_device = copy.deepcopy(layer).to(LAST_DEVICE)

@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from torch._inductor.utils import BoxedBool
 
 from torch_openreg import _C
 from torch_openreg.openreg.device import device
-from torch_openreg.openreg.graphs import is_current_stream_capturing
+from torch_openreg.openreg.graphs import _captured_into
 from torch_openreg.openreg.streams import current_stream
 
 BoxedCall = Callable[[list[Any]], Sequence[Any]]
@@ -63,7 +62,7 @@ class ReplayedGraph:
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Runs the graph, and empties the list."""
-        if is_current_stream_capturing() or not self._lock.acquire(blocking=False):
+        if current_stream(self._index).is_capturing() or not self._lock.acquire(blocking=False):
             return self._call(inputs)
         try:
             captured = self._find(inputs)
@@ -148,17 +147,9 @@ class _Captured:
         given = [self._buffers[at][0] if at in copied else value for at, value in enumerate(inputs)]
         self._graph = torch.accelerator.Graph(capture_error_mode="thread_local")
         # A default stream cannot be captured.
-        with device(index), torch.Stream(index):
-            self._graph.capture_begin()
-            try:
-                # The conjugate and the negative bit of a tensor are not part of its memory.
-                results = [_resolved(each) for each in call(list(given))]
-            except BaseException:
-                # The end of a capture that has failed is an error of its own; the one that is raised says why.
-                with suppress(RuntimeError):
-                    self._graph.capture_end()
-                raise
-            self._graph.capture_end()
+        with device(index), torch.Stream(index), _captured_into(self._graph):
+            # The conjugate and the negative bit of a tensor are not part of its memory.
+            results = [_resolved(each) for each in call(list(given))]
         self._memory: dict[int, _Memory] = {}
         self._results = [self._result(*each, given, copied_results) for each in enumerate(results)]
         del results

@@ -32,6 +32,7 @@ from torch_openreg.openreg.fallback import (
     reset_fallback_stats,
     set_fallback_policy,
 )
+from torch_openreg.openreg.graphed_callables import make_graphed_callables
 from torch_openreg.openreg.graphs import graph_pool_handle, is_current_stream_capturing
 from torch_openreg.openreg.interprocess import InterprocessEvent
 from torch_openreg.openreg.kernel_source import kernel_source
@@ -118,6 +119,7 @@ __all__ = [
     "is_fallback_forbidden",
     "is_initialized",
     "kernel_source",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -18,7 +18,6 @@ ABSENT = {
     "use_mem_pool": _NO_POOLS,
     "Graph": _NO_GRAPHS,
     "graph": _NO_GRAPHS,
-    "make_graphed_callables": "PyTorch has it for CUDA alone; capture the steps with torch.accelerator.Graph",
     "sparse": "it has no sparse tensors; convert with to_dense() before the copy to the device",
 }
 

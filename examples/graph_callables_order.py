@@ -1,0 +1,63 @@
+"""Graphed callables that share a pool: their order, their gradients, and what making them leaves as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from examples.graph_callables_refused import attempt
+
+make = torch.openreg.make_graphed_callables
+
+
+# LITERALINCLUDE START: graph-callables-several
+def two_layers() -> None:
+    """Two layers with one sample, in their order and in others."""
+    references = [nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(2)]
+    sample = torch.zeros(3, 4, device="openreg", requires_grad=True)
+    first, second = make(tuple(copy.deepcopy(each).to("openreg") for each in references), ((sample,), (sample,)))
+    host = torch.randn(3, 4, requires_grad=True)
+    x = host.detach().to("openreg").requires_grad_()
+    result = second(first(x))
+    result.sum().backward(retain_graph=True)
+    (expected,) = torch.autograd.grad(references[1](references[0](host)).sum(), host)
+    print("gradients agree:", torch.allclose(x.grad.cpu(), expected, atol=1e-6))
+    attempt("its backward pass again", result.sum().backward)
+    late = second(first(x))
+    first(x)
+    attempt("after another call of the first", late.sum().backward)
+    early = first(x)
+    second(x)
+    attempt("after another call of the second", early.sum().backward)
+
+
+def one_result_of_two(tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """A function of a dictionary."""
+    return tensors["a"] * 2, tensors["b"] * 3
+
+
+def main() -> None:
+    """Prints what each part shows."""
+    torch.manual_seed(0)
+    two_layers()
+    given = {name: torch.ones(2, device="openreg", requires_grad=True) for name in "ab"}
+    graphed = make(one_result_of_two, (given,))
+    graphed(given)[1].sum().backward()
+    print("gradients of a and b:", given["a"].grad.tolist(), given["b"].grad.tolist())
+    attempt("in another form", lambda: graphed(tuple(given.values())))
+    before = torch.openreg.default_generators[0].get_offset()
+    dropout = make(nn.Dropout(0.5), (torch.ones(8, device="openreg"),))
+    print("random numbers drawn:", torch.openreg.default_generators[0].get_offset() - before)
+    with torch.no_grad():
+        print("dropped:", int((dropout(torch.ones(8, device="openreg", requires_grad=True)) == 0).sum()))
+    with torch.autocast("openreg", torch.bfloat16, cache_enabled=False):
+        product = make(nn.Linear(8, 2, device="openreg"), (torch.ones(1, 8, device="openreg"),))
+    print("captured in autocast:", product(torch.ones(1, 8, device="openreg")).dtype)
+
+
+# LITERALINCLUDE END: graph-callables-several
+
+if __name__ == "__main__":
+    main()

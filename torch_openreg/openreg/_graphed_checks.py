@@ -1,0 +1,50 @@
+"""What `make_graphed_callables` checks of modules, tensors and autograd's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+
+# LITERALINCLUDE START: graphed-checks
+def described(value: object) -> str:
+    if not isinstance(value, Tensor):
+        return f"of type {type(value).__name__}"
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} on {value.device}"
+
+
+def kind(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def refuse_unfit(module: nn.Module) -> None:
+    """Raises for what a module's replay would leave out."""
+    name = type(module).__name__
+    hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks)
+    if count := sum(map(len, hooks)):
+        raise ValueError(
+            f"openreg: {name} has hooks ({count}), which a replay would not call: register them after "
+            "make_graphed_callables()"
+        )
+    for buffer_name, buffer in module.named_buffers():
+        if buffer.requires_grad:
+            raise ValueError(
+                f"openreg: buffer {buffer_name!r} of {name} requires a gradient, and a graphed module has gradients of "
+                "its arguments and parameters: make it a parameter, or call requires_grad_(False)"
+            )
+
+
+def leaves_of(results: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors at which the backward pass of the results ends."""
+    found, seen, waiting = [], set(), [result.grad_fn for result in results]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+            found += [node.variable] if hasattr(node, "variable") else []
+    return found
+
+
+# LITERALINCLUDE END: graphed-checks
