@@ -214,7 +214,10 @@ WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, co
   const c10::Device device = device_of(kName, {input, output});
   if (is_direct(kName, device, input.nbytes())) {
     const at::Tensor whole = dense(output);
-    const at::Tensor part = dense(input);
+    at::Tensor part = dense(input);
+    // The input may be this rank's part of the output, as in FSDP. Elsewhere in the output, another part comes over it.
+    const bool is_in_place = part.const_data_ptr() == whole.narrow(0, getRank() * part.numel(), 0).const_data_ptr();
+    if (part.is_alias_of(whole) && !is_in_place) part = part.clone();
     return submit({next(kName), OpType::_ALLGATHER_BASE, output, part, whole,
                    [=](DirectExchange& direct) { direct.all_gather(bytes(whole), bytes(part)); }});
   }

@@ -62,6 +62,8 @@ void StagedBackend::run(DirectOperation& operation, const c10::intrusive_ptr<Sta
     work->complete(-1);
   } catch (const std::exception& error) {
     fail(*work, name, error);
+    // The others wait at the operation's next meeting. They would take one of a later operation for it.
+    disconnect(error);
   }
   forget(work);
 }

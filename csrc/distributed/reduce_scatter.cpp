@@ -44,7 +44,8 @@ WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& inpu
     return reduce_scatter_tensor_coalesced(outputs, inputs, options);
   }
   const at::Tensor from = dense(reduction.prepare(input));
-  const at::Tensor into = dense(output);
+  at::Tensor into = dense(output);
+  if (into.is_alias_of(from)) into = into.clone();  // Sums would come over numbers that are not added yet.
   return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, output, from, into, [=](DirectExchange& direct) {
                    direct.reduce_scatter(reduction.view(into), reduction.view(from), reduction);
                  }});

@@ -120,6 +120,8 @@ void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10
     });
   } catch (const std::exception& error) {
     fail(*work, operation->name, error);
+    // The others have started a collective. They would take this rank's next one for it.
+    if (!c10d::isP2POp(operation->type)) disconnect(error);
     forget(work);
   }
 }

@@ -96,16 +96,17 @@ def aborted() -> str:
     return _message(work.wait)
 
 
-def failed_device() -> str:
-    """A kernel fails before the collective: its inputs never come."""
-    tensor = torch.ones(3, device="openreg")
+def failed_device(numel: int) -> list[str]:
+    """A kernel fails before the collective: its inputs never come. The next one must not be taken for it."""
+    tensor = torch.ones(numel, device="openreg")
+    dist.all_reduce(tensor)
     if dist.get_rank() == 0:
         torch.openreg.synchronize()
         from tests.offers import library
 
         library().orInjectFault(1, 0, 1)
         tensor += 1
-    return _message(lambda: dist.all_reduce(tensor))
+    return [_message(lambda: dist.all_reduce(tensor)) for _ in range(2)]
 
 
 def _message(call: Callable[[], object]) -> str:

@@ -87,6 +87,20 @@ def premultiplied() -> None:
     same(tensor, 0.5 * reduced("SUM", parts))
 
 
+def in_place() -> None:
+    """An input that is a part of the output, or the other way round."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [values(r, (NUMEL,), torch.float32) for r in range(size)]
+    for place in (rank, (rank + 1) % size):
+        whole = torch.zeros(size, NUMEL, device="openreg")
+        whole[place] = on_device(parts[rank])
+        dist.all_gather_single(whole.view(-1), whole[place])
+        same(whole, torch.stack(parts))
+        whole[:] = on_device(parts[rank])
+        dist.reduce_scatter_single(whole[place], whole.view(-1))
+        same(whole[place], reduced("SUM", parts))
+
+
 def with_requires_grad() -> None:
     """Parameters: the thread of the process group has gradients on."""
     size = dist.get_world_size()

@@ -77,10 +77,13 @@ def test_abort_ends_what_is_pending() -> None:
 
 
 @pytest.mark.needs("faults")
-def test_a_failed_device_fails_the_collective() -> None:
+@pytest.mark.parametrize("numel", [3, 1_000_000], ids=["staged", "direct"])
+def test_a_failed_device_fails_the_collective_on_all_ranks(numel: int) -> None:
     with ranks(2, seconds=5, OPENREG_LAUNCH="async") as group:
-        messages = group(failures.failed_device)
-        assert "of rank 0 failed" in messages[0]
+        on_failed, on_other = group(failures.failed_device, numel)
+        assert all("orErrorLaunchFailure: a kernel failed" in message for message in on_failed)
+        for number, message in enumerate(on_other, start=2):
+            assert message.startswith(f"all_reduce number {number} of rank 1 failed: ")
 
 
 @pytest.mark.parametrize("ending", ["", "dist.destroy_process_group()", "raise SystemExit(3)"])

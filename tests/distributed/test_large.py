@@ -44,6 +44,10 @@ def test_a_factor_before_the_sum(group: Ranks) -> None:
     group(large.premultiplied)
 
 
+def test_an_input_within_the_output_and_an_output_within_the_input(group: Ranks) -> None:
+    group(large.in_place)
+
+
 def test_parameters(group: Ranks) -> None:
     group(large.with_requires_grad)
 
