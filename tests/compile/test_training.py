@@ -79,6 +79,21 @@ def test_autocast_inside_a_graph() -> None:
     torch.testing.assert_close(result.cpu(), cast(x, weight).cpu())
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # PyTorch's own
+def test_compiled_autograd() -> None:
+    """The backward pass of an eager network, compiled as a whole."""
+    reference = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    network = copy.deepcopy(reference).to(LAST_DEVICE)
+    x = torch.randn(5, 4)
+    reference(x).square().sum().backward()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(fullgraph=True)):
+        network(x.to(LAST_DEVICE)).square().sum().backward()
+    for ours, expected in zip(network.parameters(), reference.parameters(), strict=True):
+        assert ours.grad is not None
+        assert expected.grad is not None
+        torch.testing.assert_close(ours.grad.cpu(), expected.grad)
+
+
 def test_max_autotune() -> None:
     """It chooses among implementations, of which the device has one, and captures graphs (test_replay)."""
     assert_same(lambda x, w: (x @ w).relu(), torch.randn(33, 70), torch.randn(70, 4), mode="max-autotune")

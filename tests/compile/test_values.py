@@ -126,6 +126,19 @@ def test_both_branches_of_cond() -> None:
     torch.testing.assert_close(compiled(-x.to(LAST_DEVICE)).cpu(), (-x).cos() * 2)
 
 
+def test_a_loop_whose_end_depends_on_values() -> None:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def doubled_until_large(x: Tensor) -> Tensor:
+        result: Tensor = while_loop(lambda x: x.sum() < 100, lambda x: (x * 2,), (x,))[0]
+        return result
+
+    compiled = torch.compile(doubled_until_large, fullgraph=True)
+    for first in (1.0, 30.0, 200.0):
+        x = torch.tensor([first, first / 2])
+        torch.testing.assert_close(compiled(x.to(LAST_DEVICE)).cpu(), doubled_until_large(x))
+
+
 def test_a_graph_break() -> None:
     def broken(x: Tensor) -> Tensor:
         y = x + 1
