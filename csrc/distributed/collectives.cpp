@@ -107,7 +107,7 @@ WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions&
   const c10::Device device = device_of(kName, {tensors});
   const auto root = static_cast<int>(options.rootRank);
   if (is_direct(kName, device, tensors[0].nbytes())) {
-    const at::Tensor into = dense(tensors[0]);
+    const at::Tensor into = flattened(tensors[0]);
     return submit({next(kName), OpType::BROADCAST, tensors[0], into, into,
                    [=](DirectExchange& direct) { direct.broadcast(bytes(into), root); }});
   }
@@ -127,7 +127,7 @@ WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
   const at::Tensor prepared = reduction.prepare(tensors[0]);
   const c10::Device device = device_of(kName, {tensors, prepared});
   if (is_direct(kName, device, prepared.nbytes())) {
-    const at::Tensor into = dense(prepared);
+    const at::Tensor into = flattened(prepared);
     return submit({next(kName), OpType::ALLREDUCE, tensors[0], into, into,
                    [=](DirectExchange& direct) { direct.all_reduce(reduction.view(into), reduction); }});
   }
@@ -213,8 +213,8 @@ WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, co
   check_whole(kName, output, input, getSize());
   const c10::Device device = device_of(kName, {input, output});
   if (is_direct(kName, device, input.nbytes())) {
-    const at::Tensor whole = dense(output);
-    at::Tensor part = dense(input);
+    const at::Tensor whole = flattened(output);
+    at::Tensor part = flattened(input);
     // The input may be this rank's part of the output, as in FSDP. Elsewhere in the output, another part comes over it.
     const bool is_in_place = part.const_data_ptr() == whole.narrow(0, getRank() * part.numel(), 0).const_data_ptr();
     if (part.is_alias_of(whole) && !is_in_place) part = part.clone();

@@ -43,8 +43,8 @@ WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& inpu
   if (!is_direct(kName, device_of(kName, {outputs, inputs}), output.nbytes())) {
     return reduce_scatter_tensor_coalesced(outputs, inputs, options);
   }
-  const at::Tensor from = dense(reduction.prepare(input));
-  at::Tensor into = dense(output);
+  const at::Tensor from = flattened(reduction.prepare(input));
+  at::Tensor into = flattened(output);
   if (into.is_alias_of(from)) into = into.clone();  // Sums would come over numbers that are not added yet.
   return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, output, from, into, [=](DirectExchange& direct) {
                    direct.reduce_scatter(reduction.view(into), reduction.view(from), reduction);

@@ -16,7 +16,7 @@ at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
   return at::empty({numel}, at::TensorOptions(dtype).device(at::kCPU).pinned_memory(true));
 }
 
-at::Tensor dense(const at::Tensor& tensor) {
+at::Tensor flattened(const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   return tensor.reshape(-1).contiguous();
 }

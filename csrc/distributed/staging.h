@@ -55,7 +55,7 @@ class Staging {
 
 // The elements one after another, in one dimension: the tensor's own memory if it has no gaps, else a copy that the
 // current stream makes.
-at::Tensor dense(const at::Tensor& tensor);
+at::Tensor flattened(const at::Tensor& tensor);
 
 // Pinned host memory for `numel` elements.
 at::Tensor pinned(int64_t numel, at::ScalarType dtype);
