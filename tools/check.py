@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import compile_alone
+import defined_once
 import layers
 import maps
 import results
@@ -91,6 +92,11 @@ def cxx_alone(part: Share = ALL) -> Iterator[str]:
 def cxx_layers() -> Iterator[str]:
     """Looks for includes of a higher layer, and for headers that are too wide."""
     return layers.faults(path for path in source_files(CXX_SUFFIXES) if path.parts[0] == "csrc")
+
+
+def cxx_defined_once() -> Iterator[str]:
+    """Looks for functions that one source defines and a header defines differently: the linker would keep one."""
+    yield from defined_once.faults(sorted(build_folder().rglob("*.o")))
 
 
 def cxx_maps() -> Iterator[str]:
@@ -185,6 +191,7 @@ def checks(part: Share = ALL) -> dict[str, Check]:
         python_lint,
         python_format,
         cxx_layers,
+        cxx_defined_once,
         cxx_maps,
         results_current,
         stubs_current,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import check
 import compile_alone
+import defined_once
 import layers
 import maps
 import pytest
@@ -51,6 +53,25 @@ def test_fault_names_file_and_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     source.parent.mkdir(parents=True)
     source.write_text('#include <vector>\n#  include "aten/copy.h"\n')
     assert list(layers.faults([source])) == [f"{source}:2: runtime must not look up or sideways at aten/copy.h"]
+
+
+def test_a_function_of_a_source_and_another_of_a_header(tmp_path: Path) -> None:
+    sources = {
+        "source": "int dense(int x) { return x + 1; } namespace { int own() { return 1; } } int f() { return own(); }",
+        "user": "inline int dense(int x) { return x; } int (*address)(int) = dense;",
+        "other": "int dense(double x) { return x > 1; } namespace { int own() { return 2; } } int (*h)() = own;",
+    }
+    objects = [tmp_path / f"{name}.o" for name in sources]
+    for compiled, text in zip(objects, sources.values(), strict=True):
+        code = f"namespace openreg {{ {text} }}"
+        subprocess.run(["g++", "-x", "c++", "-c", "-o", compiled, "-"], input=code, text=True, check=True)
+    assert list(defined_once.faults(objects)) == [
+        "openreg::dense(int) is defined in source.o, and inline in a header that user.o include: rename one, or put it "
+        "into an unnamed namespace"
+    ]
+    assert list(defined_once.faults(objects[1:])) == []
+    with pytest.raises(Fault, match=re.escape("there are no object files to look at: build the extension first")):
+        list(defined_once.faults([]))
 
 
 def test_files_that_no_map_names_and_names_that_are_no_file() -> None:
