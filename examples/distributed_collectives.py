@@ -30,11 +30,14 @@ def moved() -> dict[str, object]:
     ]
     for work in dist.batch_isend_irecv(pair):
         work.wait()
+    many = _numbers(500_000)
+    dist.broadcast(many, src=1)
     dist.barrier(device_ids=[torch.openreg.current_device()])
     return {
         "all_to_all_single": rows.tolist(),
         "all_to_all": torch.cat(pieces).tolist(),
         "from the left": received.tolist(),
+        "2 MB from rank 1": many[:2].tolist(),
     }
 
 
@@ -42,6 +45,8 @@ def reduced() -> dict[str, object]:
     """Values that are combined."""
     part = torch.empty(1, device="openreg")
     dist.reduce_scatter_single(part, _numbers(2))
+    half = torch.empty(250_000, device="openreg")
+    dist.reduce_scatter_single(half, _numbers(500_000))
     average = _numbers(2, torch.int32)
     dist.all_reduce(average, dist.ReduceOp.AVG)
     anyone = torch.tensor([dist.get_rank() == 1, False], device="openreg")
@@ -52,6 +57,7 @@ def reduced() -> dict[str, object]:
     assert work.is_completed()
     return {
         "reduce_scatter_single": part.tolist(),
+        "half of 2 MB each": half[:1].tolist(),
         "AVG of int32": average.tolist(),
         "SUM of bool": anyone.tolist(),
         "PREMUL_SUM by 0.5": halves.tolist(),

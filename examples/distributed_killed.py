@@ -24,7 +24,7 @@ def one_dies(victim: int) -> float:
     return tensor.sum().item()  # NOT PROVEN: the wait raises
 
 
-def one_is_late(numel: int) -> str:
+def one_is_late() -> str:
     """A rank comes after the timeout of the other."""
     if dist.get_rank() == 1:
         time.sleep(3)  # the timeout is 2 s
@@ -32,7 +32,7 @@ def one_is_late(numel: int) -> str:
     messages = []
     for _ in range(2):
         try:
-            dist.all_reduce(torch.ones(numel, device="openreg"))
+            dist.all_reduce(torch.ones(3, device="openreg"))
         except dist.DistBackendError as error:
             messages.append(str(error).splitlines()[0])
     return "\n".join(messages)
@@ -44,5 +44,4 @@ if __name__ == "__main__":
     for rank, outcome in enumerate(on_ranks(one_dies, 1, size=3)):
         # Without what Gloo says of the connection.
         print(f"rank {rank}: {str(outcome).split(': [')[0]}")
-    for numel in (3, 1_000_000):
-        print(re.sub(r"\[/.*?\] |(send|recv) ", "", on_ranks(one_is_late, numel, seconds=2)[0]))
+    print(re.sub(r"\[/.*?\] ", "", on_ranks(one_is_late, seconds=2)[0]))

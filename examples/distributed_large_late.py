@@ -1,0 +1,26 @@
+"""A rank that does not come to a large operation."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+import torch.distributed as dist
+
+from examples.distributed_ranks import on_ranks
+
+
+# LITERALINCLUDE START: distributed-missed
+def one_too_many(together: int) -> None:
+    """Rank 0 calls one operation more than rank 1."""
+    tensor = torch.ones(1_000_000, device="openreg")
+    for _ in range(together + 1 - dist.get_rank()):
+        dist.all_reduce(tensor)
+
+
+# LITERALINCLUDE END: distributed-missed
+
+if __name__ == "__main__":
+    for together in (0, 1):
+        # Without what Gloo says of the connection.
+        print(re.sub(r"\[/.*?\] |(send|recv) ", "", on_ranks(one_too_many, together, seconds=2)[0]))
