@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 import torch
 
 from tests import offers
-from tests.distributed import misuse, on_ranks
-from tests.distributed.ranks import RankFailed, Ranks, ranks
+from tests.distributed import large, misuse, on_ranks
+from tests.distributed.ranks import RankFailed, Ranks
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
@@ -23,21 +23,16 @@ REDUCTIONS = [
 ]
 
 
-@pytest.fixture(scope="module", params=[(2, "async"), (3, "inline")], ids=["two-async", "three-inline"])
-def group(request: pytest.FixtureRequest) -> Iterator[Ranks]:
-    size, launch = request.param
-    with ranks(size, OPENREG_LAUNCH=launch) as started:
-        yield started
-
-
+@pytest.mark.parametrize("tensors", [on_ranks, large], ids=["small", "large"])
 @pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=lambda value: str(value).removeprefix("torch."))
-def test_reductions(group: Ranks, op: str, dtype: torch.dtype) -> None:
-    group(on_ranks.reductions, op, dtype)
+def test_reductions(group: Ranks, tensors: ModuleType, op: str, dtype: torch.dtype) -> None:
+    group(tensors.reductions, op, dtype)
 
 
+@pytest.mark.parametrize("tensors", [on_ranks, large], ids=["small", "large"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, *OTHERS], ids=lambda value: str(value)[6:])
-def test_moves(group: Ranks, dtype: torch.dtype) -> None:
-    group(on_ranks.moves, dtype)
+def test_moves(group: Ranks, tensors: ModuleType, dtype: torch.dtype) -> None:
+    group(tensors.moves, dtype)
 
 
 def test_objects_and_functional_collectives(group: Ranks) -> None:

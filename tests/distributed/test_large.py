@@ -1,35 +1,14 @@
-"""Large tensors of ranks on one machine, which the ranks exchange through device memory."""
+"""Large tensors of ranks on one machine, which exchange them through device memory. Values: test_collectives.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from tests import offers
 from tests.distributed import large, on_ranks
 from tests.distributed.ranks import Ranks, ranks
-from tests.distributed.test_collectives import COMPLEX, FLOATS, INTEGERS, OTHERS, REDUCTIONS
 
 pytestmark = pytest.mark.needs("sharing")
-
-
-@pytest.fixture(scope="module", params=[(2, "async"), (3, "inline")], ids=["two", "three"])
-def group(request: pytest.FixtureRequest) -> Iterator[Ranks]:
-    size, launch = request.param
-    with ranks(size, OPENREG_LAUNCH=launch) as started:
-        yield started
-
-
-@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=lambda value: str(value).removeprefix("torch."))
-def test_reductions(group: Ranks, op: str, dtype: torch.dtype) -> None:
-    group(large.reductions, op, dtype)
-
-
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, *COMPLEX, *OTHERS], ids=lambda value: str(value)[6:])
-def test_moves(group: Ranks, dtype: torch.dtype) -> None:
-    group(large.moves, dtype)
 
 
 def test_more_than_a_window_takes(group: Ranks) -> None:
