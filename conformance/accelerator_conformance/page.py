@@ -41,7 +41,7 @@ def write(report: Report, guide: str) -> None:
     ]
     parts += ["<h2>All checks</h2>", _all(report)]
     head = f"<meta charset='utf-8'><title>Accelerator conformance: {device}</title><style>{STYLE}</style>"
-    text = f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(parts)}</body></html>\n"
+    text = f"<!doctype html><html lang='en'><head>{head}</head><body><main>{''.join(parts)}</main></body></html>\n"
     file(report).write_text(text, encoding="utf-8")
 
 

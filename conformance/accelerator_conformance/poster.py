@@ -102,18 +102,17 @@ class Poster:
     guide: str
 
     def write(self, file: Path) -> None:
-        """Writes the sheet. The content of its body can be embedded in another page."""
+        """Writes the sheet. The content of its ``main`` can be embedded in another page."""
         title = f"Accelerator conformance: {self.run.get('device', '')}" if self.run else "Accelerator conformance"
         head = (
-            f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
+            "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+            f"<title>{escape(title)}</title><style>{COLOURS}</style>"
         )
-        text = (
-            f"<!doctype html>\n<html lang='en'><head>{head}<style>{COLOURS}</style></head>\n<body>{self._body(title)}"
-        )
+        body = f"<body><main>{self._main(title)}</main></body>"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{text}</body></html>\n", encoding="utf-8")
+        file.write_text(f"<!doctype html>\n<html lang='en'><head>{head}</head>\n{body}</html>\n", encoding="utf-8")
 
-    def _body(self, title: str) -> str:
+    def _main(self, title: str) -> str:
         marks = "".join(
             f"<symbol id='poster-{_id(name)}' viewBox='0 0 16 16'>{drawn}</symbol>" for name, drawn in MARKS.items()
         )

@@ -56,9 +56,9 @@ def _show(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             if fault := _write(root_of(app.config) / KIT, file, guide):
                 report(docname, node.line, f"conformance-poster: {fault}", "poster")
             else:
-                body = file.read_text(encoding="utf-8").partition("<body>")[2].partition("</body>")[0]
+                sheet = file.read_text(encoding="utf-8").partition("<main>")[2].partition("</main>")[0]
                 link = f"<p><a href='{file.name}' download='conformance_poster.html'>{DOWNLOAD}</a></p>"
-                shown.append(nodes.raw("", link + body, format="html"))
+                shown.append(nodes.raw("", link + sheet, format="html"))
         node.replace_self(shown)
 
 

@@ -25,6 +25,9 @@ def test_sheet_is_in_the_page_and_beside_it(repository: Repository) -> None:
     assert boxes > 100
     assert page.count("<li class='box ") == boxes
     assert "<a href='accelerator/hooks.html'>hooks</a>" in page
+    # The embedded sheet brings no second landmark into a page, and the standalone one has its own.
+    assert sheet.count("<main>") == 1
+    assert "<main>" not in page[page.index("<div class='poster") :]
     # Only the standalone sheet has colors of its own.
     assert "prefers-color-scheme" in sheet
     assert "--poster-ink:" not in page
