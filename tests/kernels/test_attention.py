@@ -66,6 +66,24 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[s
 }
 
 
+# Fewer keys than this are computed by the kernels, more by the library.
+FEW, MANY = 7, 35
+
+
+def longer(case: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A case with five times as many queries and keys."""
+    *sizes, options = case
+    sizes = [(*size[:-2], 5 * size[-2], size[-1]) for size in sizes]
+    mask = options.get("attn_mask")
+    if isinstance(mask, tuple):
+        options = {**options, "attn_mask": (*mask[:-2], *(n if n == 1 else 5 * n for n in mask[-2:]))}
+    elif mask is not None:
+        for dim in (-2, -1):
+            mask = mask if mask.shape[dim] == 1 else mask.repeat_interleave(5, dim)
+        options = {**options, "attn_mask": mask}
+    return (*sizes, options)
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
     before = torch.openreg.get_rng_state_all()
@@ -102,9 +120,10 @@ def results(tensors: list[Tensor], mask: Tensor | None, options: dict[str, Any],
 
 @pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("keys", [FEW, MANY])
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients(case: str, dtype: torch.dtype) -> None:
-    *sizes, options = CASES[case]
+def test_values_and_gradients(case: str, keys: int, dtype: torch.dtype) -> None:
+    *sizes, options = CASES[case] if keys == FEW else longer(CASES[case])
     tensors = [random(size, dtype) for size in sizes]
     options = dict(options)
     mask = options.pop("attn_mask", None)
@@ -121,15 +140,31 @@ def test_values_and_gradients(case: str, dtype: torch.dtype) -> None:
         close(one.cpu(), other, dtype)
 
 
-def test_any_strides() -> None:
-    query = random((2, 5, 3, 4)).transpose(1, 2)
-    key = random((2, 3, 4, 7)).transpose(2, 3)
-    value = random((2, 3, 14, 12))[:, :, ::2, ::3]
-    bias = random((7, 5)).t()
-    expected = results([query, key, value], bias, {}, "cpu")
-    strided = [tensor.to("openreg").as_strided(tensor.shape, tensor.stride()) for tensor in (query, key, bias)]
-    assert [tensor.is_contiguous() for tensor in strided] == [False] * 3
-    close([tensor.cpu() for tensor in results([query, key, value], bias, {}, "openreg")], expected)
+@pytest.mark.parametrize("keys", [FEW, MANY])
+@pytest.mark.parametrize("learns_bias", [False, True], ids=["bias", "gradient of bias"])
+def test_any_strides(keys: int, learns_bias: bool) -> None:
+    tensors = [
+        random((2, 5, 3, 4)).transpose(1, 2),
+        random((2, 3, 4, keys)).transpose(2, 3),
+        random((2, 3, 2 * keys, 12))[:, :, ::2, ::3],
+        random((keys, 5)).t(),
+    ]
+    strided = []
+    for tensor in tensors:
+        whole = tensor if tensor._base is None else tensor._base  # `to` keeps no strides of a view with gaps
+        strided.append(whole.to("openreg").as_strided(tensor.shape, tensor.stride()))
+    assert not any(tensor.is_contiguous() for tensor in strided)
+    weights = random((4, 5, 3, 2)).permute(3, 2, 1, 0)  # the gradient of the output, in no order that a kernel expects
+    both = []
+    for on_device in (tensors, strided):
+        leaves = [tensor.detach().requires_grad_() for tensor in on_device[: 4 if learns_bias else 3]]
+        with sdpa_kernel(MATH) if on_device is tensors else nullcontext():
+            output = scaled_dot_product_attention(*leaves, *on_device[len(leaves) :])
+        gradient = (
+            weights.to("openreg").as_strided(weights.shape, weights.stride()) if on_device is strided else weights
+        )
+        both.append([tensor.cpu() for tensor in (output, *torch.autograd.grad(output, leaves, gradient))])
+    close(both[1], both[0])
 
 
 def test_the_order_in_memory_is_that_of_query() -> None:
@@ -141,27 +176,33 @@ def test_the_order_in_memory_is_that_of_query() -> None:
     assert wider.transpose(1, 2).is_contiguous()
 
 
-def test_tensors_that_repeat_in_memory() -> None:
-    tensors = [random((2, 3, 5, 4)), random((1, 1, 7, 4)).expand(2, 3, 7, 4), random((1, 3, 7, 4)).expand(2, 3, 7, 4)]
-    on_device = [tensors[0].to("openreg"), *(tensor[:1, :1].to("openreg").expand(2, 3, 7, 4) for tensor in tensors[1:])]
-    expected = scaled_dot_product_attention(tensors[0], tensors[1], tensors[2][:, :1].expand(2, 3, 7, 4))
+@pytest.mark.parametrize("keys", [FEW, MANY])
+def test_tensors_that_repeat_in_memory(keys: int) -> None:
+    sizes = (2, 3, keys, 4)
+    tensors = [random((2, 3, 5, 4)), random((1, 1, keys, 4)).expand(sizes), random((1, 3, keys, 4)).expand(sizes)]
+    on_device = [tensors[0].to("openreg"), *(tensor[:1, :1].to("openreg").expand(sizes) for tensor in tensors[1:])]
+    expected = scaled_dot_product_attention(tensors[0], tensors[1], tensors[2][:, :1].expand(sizes))
     close(scaled_dot_product_attention(*on_device).cpu(), expected)
 
 
-def test_a_nan_stays_in_its_row() -> None:
-    query = random((1, 1, 3, 4))
-    key, value = random((1, 1, 5, 4)), random((1, 1, 5, 4))
+# Numbers of keys around those of a vector register, of which the library computes the rest in another way.
+@pytest.mark.parametrize("keys", [1, 5, 8, 15, 16, 17, 31, 33, 513])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_nan_stays_in_its_row(keys: int, dtype: torch.dtype) -> None:
+    query = random((1, 1, 3, 4), dtype)
+    key, value = random((1, 1, keys, 4), dtype), random((1, 1, keys, 4), dtype)
     query[0, 0, 1, 2] = math.nan
     output = scaled_dot_product_attention(query.to("openreg"), key.to("openreg"), value.to("openreg")).cpu()
     assert output.isnan().all(-1).flatten().tolist() == [False, True, False]
     expected = scaled_dot_product_attention(query, key, value)
-    close(output[0, 0, ::2], expected[0, 0, ::2])
+    close(output[0, 0, ::2], expected[0, 0, ::2], dtype)
 
 
-def test_a_nan_stays_before_what_a_mask_hides() -> None:
-    query, key, value = random((1, 1, 3, 4)), random((1, 1, 5, 4)), random((1, 1, 5, 4))
+@pytest.mark.parametrize("keys", [5, 16, 35])
+def test_a_nan_stays_before_what_a_mask_hides(keys: int) -> None:
+    query, key, value = random((1, 1, 3, 4)), random((1, 1, keys, 4)), random((1, 1, keys, 4))
     key[0, 0, 0] = math.nan
-    for columns in ([True] + [False] * 4, [False] * 5, [True] * 5):
+    for columns in ([True] + [False] * (keys - 1), [False] * keys, [True] * keys):
         both = [
             scaled_dot_product_attention(
                 *(tensor.to(device) for tensor in (query, key, value, torch.tensor([columns])))
@@ -178,18 +219,20 @@ def test_large_scores_do_not_overflow() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Backwards compatibility")  # a warning about the defaults of gradcheck
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=["plain", "causal"])
-def test_finite_differences(options: dict[str, Any]) -> None:
-    leaves = [random(size, torch.float64).to("openreg").requires_grad_() for size in ((1, 2, 3, 2),) * 3]
-    bias = [] if options else [random((2, 1, 3), torch.float64).to("openreg").requires_grad_()]
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=["bias", "causal"])
+@pytest.mark.parametrize("keys", [3, 17])
+def test_finite_differences(keys: int, options: dict[str, Any]) -> None:
+    sizes = (1, 2, 3, 2), (1, 2, keys, 2), (1, 2, keys, 2)
+    leaves = [random(size, torch.float64).to("openreg").requires_grad_() for size in sizes]
+    bias = [] if options else [random((2, 1, keys), torch.float64).to("openreg").requires_grad_()]
     assert torch.autograd.gradcheck(
         lambda *tensors: scaled_dot_product_attention(*tensors, **options), (*leaves, *bias), atol=1e-6
     )
 
 
 def test_only_the_gradients_that_are_wanted_are_computed() -> None:
-    tensors = [random((1, 2, 3, 4)).to("openreg") for _ in range(3)]
-    bias = random((3, 3)).to("openreg")
+    tensors = [random((1, 2, 20, 4)).to("openreg") for _ in range(3)]
+    bias = random((20, 20)).to("openreg")
     backward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward
     forward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*tensors, bias)
     output, logsumexp, _, _, queries, keys, seed, offset, _ = forward
@@ -202,14 +245,35 @@ def test_only_the_gradients_that_are_wanted_are_computed() -> None:
         all_of_them = all_of_them or grads
         for grad, whole in zip(grads, all_of_them, strict=True):
             if grad is not None:
-                assert torch.equal(grad, whole)
+                close(grad, whole)  # without the gradient of the bias, the library computes them
 
 
-def test_logsumexp() -> None:
-    query, key = random((2, 3, 5, 4)), random((2, 3, 7, 4))
+@pytest.mark.parametrize("keys", [FEW, MANY])
+def test_logsumexp(keys: int) -> None:
+    query, key = random((2, 3, 5, 4)), random((2, 3, keys, 4))
+    bias = torch.zeros(5, keys).masked_fill(torch.arange(5)[:, None] == 2, -math.inf)
     tensors = [tensor.to("openreg") for tensor in (query, key, key)]
-    logsumexp = torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*tensors)[1]
-    close(logsumexp.cpu(), (query @ key.transpose(2, 3) / 2).logsumexp(-1))
+    forward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable
+    expected = (query @ key.transpose(2, 3) / 2).logsumexp(-1)
+    close(forward(*tensors)[1].cpu(), expected)
+    close(forward(*tensors, bias.to("openreg"))[1].cpu(), expected.index_fill(-1, torch.tensor([2]), -math.inf))
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": (3, 40, 40)}], ids=str)
+def test_the_library_computes_what_the_kernels_do(options: dict[str, Any]) -> None:
+    """A value with one more column goes to the kernels: all other columns are the same, and their gradients."""
+    options = dict(options)
+    mask = options.pop("attn_mask", None)
+    tensors = [random((2, 3, 40, 8), torch.float64).to("openreg") for _ in range(3)]
+    bias = None if mask is None else random(mask, torch.float64).to("openreg")
+    weights = random((2, 3, 40, 8), torch.float64).to("openreg")
+    both = []
+    for extra in (0, 1):
+        leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+        value = functional.pad(leaves[2], (0, extra), value=2.0)
+        output = scaled_dot_product_attention(leaves[0], leaves[1], value, bias, **options)[..., :8]
+        both.append([output, *torch.autograd.grad(output, leaves, weights)])
+    close(both[0], both[1], torch.float64)
 
 
 class TestDropout:
@@ -426,18 +490,19 @@ class TestOperators:
     def test_a_backward_that_does_not_fit(self) -> None:
         output, logsumexp, _, _, queries, keys, seed, offset, _ = self.forward(self.query, self.query, self.query)
 
-        def backward(grad: Tensor, logsumexp: Tensor, seed: Tensor) -> Any:
+        def backward(grad: Tensor, output: Tensor, logsumexp: Tensor, seed: Tensor) -> Any:
             return torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward(
                 *(grad, self.query, self.query, self.query, None, [True] * 4, output, logsumexp, None, None),
                 *(queries, keys, 0.0, False, seed, offset),
             )
 
         for wrong in (output[:, 1:], output.double(), output.cpu()):
-            with pytest.raises(RuntimeError, match=r"has the output's sizes, \[1, 2, 3, 4\], and is of Float"):
-                backward(wrong, logsumexp, seed)
-        for arguments in ((output, logsumexp[:, 1:], seed), (output, logsumexp, seed.cpu())):
+            for pair in ((wrong, output), (output, wrong)):
+                with pytest.raises(RuntimeError, match=r"and its gradient have sizes \[1, 2, 3, 4\] and are of Float"):
+                    backward(*pair, logsumexp, seed)
+        for arguments in ((logsumexp[:, 1:], seed), (logsumexp, seed.cpu())):
             with pytest.raises(RuntimeError, match="as the forward returned them"):
-                backward(*arguments)
+                backward(output, output, *arguments)
 
     def test_a_second_derivative_is_math_s(self) -> None:
         query = self.query.clone().requires_grad_()

@@ -105,7 +105,7 @@ ForwardResult fused_attention(const at::Tensor& query, const at::Tensor& key, co
 //         grad_attn_bias)
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> fused_attention_backward(
     const at::Tensor& grad_output, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-    const at::Tensor& bias, std::array<bool, 4> wanted, const at::Tensor&, const at::Tensor& logsumexp,
+    const at::Tensor& bias, std::array<bool, 4> wanted, const at::Tensor& output, const at::Tensor& logsumexp,
     const at::Tensor&, const at::Tensor&, int64_t, int64_t, double dropout_p, bool is_causal,
     const at::Tensor& philox_seed, const at::Tensor& philox_offset, std::optional<double> scale) {
   if (!grad_output.defined()) {
@@ -116,11 +116,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> fused_attention_backw
   attention.philox_offset = philox_offset;
   at::DimVector sizes(query.sizes());
   sizes.back() = value.size(-1);
-  TORCH_CHECK(grad_output.sizes() == sizes && grad_output.scalar_type() == query.scalar_type() &&
-                  grad_output.device() == query.device(),
-              "openreg: the gradient of fused attention has the output's sizes, ", sizes, ", and is of ",
-              query.scalar_type(), " on ", query.device(), ", got ", grad_output.sizes(), ", ",
-              grad_output.scalar_type(), " on ", grad_output.device());
+  for (const at::Tensor& tensor : {output, grad_output}) {
+    TORCH_CHECK(
+        tensor.sizes() == sizes && tensor.scalar_type() == query.scalar_type() && tensor.device() == query.device(),
+        "openreg: the output of fused attention and its gradient have sizes ", sizes, " and are of ",
+        query.scalar_type(), " on ", query.device(), ", got ", tensor.sizes(), ", ", tensor.scalar_type(), " on ",
+        tensor.device());
+  }
   TORCH_CHECK(logsumexp.sizes() == attention.query.sizes().slice(0, 3) &&
                   logsumexp.scalar_type() == at::toOpMathType(query.scalar_type()) &&
                   logsumexp.device() == query.device() && philox_seed.numel() == 1 && philox_offset.numel() == 1 &&
@@ -134,7 +136,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> fused_attention_backw
   const std::array grads{grad_of(0, query), grad_of(1, key), grad_of(2, value), grad_of(3, bias)};
   compute_attention_backward({in_four_dimensions(grads[0]), in_four_dimensions(grads[1]), in_four_dimensions(grads[2]),
                               in_four_dimensions(grads[3])},
-                             in_four_dimensions(grad_output), logsumexp, attention);
+                             in_four_dimensions(grad_output), in_four_dimensions(output), logsumexp, attention);
   return {grads[0], grads[1], grads[2], grads[3]};
 }
 

@@ -41,8 +41,15 @@ struct AttentionGrads {
   at::Tensor bias;  // of the bias before it was expanded: of size 1 where that repeats
 };
 
-// An undefined gradient is one that the caller does not need.
-void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output, const at::Tensor& logsumexp,
-                                const Attention& attention);
+// An undefined gradient is one that the caller does not need. output is the forward's.
+void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output, const at::Tensor& output,
+                                const at::Tensor& logsumexp, const Attention& attention);
+
+// Whether a library computes this (flash.cpp), all but the gradient of a bias. The kernels here compute all.
+bool library_attends(const Attention& attention);
+void launch_library_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention);
+void launch_library_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output,
+                                       const at::Tensor& output, const at::Tensor& logsumexp,
+                                       const Attention& attention);
 
 }  // namespace openreg

@@ -146,8 +146,12 @@ struct AttentionBackward {
 
 }  // namespace
 
-void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output, const at::Tensor& logsumexp,
-                                const Attention& attention) {
+void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& grad_output, const at::Tensor& output,
+                                const at::Tensor& logsumexp, const Attention& attention) {
+  if (library_attends(attention) && !grads.bias.defined()) {
+    launch_library_attention_backward(grads, grad_output, output, logsumexp, attention);
+    return;
+  }
   AT_DISPATCH_V2(
       grad_output.scalar_type(), "scaled_dot_product_attention_backward", AT_WRAP([&] {
         using Math = at::opmath_type<scalar_t>;

@@ -84,6 +84,10 @@ struct AttentionForward {
 
 // LITERALINCLUDE START: attention-launch-forward
 void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention) {
+  if (library_attends(attention)) {
+    launch_library_attention(output, logsumexp, attention);
+    return;
+  }
   const c10::Device device = output.device();
   // The generator advances only if numbers are drawn.
   const bool draws = attention.dropout_p > 0;
