@@ -3,19 +3,21 @@
 // device's stream.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/DispatchStub.h>
 
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/library/host_loop.h"
 #include "kernels/loops/elementwise.h"
 
 namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: add-function
-// The type to compute in: float for half and bfloat16, and for integers an unsigned type, whose overflow is defined.
+// The type to compute in: for integers an unsigned type, whose overflow is defined.
 template <class T>
 using AddType = std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>,
                                    at::opmath_type<T>>;
@@ -47,11 +49,22 @@ void launch_add(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
   }
 }
 
+bool has_half(const at::TensorIteratorBase& iter) {
+  bool has = false;
+  for (int operand = 0; operand < iter.ntensors(); ++operand) {
+    has = has || iter.dtype(operand) == at::kHalf || iter.dtype(operand) == at::kBFloat16;
+  }
+  return has;
+}
+
 // Computes in the iterator's common dtype, which need not be that of any operand.
 void add_kernel(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
+  if (has_half(iter)) {  // the library converts with instructions that this file is not compiled for
+    LibraryLoop<"add", at::native::add_stub, /*kWaits=*/false>::kernel(iter, alpha);
+    return;
+  }
   AT_DISPATCH_V2(iter.common_dtype(), "add_stub", AT_WRAP([&] { launch_add<scalar_t>(iter, alpha); }),
-                 AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kBool, at::kHalf,
-                 at::kBFloat16);
+                 AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kBool);
 }
 // LITERALINCLUDE END: add-kernel
 

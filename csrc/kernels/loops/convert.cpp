@@ -5,6 +5,8 @@
 #include <c10/util/Load.h>
 #include <c10/util/TypeCast.h>
 
+#include "kernels/loops/rows.h"
+
 namespace openreg {
 namespace {
 
@@ -19,6 +21,7 @@ void with_type(at::ScalarType dtype, const Function& function) {
 template <class From, class To>
 void convert_values(const char* in, int64_t in_stride, char* out, int64_t out_stride, int64_t count) {
   if (in_stride == sizeof(From) && out_stride == sizeof(To)) {
+    OPENREG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) {
       reinterpret_cast<To*>(out)[i] = c10::convert<To>(c10::load(reinterpret_cast<const From*>(in) + i));
     }

@@ -94,7 +94,7 @@ struct ElementwiseLoop {
     Out* const out = reinterpret_cast<Out*>(at[0]);
     [[maybe_unused]] const std::tuple<Input<In, I == kOneForAll>...> in{at[I + 1]...};
     const int64_t count = rows.count();
-#pragma omp simd
+    OPENREG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) out[i] = function(std::get<I>(in)[i]...);
     return true;
   }
@@ -116,7 +116,7 @@ struct ElementwiseLoop {
     for (int64_t left = rows.count(); left > 0; left -= kBlock) {
       const int64_t count = std::min(left, kBlock);
       (convert({dtypes[I + 1], at[I + 1], rows.stride(I + 1)}, dense(std::get<I>(in)), count), ...);
-#pragma omp simd
+      OPENREG_INDEPENDENT
       for (int64_t i = 0; i < count; ++i) out[i] = function(std::get<I>(in)[i]...);
       convert(dense(out), {dtypes[0], at[0], rows.stride(0)}, count);
       rows.advance(at, count);

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <ATen/OpMathType.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <c10/util/complex.h>
 
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 namespace openreg {
@@ -21,8 +24,12 @@ struct Magnitude {
       return value < 0 ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(value)) : value;
     } else {
       // Clears the sign of -0.0 and NaN too.
-      using Math = std::conditional_t<std::is_class_v<T>, float, T>;  // float for 8 or 16 bits
-      return static_cast<T>(std::fabs(static_cast<Math>(value)));
+      if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>) {
+        return T(static_cast<uint16_t>(value.x & 0x7fff), T::from_bits());
+      } else {
+        using Math = std::conditional_t<std::is_class_v<T>, float, T>;  // float for 8 bits
+        return static_cast<T>(std::fabs(static_cast<Math>(value)));
+      }
     }
   }
 

@@ -24,6 +24,7 @@ namespace openreg {
 template <class Reduction>
 struct ReductionLoop {
   using Accumulator = typename Reduction::Accumulator;
+  using In = typename Reduction::In;
 
   Reduction reduction;
   Rows<2> kept;     // output and input, in the dimensions that are kept
@@ -32,8 +33,8 @@ struct ReductionLoop {
   char* in;
 
   void operator()() const {
-    // The dimension with the smaller stride of the input is the inner loop.
-    const bool across = kept.stride(1) < reduced.stride(0);
+    // The dimension with the smaller stride of the input is the inner loop. A single output has no other beside it.
+    const bool across = kept.count() > 1 && kept.stride(1) < reduced.stride(0);
     kept.for_each({out, in}, [&](const std::array<char*, 2>& row) {
       const int64_t step = across ? kAtOnce : 1;
       for (int64_t first = 0; first < kept.count(); first += step) {
@@ -80,9 +81,17 @@ struct ReductionLoop {
     return accumulators;
   }
   void gather(Accumulators& accumulators, const char* in_at, int64_t stride, int64_t count) const {
+    if (count == kAtOnce && stride == sizeof(In)) {  // known to the compiler, which vectorizes this loop
+      gather_from(accumulators, [&](int64_t i) { return reinterpret_cast<const In*>(in_at)[i]; }, kAtOnce);
+    } else {
+      gather_from(accumulators, [&](int64_t i) { return *reinterpret_cast<const In*>(in_at + i * stride); }, count);
+    }
+  }
+  template <class Value>
+  void gather_from(Accumulators& accumulators, const Value& value, int64_t count) const {
+    OPENREG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) {
-      const auto value = *reinterpret_cast<const typename Reduction::In*>(in_at + i * stride);
-      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(value));
+      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(value(i)));
     }
   }
   void store(char* out_at, const Accumulator& accumulator) const {

@@ -17,6 +17,7 @@
 #include "kernels/host_view.h"
 #include "kernels/launch.h"
 #include "kernels/library/library_scope.h"
+#include "kernels/loops/rows.h"
 
 namespace openreg {
 
@@ -56,10 +57,11 @@ void update_tensor(size_t numel, T* param, T* grad, const float* grad_scale, boo
   using Math = at::opmath_type<T>;  // float for 16-bit dtypes
   if (grad_scale) {
     const Math scale = *grad_scale;
+    OPENREG_INDEPENDENT
     for (size_t i = 0; i < numel; ++i) grad[i] = static_cast<T>(grad[i] / scale);
   }
   const Math sign = maximize ? -1 : 1;
-#pragma omp simd
+  OPENREG_INDEPENDENT
   for (size_t i = 0; i < numel; ++i) {
     update_number<Math>(param + i, param[i], sign * grad[i], rule, std::pair<State*, Math>(state + i, state[i])...);
   }
