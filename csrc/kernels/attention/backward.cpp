@@ -1,11 +1,11 @@
-// The backward pass of attention: one kernel for all gradients. It recomputes each row of weights from the logsumexp
+// The backward pass of attention: one kernel for all gradients. It recomputes each block of weights from the logsumexp
 // that the forward pass saved, and the dropout mask from the same random numbers.
 #include <ATen/Dispatch_v2.h>
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row.h"
+#include "kernels/attention/block.h"
 
 namespace openreg {
 namespace {
@@ -71,7 +71,7 @@ struct BiasSums {
 template <class T>
 struct AttentionBackward {
   using Math = at::opmath_type<T>;
-  AttentionRow<T> of;
+  AttentionBlock<T> of;
   Strided<const T, 4> key;
   Strided<const T, 4> value;
   Strided<const T, 4> grad_output;
@@ -104,41 +104,49 @@ struct AttentionBackward {
   void retrace(int64_t batch, int64_t head, const Head& key_of, const Head& value_of, Matrix<Math>& key_sums,
                Matrix<Math>& value_sums, BiasSums<T>& bias_sums) {
     const PhiloxSequence sequence{static_cast<uint64_t>(*philox_seed), static_cast<uint64_t>(*philox_offset)};
-    const auto queries = dense<T>(of.query[batch][head]);
     const auto keys = dense<T>(key_of);
-    const auto keys_by_column = transposed<T>(key_of);
-    const auto values_by_column = transposed<T>(value_of);
-    const auto grad_rows = dense<T>(grad_output[batch][head]);
-    std::vector<Math> weights(key.size(2));
-    std::vector<Math> grads(key.size(2));
-    std::vector<Math> query_sum(key.size(3));
-    for (int64_t row = 0; row < of.query.size(2); ++row) {
-      const Math log_total = logsumexp[batch][head][row];
-      const bool hidden = log_total == -std::numeric_limits<Math>::infinity();  // the mask hides all columns
-      const int64_t count = hidden ? 0 : of.visible(row, key.size(2));
-      of.scores(weights.data(), queries[row], keys_by_column, batch, head, row, count);
-      std::fill_n(grads.data(), count, Math(0));
-      for (int64_t column = 0; column < value.size(3); ++column) {
-        add_scaled(grads.data(), grad_rows[row][column], values_by_column[column], count);
+    const auto values = dense<T>(value_of);
+    for (int64_t first = 0; first < of.query.size(2); first += kBlock) {
+      const int64_t rows = std::min(kBlock, of.query.size(2) - first);
+      const auto queries = dense<T>(of.query[batch][head], first, rows);
+      const auto grad_rows = dense<T>(grad_output[batch][head], first, rows);
+      Matrix<Math> weights = of.scores(queries, keys, batch, head, first);
+      Matrix<Math> dropped(rows, keys.rows);  // the weights after dropout
+      Matrix<Math> grads(rows, keys.rows);
+      add_product(grads, Math(1), grad_rows, As::kItIs, values, As::kTranspose);
+      for (int64_t row = 0; row < rows; ++row) {
+        const Math log_total = logsumexp[batch][head][first + row];
+        const bool hidden = log_total == -std::numeric_limits<Math>::infinity();  // the mask hides all columns
+        const int64_t count = hidden ? 0 : of.visible(first + row, keys.rows);
+        retrace_row(weights[row], dropped[row], grads[row], log_total, count,
+                    [&](int64_t i) { return of.kept(sequence, batch, head, first + row, i, keys.rows); });
+        std::fill(grads[row] + count, grads[row] + keys.rows, Math(0));
+        bias_sums.add(batch, head, first + row, grads[row], count);
       }
-      Math weighted = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        const Math factor = of.kept(sequence, batch, head, row, i, key.size(2));
-        weights[i] = std::exp(weights[i] - log_total);
-        add_scaled(value_sums[i], weights[i] * factor, grad_rows[row], value.size(3));
-        grads[i] *= factor;
-        weighted += weights[i] * grads[i];
+      add_product(value_sums, Math(1), dropped, As::kTranspose, grad_rows, As::kItIs);
+      add_product(key_sums, of.scale, grads, As::kTranspose, queries, As::kItIs);
+      Matrix<Math> query_sums(rows, keys.columns);
+      add_product(query_sums, of.scale, grads, As::kItIs, keys, As::kItIs);
+      for (int64_t row = 0; grad_query.data() != nullptr && row < rows; ++row) {
+        for (int64_t i = 0; i < keys.columns; ++i) {
+          grad_query[batch][head][first + row][i] = static_cast<T>(query_sums[row][i]);
+        }
       }
-      std::ranges::fill(query_sum, Math(0));
-      for (int64_t i = 0; i < count; ++i) {
-        grads[i] = weights[i] * (grads[i] - weighted);  // from here on the gradient of the score
-        add_scaled(query_sum.data(), grads[i] * of.scale, keys[i], key.size(3));
-        add_scaled(key_sums[i], grads[i] * of.scale, queries[row], key.size(3));
-      }
-      bias_sums.add(batch, head, row, grads.data(), count);
-      for (int64_t i = 0; grad_query.data() != nullptr && i < key.size(3); ++i) {
-        grad_query[batch][head][row][i] = static_cast<T>(query_sum[i]);
-      }
+    }
+  }
+
+  // Scores become weights, and gradients of the weights after dropout become gradients of the scores.
+  static void retrace_row(Math* scores, Math* dropped, Math* grads, Math log_total, int64_t count, const auto& kept) {
+    Math weighted = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const Math factor = kept(i);
+      scores[i] = std::exp(scores[i] - log_total);
+      dropped[i] = scores[i] * factor;
+      grads[i] *= factor;
+      weighted += scores[i] * grads[i];
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      grads[i] = scores[i] * (grads[i] - weighted);
     }
   }
 };
@@ -158,7 +166,7 @@ void compute_attention_backward(const AttentionGrads& grads, const at::Tensor& g
         launch("scaled_dot_product_attention_backward", grad_output.device().index(),
                logsumexp.nbytes() * attention.key.size(2),
                AttentionBackward<scalar_t>{
-                   row_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
+                   block_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
                    strided<const scalar_t, 4>(attention.value), strided<const scalar_t, 4>(grad_output),
                    strided<const Math, 3>(logsumexp), strided<scalar_t, 4>(grads.query),
                    strided<scalar_t, 4>(grads.key), strided<scalar_t, 4>(grads.value), strided<scalar_t, 4>(grads.bias),

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "kernels/attention/attention.h"
+#include "kernels/linalg/blas.h"
 
 namespace openreg {
 
@@ -35,6 +36,9 @@ bool heads_fit(const c10::SymInt& query_heads, const c10::SymInt& heads, bool en
 
 const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const std::optional<at::Tensor>& bias, bool enable_gqa) {
+  if (sgemm_ == nullptr || dgemm_ == nullptr) {
+    return "PyTorch exports its BLAS";  // NOT PROVEN: this build of PyTorch does
+  }
   for (const at::Tensor& tensor : {query, key, value}) {
     if (tensor.is_nested() || tensor.layout() != c10::kStrided) {
       return "query, key and value are strided tensors, and not nested";

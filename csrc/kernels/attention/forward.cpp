@@ -1,11 +1,11 @@
-// The forward pass of attention: one kernel, which stores no matrix of all pairs of positions. It computes one row of
-// weights at a time, uses it, and discards it.
+// The forward pass of attention: one kernel, which stores no matrix of all pairs of positions. It computes a block of
+// rows of weights at a time, uses it, and discards it.
 #include <ATen/Dispatch_v2.h>
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row.h"
+#include "kernels/attention/block.h"
 #include "kernels/random/random_loop.h"
 #include "runtime/generator.h"
 
@@ -16,7 +16,7 @@ namespace {
 template <class T>
 struct AttentionForward {
   using Math = at::opmath_type<T>;
-  AttentionRow<T> of;
+  AttentionBlock<T> of;
   Strided<const T, 4> key;
   Strided<const T, 4> value;
   Strided<T, 4> output;
@@ -37,22 +37,25 @@ struct AttentionForward {
   }
 
   void attend(int64_t batch, int64_t head) {
-    const auto queries = dense<T>(of.query[batch][head]);
-    const auto keys_by_column = transposed<T>(key[batch][head * key.size(1) / output.size(1)]);
+    const auto keys = dense<T>(key[batch][head * key.size(1) / output.size(1)]);
     const auto values = dense<T>(value[batch][head * value.size(1) / output.size(1)]);
-    std::vector<Math> weights(key.size(2));
-    std::vector<Math> sum(value.size(3));
-    for (int64_t row = 0; row < output.size(2); ++row) {
-      const int64_t count = of.visible(row, key.size(2));
-      of.scores(weights.data(), queries[row], keys_by_column, batch, head, row, count);
-      logsumexp[batch][head][row] = softmax(weights.data(), count);
-      std::ranges::fill(sum, Math(0));
-      for (int64_t i = 0; i < count; ++i) {
-        const Math weight = weights[i] * of.kept(sequence, batch, head, row, i, key.size(2));
-        add_scaled(sum.data(), weight, values[i], value.size(3));
+    for (int64_t first = 0; first < output.size(2); first += kBlock) {
+      const auto queries = dense<T>(of.query[batch][head], first, std::min(kBlock, output.size(2) - first));
+      Matrix<Math> weights = of.scores(queries, keys, batch, head, first);
+      for (int64_t row = 0; row < queries.rows; ++row) {
+        const int64_t count = of.visible(first + row, keys.rows);
+        logsumexp[batch][head][first + row] = softmax(weights[row], count);
+        std::fill(weights[row] + count, weights[row] + keys.rows, Math(0));
+        for (int64_t i = 0; i < count; ++i) {
+          weights[row][i] *= of.kept(sequence, batch, head, first + row, i, keys.rows);
+        }
       }
-      for (int64_t i = 0; i < value.size(3); ++i) {
-        output[batch][head][row][i] = static_cast<T>(sum[i]);
+      Matrix<Math> sums(queries.rows, values.columns);
+      add_product(sums, Math(1), weights, As::kItIs, values, As::kItIs);
+      for (int64_t row = 0; row < queries.rows; ++row) {
+        for (int64_t i = 0; i < values.columns; ++i) {
+          output[batch][head][first + row][i] = static_cast<T>(sums[row][i]);
+        }
       }
     }
   }
@@ -97,7 +100,7 @@ void compute_attention(const at::Tensor& output, const at::Tensor& logsumexp, co
                    using Math = at::opmath_type<scalar_t>;
                    launch("scaled_dot_product_attention", device.index(), pairs * sizeof(Math),
                           AttentionForward<scalar_t>{
-                              row_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
+                              block_of<scalar_t>(attention), strided<const scalar_t, 4>(attention.key),
                               strided<const scalar_t, 4>(attention.value), strided<scalar_t, 4>(output),
                               strided<Math, 3>(logsumexp), sequence_of(first),
                               host_alias(attention.philox_seed.mutable_data_ptr<int64_t>(), sizeof(int64_t)),

@@ -11,22 +11,7 @@
 #include <utility>
 
 #include "kernels/launch.h"
-
-// LITERALINCLUDE START: product-blas
-// Functions of the BLAS that PyTorch is linked with. They take addresses of column-major matrices. Weak symbols: null
-// in a build of PyTorch that does not export its BLAS.
-template <class T>
-using BlasProduct = void(const char* transposed_a, const char* transposed_b, const int* rows, const int* columns,
-                         const int* inner, const T* alpha, const T* a, const int* leading_a, const T* b,
-                         const int* leading_b, const T* beta, T* out, const int* leading_out);
-
-extern "C" {
-[[gnu::weak]] BlasProduct<float> sgemm_;
-[[gnu::weak]] BlasProduct<double> dgemm_;
-[[gnu::weak]] BlasProduct<c10::complex<float>> cgemm_;
-[[gnu::weak]] BlasProduct<c10::complex<double>> zgemm_;
-}
-// LITERALINCLUDE END: product-blas
+#include "kernels/linalg/blas.h"
 
 namespace openreg {
 namespace {

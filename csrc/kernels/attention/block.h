@@ -1,4 +1,4 @@
-// What the forward and backward kernels of attention share: their view of memory, and the scores of one row.
+// What the forward and backward kernels of attention share: their view of memory, and the scores of a block of rows.
 // For kernel files only: see Note [Host code as kernels].
 #pragma once
 
@@ -14,6 +14,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/launch.h"
+#include "kernels/linalg/blas.h"
 #include "kernels/random/distributions.h"
 
 namespace openreg {
@@ -42,52 +43,67 @@ Strided<T, N> strided(const at::Tensor& tensor) {
   return {host_alias(data, bytes), tensor.sizes().data(), tensor.strides().data()};
 }
 
-// A dense matrix of the math type: scratch memory of a kernel. `transposed` has one row for each column of the source,
-// so that a loop over all positions reads and writes adjacent elements.
+// LITERALINCLUDE START: attention-kernel-matrix
+// The number of rows that a kernel computes at once: enough for fast matrix products, few enough that their weights
+// stay in the cache.
+constexpr int64_t kBlock = 32;
+
+// A dense matrix of the math type: scratch memory of a kernel.
 template <class Math>
 struct Matrix {
+  int64_t rows;
   int64_t columns;
   std::vector<Math> data;
 
-  Matrix(int64_t row_count, int64_t column_count) : columns(column_count), data(row_count * column_count) {}
+  Matrix(int64_t row_count, int64_t column_count)
+      : rows(row_count), columns(column_count), data(row_count * column_count) {}
   Math* operator[](int64_t row) { return data.data() + row * columns; }
   const Math* operator[](int64_t row) const { return data.data() + row * columns; }
 };
 
+// Some rows of a head: [position, column].
+template <class T, class Head>
+Matrix<at::opmath_type<T>> dense(const Head& head, int64_t first, int64_t count) {
+  Matrix<at::opmath_type<T>> matrix(count, head.size(1));
+  for (int64_t row = 0; row < count; ++row) {
+    for (int64_t column = 0; column < head.size(1); ++column) {
+      matrix[row][column] = static_cast<at::opmath_type<T>>(head[first + row][column]);
+    }
+  }
+  return matrix;
+}
+
 template <class T, class Head>
 Matrix<at::opmath_type<T>> dense(const Head& head) {
-  Matrix<at::opmath_type<T>> matrix(head.size(0), head.size(1));
-  for (int64_t row = 0; row < head.size(0); ++row) {
-    for (int64_t column = 0; column < head.size(1); ++column) {
-      matrix[row][column] = static_cast<at::opmath_type<T>>(head[row][column]);
-    }
-  }
-  return matrix;
+  return dense<T>(head, 0, head.size(0));
 }
 
-template <class T, class Head>
-Matrix<at::opmath_type<T>> transposed(const Head& head) {
-  Matrix<at::opmath_type<T>> matrix(head.size(1), head.size(0));
-  for (int64_t row = 0; row < head.size(0); ++row) {
-    for (int64_t column = 0; column < head.size(1); ++column) {
-      matrix[column][row] = static_cast<at::opmath_type<T>>(head[row][column]);
-    }
-  }
-  return matrix;
-}
+enum class As : char { kItIs = 'N', kTranspose = 'T' };
 
-// sum += factor * addend
+// sum += factor * a b. BLAS is column-major, so it sees the transpose of each matrix; and the transpose of a b is the
+// product of the transposes of b and a. Requires: BLAS (see attention_refusal).
 template <class Math>
-void add_scaled(Math* __restrict__ sum, Math factor, const Math* __restrict__ addend, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    sum[i] += factor * addend[i];
+void add_product(Matrix<Math>& sum, Math factor, const Matrix<Math>& a, As as_a, const Matrix<Math>& b, As as_b) {
+  const auto inner = static_cast<int>(as_a == As::kItIs ? a.columns : a.rows);
+  if (sum.data.empty() || inner == 0) {
+    return;
   }
+  const auto rows = static_cast<int>(sum.rows);
+  const auto columns = static_cast<int>(sum.columns);
+  const auto leading_a = static_cast<int>(a.columns);
+  const auto leading_b = static_cast<int>(b.columns);
+  const char first = static_cast<char>(as_b);
+  const char second = static_cast<char>(as_a);
+  const Math one = 1;
+  real_product<Math>()(&first, &second, &columns, &rows, &inner, &factor, b.data.data(), &leading_b, a.data.data(),
+                       &leading_a, &one, sum.data.data(), &columns);
 }
+// LITERALINCLUDE END: attention-kernel-matrix
 
 // LITERALINCLUDE START: attention-kernel-scores
-// What both kernels compute for a row: its scores, and the dropout factors of its weights.
+// What both kernels compute for a block of rows: their scores, and the dropout factors of their weights.
 template <class T>
-struct AttentionRow {
+struct AttentionBlock {
   using Math = at::opmath_type<T>;
   Strided<const T, 4> query;
   Strided<const T, 4> bias;  // null if there is none
@@ -98,15 +114,17 @@ struct AttentionRow {
   // The number of columns that the row may see. The causal mask is aligned to the upper left corner.
   int64_t visible(int64_t row, int64_t columns) const { return is_causal ? std::min(row + 1, columns) : columns; }
 
-  void scores(Math* out, const Math* query_row, const Matrix<Math>& keys_by_column, int64_t batch, int64_t head,
-              int64_t row, int64_t count) const {
-    std::fill_n(out, count, Math(0));
-    for (int64_t column = 0; column < query.size(3); ++column) {
-      add_scaled(out, query_row[column] * scale, keys_by_column[column], count);
+  // One row of scores for each query, which are the rows from `first` on.
+  Matrix<Math> scores(const Matrix<Math>& queries, const Matrix<Math>& keys, int64_t batch, int64_t head,
+                      int64_t first) const {
+    Matrix<Math> result(queries.rows, keys.rows);
+    add_product(result, scale, queries, As::kItIs, keys, As::kTranspose);
+    for (int64_t row = 0; bias.data() != nullptr && row < queries.rows; ++row) {
+      for (int64_t i = 0; i < keys.rows; ++i) {
+        result[row][i] += static_cast<Math>(bias[batch][head][first + row][i]);
+      }
     }
-    for (int64_t i = 0; bias.data() != nullptr && i < count; ++i) {
-      out[i] += static_cast<Math>(bias[batch][head][row][i]);
-    }
+    return result;
   }
 
   // The dropout factor of a weight: 0 if it is dropped. The position of a weight determines its random number, so the
@@ -123,7 +141,7 @@ struct AttentionRow {
 // LITERALINCLUDE END: attention-kernel-scores
 
 template <class T>
-AttentionRow<T> row_of(const Attention& attention) {
+AttentionBlock<T> block_of(const Attention& attention) {
   return {strided<const T, 4>(attention.query), strided<const T, 4>(attention.bias),
           static_cast<at::opmath_type<T>>(attention.scale), attention.is_causal, 1 - attention.dropout_p};
 }
