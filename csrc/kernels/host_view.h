@@ -26,4 +26,6 @@ inline at::Tensor host_view(const at::Tensor& tensor) {
 }
 // LITERALINCLUDE END: launch-host-view
 
+inline at::Tensor host_view_or_none(const at::Tensor& tensor) { return tensor.defined() ? host_view(tensor) : tensor; }
+
 }  // namespace openreg

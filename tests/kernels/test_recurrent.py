@@ -144,8 +144,16 @@ def test_dropout_between_layers_is_seeded() -> None:
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])
 def test_a_second_derivative(kind: Module) -> None:
     """With create_graph PyTorch replaces the fused backward by a formula of differentiable operators."""
-    module = kind(3, 4).double()
-    x = torch.randn(2, 3, dtype=torch.float64)
+    has_a_second_derivative(kind(3, 4).double(), torch.randn(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("case", [case for case in LAYERS if "batch first" not in case])
+def test_a_second_derivative_of_a_layer(case: str) -> None:
+    kind, options = LAYERS[case]
+    has_a_second_derivative(kind(3, 4, **options).double(), torch.randn(5, 2, 3, dtype=torch.float64))
+
+
+def has_a_second_derivative(module: nn.Module, x: Tensor) -> None:
     found = []
     for device in ("openreg", "cpu"):
         on_device, leaf = copy.deepcopy(module).to(device), x.to(device).requires_grad_()
@@ -153,6 +161,107 @@ def test_a_second_derivative(kind: Module) -> None:
         (first,) = torch.autograd.grad([output.pow(3).sum() for output in outputs], leaf, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), [leaf, *on_device.parameters()]))
     close(found[0], found[1])
+
+
+def cells_of(module: nn.Module, *inputs: Any) -> int:
+    """How many LSTM cells a forward calls: none if whole layers are computed."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        module(*inputs)
+    return sum(event.name == "aten::_thnn_fused_lstm_cell" for event in profile.events())
+
+
+class TestWholeLayers:
+    """The kernels that compute all steps of an LSTM layer, and the calls that they leave to the cells."""
+
+    module = nn.LSTM(3, 4, num_layers=2)
+    steps = torch.randn(5, 2, 3)
+
+    def results(self, device: str, which: list[str], frozen: str) -> list[Tensor | None]:
+        module = copy.deepcopy(self.module).to(device)
+        module.get_parameter("weight_hh_l0").requires_grad_("weight_hh_l0" not in frozen)
+        module.get_parameter("bias_ih_l1").requires_grad_("bias_ih_l1" not in frozen)
+        leaf = self.steps.detach().to(device).requires_grad_("input" not in frozen)
+        output, (hy, cy) = module(leaf)
+        loss = sum({"output": output, "hy": hy, "cy": cy}[name].pow(2).sum() for name in which)
+        assert isinstance(loss, Tensor)
+        loss.backward()
+        return [output, hy, cy, leaf.grad, *(parameter.grad for parameter in module.parameters())]
+
+    @pytest.mark.parametrize("frozen", ["", "input", "weight_hh_l0", "bias_ih_l1", "input weight_hh_l0 bias_ih_l1"])
+    @pytest.mark.parametrize("which", [["output"], ["hy"], ["cy"], ["output", "cy"]], ids=" ".join)
+    def test_a_loss_of_some_results_and_frozen_tensors(self, which: list[str], frozen: str) -> None:
+        actual, expected = (self.results(device, which, frozen) for device in ("openreg", "cpu"))
+        assert [grad is None for grad in actual] == [grad is None for grad in expected]
+        assert sum(grad is None for grad in actual) == len(frozen.split())
+        close([one for one in actual if one is not None], [one for one in expected if one is not None])
+
+    def test_they_replace_the_cells(self) -> None:
+        module, steps = copy.deepcopy(self.module).to("openreg"), self.steps.to("openreg")
+        assert cells_of(module, steps) == 0
+        assert cells_of(module.double(), steps.double()) == 0
+        with torch.inference_mode():
+            assert cells_of(module, steps.double()) == 0
+            close(module(steps.double())[0], self.module.double()(self.steps.double())[0])
+        self.module.float()
+
+    def test_what_they_leave_to_the_cells(self) -> None:
+        steps = self.steps.to("openreg")
+        assert cells_of(copy.deepcopy(self.module).half().to("openreg"), steps.half()) == 10
+        assert cells_of(nn.LSTM(3, 4, proj_size=2).to("openreg"), steps) == 5
+        with torch.autocast("openreg"):
+            assert cells_of(copy.deepcopy(self.module).to("openreg"), steps) >= 10
+        packed = pack_padded_sequence(steps, torch.tensor([5, 3]))
+        assert cells_of(copy.deepcopy(self.module).to("openreg"), packed) == 10
+
+    def test_any_strides(self) -> None:
+        wide = torch.randn(3, 2, 10).permute(2, 1, 0)[::2]
+        assert not wide.is_contiguous()
+        module = nn.LSTM(3, 4, bidirectional=True)
+        for name, parameter in module.named_parameters():
+            if "weight" in name:
+                parameter.data = parameter.data.t().contiguous().t()
+        state = torch.randn(1, 1, 4).expand(2, 2, 4)
+        same_as_on_the_cpu(module, wide, state, state)
+
+    def test_a_result_that_the_program_changes(self) -> None:
+        """The backward reads the cell states, and not the tensor that the program got."""
+        gradients = []
+        for device in ("openreg", "cpu"):
+            module, leaf = copy.deepcopy(self.module).to(device), self.steps.to(device).requires_grad_()
+            output, (hy, cy) = module(leaf)
+            loss = output.sum() + hy.sum()
+            cy.detach().zero_()
+            hy.detach().zero_()
+            loss.backward()
+            gradients.append(leaf.grad)
+        close(*gradients)
+
+    def test_gradients_by_finite_differences(self) -> None:
+        module = nn.LSTM(2, 3, num_layers=2, bidirectional=True).double().to("openreg")
+        state = [torch.randn(4, 2, 3, dtype=torch.float64).to("openreg").requires_grad_() for _ in range(2)]
+        x = torch.randn(3, 2, 2, dtype=torch.float64).to("openreg").requires_grad_()
+        assert torch.autograd.gradcheck(lambda x, *state: tuple(flat(module(x, state))), (x, *state))
+        assert torch.autograd.gradgradcheck(lambda x: module(x, tuple(state))[0], (x,))
+
+    def test_arguments_that_do_not_fit_get_pytorch_s_errors(self) -> None:
+        module, steps = copy.deepcopy(self.module).to("openreg"), self.steps.to("openreg")
+        parameters = list(module.parameters())
+        state = [torch.zeros(2, 2, 4, device="openreg")] * 2
+        options = (True, 2, 0.0, False, False, False)
+        close(torch.lstm(steps, state, parameters, *options)[0], self.module(self.steps)[0])
+        for wrong in (
+            (steps[:, :, :2], state, parameters),
+            (steps, [state[0][:1], state[1]], parameters),
+            (steps, state, [parameters[1], *parameters[1:]]),
+            (steps, state, parameters[:-1]),
+            (steps, state[:1], parameters),
+            (steps.cpu(), state, parameters),
+            (steps, state, [parameters[0].cpu(), *parameters[1:]]),
+            (steps, state, [parameters[0].double(), *parameters[1:]]),
+        ):
+            with pytest.raises(RuntimeError) as raised:
+                torch.lstm(*wrong, *options)
+            assert "INTERNAL ASSERT" not in str(raised.value)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])

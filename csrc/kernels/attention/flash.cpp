@@ -134,8 +134,6 @@ struct FlashBackward {
 };
 // LITERALINCLUDE END: attention-flash-backward
 
-at::Tensor host_view_or_none(const at::Tensor& tensor) { return tensor.defined() ? host_view(tensor) : tensor; }
-
 }  // namespace
 
 void launch_library_attention(const at::Tensor& output, const at::Tensor& logsumexp, const Attention& attention) {
