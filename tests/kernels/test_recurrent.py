@@ -234,7 +234,7 @@ class TestWholeLayers:
             hy.detach().zero_()
             loss.backward()
             gradients.append(leaf.grad)
-        close(*gradients)
+        close(gradients[0], gradients[1])
 
     def test_gradients_by_finite_differences(self) -> None:
         module = nn.LSTM(2, 3, num_layers=2, bidirectional=True).double().to("openreg")
@@ -245,7 +245,7 @@ class TestWholeLayers:
 
     def test_arguments_that_do_not_fit_get_pytorch_s_errors(self) -> None:
         module, steps = copy.deepcopy(self.module).to("openreg"), self.steps.to("openreg")
-        parameters = list(module.parameters())
+        parameters: list[Tensor] = list(module.parameters())
         state = [torch.zeros(2, 2, 4, device="openreg")] * 2
         options = (True, 2, 0.0, False, False, False)
         close(torch.lstm(steps, state, parameters, *options)[0], self.module(self.steps)[0])
