@@ -54,9 +54,32 @@ def recurrent_step(device: str) -> Callable[[], object]:
     return torch.no_grad()(lambda: cell(x))
 
 
+def recurrent_sequence(device: str) -> Callable[[], object]:
+    """One LSTM layer for 16 steps of 32 samples, without autograd."""
+    layer, x = torch.nn.LSTM(64, 64).to(device), torch.randn(16, 32, 64).to(device)
+    return torch.no_grad()(lambda: layer(x))
+
+
+def halves(
+    function: Callable[[torch.Tensor, torch.Tensor], object], size: int
+) -> Callable[[str], Callable[[], object]]:
+    """A function of two tensors in half precision."""
+
+    def make(device: str) -> Callable[[], object]:
+        x = torch.randn(size).half().to(device)
+        return lambda: function(x, x)
+
+    return make
+
+
 def attention(x: torch.Tensor) -> torch.Tensor:
     """Self-attention."""
     return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def dropped_attention(x: torch.Tensor) -> torch.Tensor:
+    """The same, without a tenth of its weights: the CPU composes it of ordinary operators."""
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
 
 
 def training_step(device: str) -> Callable[[], object]:
@@ -126,7 +149,11 @@ def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
         "mm(256, 256)": on((256, 256), lambda x: x @ x),
         "angle(16)": on((16,), torch.angle),
         "angle(1M)": on((MIB,), torch.angle),
+        "x + x (16k), half": halves(torch.add, 16384),
+        "mean(16k)": on((16384,), torch.mean),
         "attention of 4 heads of (128, 64)": on((2, 4, 128, 64), attention),
+        "attention with dropout": on((2, 4, 128, 64), dropped_attention),
+        "LSTM of 16 steps of (32, 64)": recurrent_sequence,
         "LSTM cell of (32, 64)": recurrent_step,
         "forward of a small network": forward_pass,
         "training step of a small network": training_step,
