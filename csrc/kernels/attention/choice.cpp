@@ -36,9 +36,7 @@ bool heads_fit(const c10::SymInt& query_heads, const c10::SymInt& heads, bool en
 
 const char* attention_refusal(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                               const std::optional<at::Tensor>& bias, bool enable_gqa) {
-  if (sgemm_ == nullptr || dgemm_ == nullptr) {
-    return "PyTorch exports its BLAS";  // NOT PROVEN: this build of PyTorch does
-  }
+  if (sgemm_ == nullptr || dgemm_ == nullptr) return "PyTorch exports its BLAS";
   for (const at::Tensor& tensor : {query, key, value}) {
     if (tensor.is_nested() || tensor.layout() != c10::kStrided) {
       return "query, key and value are strided tensors, and not nested";
