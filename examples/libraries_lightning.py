@@ -9,7 +9,7 @@ import torch
 from lightning.fabric.accelerators import ACCELERATOR_REGISTRY
 from torch.nn.functional import mse_loss
 
-from examples.libraries_network import batches, network, quiet
+from tests.libraries.networks import batches, network, quiet
 from torch_openreg.integrations import lightning as integration
 
 

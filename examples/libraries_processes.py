@@ -11,7 +11,7 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, DistributedSampler
 
 from examples.distributed_ranks import on_ranks
-from examples.libraries_network import batches, network, quiet
+from tests.libraries.networks import batches, network, quiet
 from torch_openreg.integrations import accelerate, lightning
 
 

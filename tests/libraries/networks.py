@@ -1,7 +1,9 @@
-"""The small network, the data and the tokenizer of the programs. Nothing is downloaded."""
+"""What the programs of libraries share with the examples of the guide: networks and data. Nothing is downloaded."""
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import Any
 
 import torch
@@ -11,16 +13,15 @@ from torch.utils.data import DataLoader, TensorDataset
 WORDS = ["<unk>", "<s>", "</s>", *(f"word{number}" for number in range(61))]
 
 
-def network() -> nn.Sequential:
+def network(dropout: float = 0.0) -> nn.Sequential:
     """Two layers, always with the same parameters."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 1))
 
 
 def batches() -> DataLoader[Any]:
     """Four batches of eight rows, always the same."""
-    generator = torch.Generator().manual_seed(1)
-    inputs = torch.randn(32, 8, generator=generator)
+    inputs = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
     return DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
 
 
@@ -29,7 +30,7 @@ def parameters(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().float().cpu().clone() for name, value in model.state_dict().items()}
 
 
-def language_model() -> Any:
+def language_model(dropout: float = 0.0) -> Any:
     """A decoder of two layers, with random parameters that are always the same."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -37,6 +38,7 @@ def language_model() -> Any:
     config = LlamaConfig(
         vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+        attention_dropout=dropout,
     )  # fmt: skip
     return LlamaForCausalLM(config).eval()
 
@@ -53,3 +55,9 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="</s>"
     )
+
+
+def quiet() -> None:
+    """Silences what the libraries log about a machine, and the warnings of their own dependencies."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
