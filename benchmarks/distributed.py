@@ -201,8 +201,8 @@ def main() -> None:
         f"{parameters / 1e6:.1f} million parameters, {BATCH} samples for each rank and step. *Alone*: the same step "
         "without an exchange of gradients.",
         "\n".join(scaling()),
-        "What one more group of the backend adds on rank 0, and *then* its first large collective. Gloo connects when it "
-        "first sends if `TORCH_GLOO_LAZY_INIT=1`:",
+        "What one more group of the backend adds on rank 0, and *then* its first large collective. With "
+        "`TORCH_GLOO_LAZY_INIT=1`, Gloo connects when it first sends:",
         "\n".join(set_up()),
     ]
     print(f"benchmarks/distributed.py: tables in {write(__file__, (chr(10) * 2).join(tables))}")

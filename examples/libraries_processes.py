@@ -67,7 +67,7 @@ def alone() -> list[float]:
         mse_loss(model(inputs[step]), targets[step]).backward()
         optimizer.step()
         optimizer.zero_grad()
-    bias: list[float] = model[0].bias.tolist()  # type: ignore[index]
+    bias: list[float] = model[0].bias.tolist()
     return bias
 
 
