@@ -109,7 +109,7 @@ def trainers(folder: str) -> None:
 # LITERALINCLUDE END: libraries-trainer
 
 
-# LITERALINCLUDE START: libraries-trainer-resumed
+# LITERALINCLUDE START: libraries-resumed
 def resumed(folder: str) -> None:
     """Ten steps with dropout, and the last five once more by a new Trainer."""
     options: dict[str, Any] = {"dropout": 0.5, "max_steps": 10, "save_strategy": "steps", "save_steps": 5}
@@ -120,7 +120,7 @@ def resumed(folder: str) -> None:
     print("as the library is:", others == straight, "before the checkpoint:", others[:5] == straight[:5])
 
 
-# LITERALINCLUDE END: libraries-trainer-resumed
+# LITERALINCLUDE END: libraries-resumed
 
 
 # LITERALINCLUDE START: libraries-accelerate-refused
