@@ -11,7 +11,8 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, DistributedSampler
 
 from examples.distributed_ranks import on_ranks
-from tests.libraries.networks import batches, network, quiet
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import batches, network
 from torch_openreg.integrations import accelerate, lightning
 
 

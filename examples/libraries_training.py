@@ -14,7 +14,8 @@ from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import GradScalerKwargs, get_max_memory
 from torch.nn.functional import mse_loss
 
-from tests.libraries.networks import WORDS, batches, language_model, network, quiet
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import WORDS, batches, language_model, network
 from torch_openreg.integrations import accelerate as integration
 from torch_openreg.integrations import transformers as transformers_integration
 

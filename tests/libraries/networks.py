@@ -1,9 +1,7 @@
-"""What the programs of libraries share with the examples of the guide: networks and data. Nothing is downloaded."""
+"""The small networks, the data and the tokenizer of the programs. Nothing is downloaded."""
 
 from __future__ import annotations
 
-import logging
-import warnings
 from typing import Any
 
 import torch
@@ -55,9 +53,3 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="</s>"
     )
-
-
-def quiet() -> None:
-    """Silences what the libraries log about a machine, and the warnings of their own dependencies."""
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
