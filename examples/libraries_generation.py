@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
-from examples.libraries_network import language_model, quiet, tokenizer
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import language_model, tokenizer
 from torch_openreg.integrations import safetensors, transformers
 
 

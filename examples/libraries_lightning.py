@@ -9,7 +9,8 @@ import torch
 from lightning.fabric.accelerators import ACCELERATOR_REGISTRY
 from torch.nn.functional import mse_loss
 
-from examples.libraries_network import batches, network, quiet
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import batches, network
 from torch_openreg.integrations import lightning as integration
 
 

@@ -11,7 +11,8 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, DistributedSampler
 
 from examples.distributed_ranks import on_ranks
-from examples.libraries_network import batches, network, quiet
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import batches, network
 from torch_openreg.integrations import accelerate, lightning
 
 
@@ -67,7 +68,7 @@ def alone() -> list[float]:
         mse_loss(model(inputs[step]), targets[step]).backward()
         optimizer.step()
         optimizer.zero_grad()
-    bias: list[float] = model[0].bias.tolist()  # type: ignore[index]
+    bias: list[float] = model[0].bias.tolist()
     return bias
 
 

@@ -13,7 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import TrainingArguments, pipeline
 
-from examples.libraries_network import language_model, quiet, tokenizer
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import language_model, tokenizer
 
 
 # LITERALINCLUDE START: libraries-silent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +14,8 @@ from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import GradScalerKwargs, get_max_memory
 from torch.nn.functional import mse_loss
 
-from examples.libraries_network import WORDS, batches, language_model, network, quiet
+from examples.libraries_quiet import quiet
+from tests.libraries.networks import WORDS, batches, language_model, network
 from torch_openreg.integrations import accelerate as integration
 from torch_openreg.integrations import transformers as transformers_integration
 
@@ -56,45 +59,69 @@ def loops() -> None:
 
 
 # LITERALINCLUDE START: libraries-accelerate-checkpoint
-def resumed() -> None:
+def restored() -> None:
     """Random numbers of the device after a checkpoint, and again after it is loaded."""
     accelerator = Accelerator()
-    accelerator.register_for_checkpointing(integration.RandomState())
     with tempfile.TemporaryDirectory() as folder:
         accelerator.save_state(folder)
         first = torch.rand(2, device=accelerator.device).tolist()
         accelerator.load_state(folder)
         print("the same after loading:", torch.rand(2, device=accelerator.device).tolist() == first)
+        forget()
+        integration.register(1)
+        elsewhere = Accelerator()
+        elsewhere.load_state(folder)
+        print(f"the same on {elsewhere.device}:", torch.rand(2, device=elsewhere.device).tolist() == first)
+        Path(folder, "openreg_random_states_0.pt").unlink()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            elsewhere.load_state(folder)
+        print(str(caught[0].message).replace(folder, "FOLDER"))
+    forget()
+    integration.register(0)
 
 
 # LITERALINCLUDE END: libraries-accelerate-checkpoint
 
 
 # LITERALINCLUDE START: libraries-trainer
-def trained(**options: Any) -> list[float]:
+def trained(folder: str, checkpoint: str | None = None, dropout: float = 0.0, **options: Any) -> list[float]:
     """The losses of a Trainer. The library chooses the device."""
     words = torch.randint(3, len(WORDS), (16, 12), generator=torch.Generator().manual_seed(2))
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = transformers.TrainingArguments(
-            output_dir=folder, max_steps=3, logging_steps=1, per_device_train_batch_size=4, optim="sgd",
-            learning_rate=0.1, report_to=[], disable_tqdm=True, save_strategy="no", **options,
-        )  # fmt: skip
-        rows = [{"input_ids": row, "labels": row} for row in words]
-        trainer = transformers.Trainer(model=language_model(), args=arguments, train_dataset=rows)
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder, logging_steps=1, per_device_train_batch_size=4, optim="sgd", learning_rate=0.1,
+        report_to=[], disable_tqdm=True, **{"max_steps": 3, "save_strategy": "no", **options},
+    )  # fmt: skip
+    rows = [{"input_ids": row, "labels": row} for row in words]
+    trainer = transformers.Trainer(model=language_model(dropout), args=arguments, train_dataset=rows)
+    trainer.remove_callback(transformers.PrinterCallback)
+    trainer.train(resume_from_checkpoint=checkpoint)
     return [round(entry["loss"], 4) for entry in trainer.state.log_history if "loss" in entry]
 
 
-def trainers() -> None:
+def trainers(folder: str) -> None:
     """The Trainer on the CPU, on the device, and there in bfloat16."""
-    print("CPU:", trained(use_cpu=True))
-    print("device:", trained())
+    print("CPU:", trained(folder, use_cpu=True))
+    print("device:", trained(folder))
     transformers_integration.register()
-    print("bf16:", trained(bf16=True))
+    print("bf16:", trained(folder, bf16=True))
 
 
 # LITERALINCLUDE END: libraries-trainer
+
+
+# LITERALINCLUDE START: libraries-resumed
+def resumed(folder: str) -> None:
+    """Ten steps with dropout, and the last five once more by a new Trainer."""
+    options: dict[str, Any] = {"dropout": 0.5, "max_steps": 10, "save_strategy": "steps", "save_steps": 5}
+    straight, checkpoint = trained(folder, **options), str(Path(folder, "checkpoint-5"))
+    print("resumed:", trained(folder, checkpoint, **options) == straight)
+    transformers_integration.unregister()
+    others = trained(folder, checkpoint, **options)
+    print("as the library is:", others == straight, "before the checkpoint:", others[:5] == straight[:5])
+
+
+# LITERALINCLUDE END: libraries-resumed
 
 
 # LITERALINCLUDE START: libraries-accelerate-refused
@@ -121,8 +148,11 @@ def refused() -> None:
 
 if __name__ == "__main__":
     quiet()
+    transformers.logging.disable_progress_bar()
     loops()
     print("memory of:", *get_max_memory())
-    resumed()
-    trainers()
+    restored()
+    with tempfile.TemporaryDirectory() as directory:
+        trainers(directory)
+        resumed(directory)
     refused()

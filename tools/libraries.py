@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from driver import result
-from environment import ROOT, Fault, ensure_requirements, requirements, say
+from environment import ROOT, Fault, ensure_requirements, pip, requirements, say
 from prerequisites import installed_torch
 from results import LIBRARIES
 
 # What the programs need: the extras of pyproject.toml that pin a release of each library.
 EXTRAS = ("libraries", "more_libraries")
+# These go into a folder of their own, without what they require: torchvision requires a torch that another package
+# index has, and transformers cannot be imported beside it. All else that they import comes with the other extras.
+APART = "libraries_apart"
+PINNED = (*EXTRAS, APART)
 
 
 def main() -> None:
@@ -50,15 +56,32 @@ def main() -> None:
 
 def libraries() -> list[str]:
     """The libraries whose releases are pinned."""
-    return sorted(requirement.partition("==")[0] for requirement in requirements(*EXTRAS))
+    return _names(*PINNED)
+
+
+def _names(*extras: str) -> list[str]:
+    return sorted(requirement.partition("==")[0] for requirement in requirements(*extras))
+
+
+def _folder_apart() -> Path:
+    """The folder with what is installed apart; it is filled if the pinned releases are others than before."""
+    folder, wanted = ROOT / "build" / "libraries_apart", requirements(APART)
+    complete = folder / "complete"
+    if not complete.is_file() or complete.read_text(encoding="utf-8").split() != wanted:
+        say(f"installing {' '.join(wanted)} into {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+        pip("install", "--quiet", "--no-deps", "--target", str(folder), *wanted)
+        complete.write_text("\n".join(wanted), encoding="utf-8")
+    return folder
 
 
 def _run(library: str) -> list[dict[str, Any]]:
     """Runs the programs of one library in a new process. Throws: ``Fault``, if the process ends early."""
     say(library)
     command = [sys.executable, "-W", "ignore", "-m", "tests.libraries.run", library]
+    paths = [ROOT, *([_folder_apart()] if library in _names(APART) else [])]
     # No program downloads anything; if a library tried to, it should fail here and not on a reader's machine.
-    variables = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "HF_HUB_OFFLINE": "1"}
     ran = subprocess.run(
         command,
         cwd=ROOT,

@@ -115,7 +115,7 @@ LIBRARIES = Result(
     (
         *(
             f"tests/libraries/{name}_programs.py"
-            for name in ("accelerate", "adapter", "lightning", "other", "transformers")
+            for name in ("accelerate", "adapter", "lightning", "other", "transformers", "vision")
         ),
         *(f"tests/libraries/{name}.py" for name in ("catalog", "networks", "programs")),
         "torch_openreg/integrations/*.py",

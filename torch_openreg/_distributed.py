@@ -63,14 +63,24 @@ def _share_memory(store: Store, rank: int, size: int) -> bool:
 
 
 # LITERALINCLUDE START: distributed-default
+@functools.cache
 def _complete_groups() -> None:
     """Makes the backend the default one of a group that has no other.
 
     PyTorch 2.13 takes Gloo for the default of every group that is created without a backend's name, as
     `init_process_group()` does, also where the group has none. `DistributedDataParallel` asks for the default, and
     raises. Later releases choose among the backends that the group has: https://github.com/pytorch/pytorch/pull/189193
+
+    Raises:
+        RuntimeError: if the groups of this PyTorch lack what is replaced, or what the replacement calls.
     """
     group_class: Any = torch.distributed.ProcessGroup
+    for name in ("_register_backend", "_device_types", "_set_default_backend"):
+        if not hasattr(group_class, name):
+            raise RuntimeError(
+                f"openreg: ProcessGroup.{name} of torch {torch.__version__} is missing, and the backend replaces "
+                "ProcessGroup._register_backend; see torch_openreg/_distributed.py"
+            )
     original = group_class._register_backend
 
     @functools.wraps(original)

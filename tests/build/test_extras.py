@@ -26,7 +26,7 @@ _SOURCES = tuple(
     f"weaver/weaver/{name}.py" for name in ("configuration", "sources/binding", "sources/closure", "sources/headers")
 )
 _KIT = ("conformance/accelerator_conformance/*.py",)
-_EXAMPLES = ("examples/**/*.py", "tests/opinfo/*.py", *_KIT)
+_EXAMPLES = ("examples/**/*.py", "tests/libraries/networks.py", "tests/opinfo/*.py", *_KIT)
 _BUILD = (
     "tools/build_backend.py", "csrc/kernels/library/*.py", "torch_openreg/*.py", "torch_openreg/openreg/**/*.py",
     "torch_openreg/compile/**/*.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 from docutils import nodes
 from environment import requirements
-from libraries import EXTRAS, libraries
+from libraries import PINNED, libraries
 from results import LIBRARIES
 
 from docs._ext import library_table
@@ -31,7 +31,7 @@ def test_each_program_has_a_row_in_the_result() -> None:
 
 
 def test_the_result_is_of_the_releases_that_are_pinned() -> None:
-    pinned = dict(requirement.split("==") for requirement in requirements(*EXTRAS))
+    pinned = dict(requirement.split("==") for requirement in requirements(*PINNED))
     assert {row["library"]: row["version"] for row in FOUND["programs"]} == pinned
 
 

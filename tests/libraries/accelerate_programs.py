@@ -11,7 +11,6 @@ from torch.nn.functional import mse_loss
 
 from tests.libraries.networks import batches, network, parameters
 from tests.libraries.programs import HALF, Program, Result, forget
-from torch_openreg.integrations.accelerate import RandomState
 
 
 def fresh(**options: Any) -> Any:
@@ -22,9 +21,9 @@ def fresh(**options: Any) -> Any:
     return Accelerator(**options)
 
 
-def prepared(accelerator: Any) -> tuple[Any, Any, Any]:
+def prepared(accelerator: Any, dropout: float = 0.0) -> tuple[Any, Any, Any]:
     """Model, optimizer and data, on the device that the library has chosen."""
-    model = network()
+    model = network(dropout)
     prepared: tuple[Any, Any, Any] = accelerator.prepare(
         model, torch.optim.AdamW(model.parameters(), lr=0.02), batches()
     )
@@ -79,7 +78,6 @@ def checkpoint(_device: str) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         accelerator = fresh()
         states = prepared(accelerator)
-        accelerator.register_for_checkpointing(RandomState())
         epoch(accelerator, *states)
         accelerator.save_state(folder)
         continued = epoch(accelerator, *states)
@@ -87,6 +85,30 @@ def checkpoint(_device: str) -> Result:
         resumed = epoch(accelerator, *states)
     assert resumed == continued
     return Result([continued, resumed, parameters(states[0])], accelerator.device.type)
+
+
+def with_dropout(folder: str, checkpoint: bool) -> tuple[list[float], dict[str, torch.Tensor], str]:
+    """Losses, parameters and device of the second of two passes with dropout; the first may be that of a checkpoint."""
+    accelerator = fresh()
+    states = prepared(accelerator, dropout=0.5)
+    if checkpoint:
+        accelerator.load_state(folder)
+    else:
+        epoch(accelerator, *states)
+        accelerator.save_state(folder)
+    return epoch(accelerator, *states), parameters(states[0]), accelerator.device.type
+
+
+def interrupted(_device: str) -> Result:
+    """Two passes with dropout, and the second once more by a new `Accelerator`: bit for bit the same.
+
+    The values are not compared with the CPU's, which draws other masks.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        straight, resumed = with_dropout(folder, checkpoint=False), with_dropout(folder, checkpoint=True)
+    assert resumed[0] == straight[0]
+    assert all(torch.equal(value, straight[1][name]) for name, value in resumed[1].items())
+    return Result("the same", resumed[2])
 
 
 def dispatched(_device: str) -> Result:
@@ -115,5 +137,6 @@ PROGRAMS = [
     Program("accelerate", "mixed precision, bfloat16", in_bfloat16, ("accelerate",), "the CPU", bound=HALF),
     Program("accelerate", "mixed precision, float16", in_float16, ("accelerate",), "the CPU", bound=HALF),
     Program("accelerate", "a checkpoint, saved and loaded", checkpoint, ("accelerate",), "the CPU"),
+    Program("accelerate", "dropout after a checkpoint", interrupted, ("accelerate",), "the CPU"),
     Program("accelerate", "a model on all devices", dispatched, ("accelerate",), "the CPU"),
 ]

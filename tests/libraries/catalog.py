@@ -10,6 +10,7 @@ from tests.libraries import (
     lightning_programs,
     other_programs,
     transformers_programs,
+    vision_programs,
 )
 
 PROGRAMS = [
@@ -18,6 +19,7 @@ PROGRAMS = [
     *transformers_programs.PROGRAMS,
     *lightning_programs.PROGRAMS,
     *other_programs.PROGRAMS,
+    *vision_programs.PROGRAMS,
 ]
 
 

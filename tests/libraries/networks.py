@@ -1,4 +1,4 @@
-"""The small network, the data and the tokenizer of the programs. Nothing is downloaded."""
+"""The small networks, the data and the tokenizer of the programs. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from torch.utils.data import DataLoader, TensorDataset
 WORDS = ["<unk>", "<s>", "</s>", *(f"word{number}" for number in range(61))]
 
 
-def network() -> nn.Sequential:
+def network(dropout: float = 0.0) -> nn.Sequential:
     """Two layers, always with the same parameters."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 1))
 
 
 def batches() -> DataLoader[Any]:
     """Four batches of eight rows, always the same."""
-    generator = torch.Generator().manual_seed(1)
-    inputs = torch.randn(32, 8, generator=generator)
+    inputs = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
     return DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
 
 
@@ -29,7 +28,7 @@ def parameters(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach().float().cpu().clone() for name, value in model.state_dict().items()}
 
 
-def language_model() -> Any:
+def language_model(dropout: float = 0.0) -> Any:
     """A decoder of two layers, with random parameters that are always the same."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -37,6 +36,7 @@ def language_model() -> Any:
     config = LlamaConfig(
         vocab_size=len(WORDS), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+        attention_dropout=dropout,
     )  # fmt: skip
     return LlamaForCausalLM(config).eval()
 

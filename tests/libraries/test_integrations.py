@@ -17,7 +17,7 @@ import torch
 from tests.conftest import RunProcess
 from tests.libraries.catalog import installed
 from tests.libraries.programs import forget
-from torch_openreg.integrations import _library, accelerate, lightning, safetensors, transformers
+from torch_openreg.integrations import _library, _random_states, accelerate, lightning, safetensors, transformers
 
 MODULES = {"accelerate": accelerate, "lightning": lightning, "safetensors": safetensors, "transformers": transformers}
 REPLACING = [name for name in MODULES if name != "lightning"]
@@ -163,12 +163,100 @@ def test_float16_on_the_cpu_is_left_to_accelerate() -> None:
     assert Accelerator(mixed_precision="fp16").scaler is None
 
 
-def test_random_numbers_of_the_device_are_restored() -> None:
-    torch.manual_seed(0)
-    state = accelerate.RandomState().state_dict()
-    expected = [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)]
-    accelerate.RandomState().load_state_dict(state)
-    assert [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)] == expected
+def same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    """Whether two runs have the same losses and parameters, bit for bit."""
+    return first[0] == second[0] and all(torch.equal(value, second[1][name]) for name, value in first[1].items())
+
+
+class TestRandomStates:
+    """The random numbers of the devices in a checkpoint."""
+
+    # The first is in the middle of the second pass over the data, the second at its end.
+    @pytest.mark.parametrize("step", [5, 8])
+    def test_a_trainer_continues_with_the_same_masks(self, step: int, tmp_path: Path) -> None:
+        needs("transformers")
+        from tests.libraries.transformers_programs import with_dropout
+
+        accelerate.register()
+        transformers.register()
+        straight, checkpoint = with_dropout(str(tmp_path), step), str(tmp_path / f"checkpoint-{step}")
+        assert same(with_dropout(str(tmp_path / "more"), step, checkpoint), straight)
+        transformers.unregister()  # as the library is, a Trainer that is resumed draws other masks
+        losses, _ = with_dropout(str(tmp_path / "other"), step, checkpoint)
+        assert losses[:step] == straight[0][:step]
+        assert losses[step:] != straight[0][step:]
+
+    def test_an_accelerator_continues_with_the_same_masks(self, tmp_path: Path) -> None:
+        needs("accelerate")
+        from tests.libraries.accelerate_programs import with_dropout
+
+        accelerate.register()
+        straight = with_dropout(str(tmp_path), checkpoint=False)
+        assert same(with_dropout(str(tmp_path), checkpoint=True), straight)
+
+    @pytest.mark.skipif(LAST == 0, reason="needs two devices")
+    def test_the_device_of_the_training_may_have_another_index(self, tmp_path: Path) -> None:
+        needs("accelerate")
+        from tests.libraries.accelerate_programs import with_dropout
+
+        accelerate.register(LAST)
+        straight = with_dropout(str(tmp_path), checkpoint=False)
+        forget()
+        accelerate.register(0)
+        assert same(with_dropout(str(tmp_path), checkpoint=True), straight)
+
+    def test_the_states_of_all_devices_are_restored(self, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        _random_states.save(tmp_path, 3, torch.device("openreg", LAST))
+        expected = [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)]
+        _random_states.load(tmp_path, 3, torch.device("openreg", LAST))
+        assert [torch.rand(3, device=torch.device("openreg", index)).tolist() for index in range(LAST + 1)] == expected
+
+    def test_a_checkpoint_of_more_devices_is_loaded(self, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        _random_states.save(tmp_path, 0, torch.device("openreg", 0))
+        file = tmp_path / "openreg_random_states_0.pt"
+        saved = torch.load(file)
+        torch.save({"device": LAST + 1, "states": [*saved["states"], saved["states"][0]]}, file)
+        expected = torch.rand(3, device="openreg:0").tolist()
+        _random_states.load(tmp_path, 0, torch.device("openreg", 0))
+        assert torch.rand(3, device="openreg:0").tolist() == expected
+
+    def test_a_checkpoint_without_random_states_is_named(self, tmp_path: Path) -> None:
+        needs("transformers")
+        from tests.libraries import accelerate_programs, transformers_programs
+
+        accelerate.register()
+        transformers_programs.with_dropout(str(tmp_path), 5)  # the Trainer as it is saves none
+        transformers.register()
+        checkpoint = str(tmp_path / "checkpoint-5")
+        message = (
+            rf"^openreg: the checkpoint {checkpoint} has no random states of the devices for process 0 "
+            r"\(openreg_random_states_0\.pt\): dropout and other random numbers will not be those of a run that was "
+            r"not interrupted\. Save checkpoints after register\(\), and resume with as many processes$"
+        )
+        with pytest.warns(UserWarning, match=message):
+            transformers_programs.with_dropout(str(tmp_path), 5, checkpoint)
+        accelerate_programs.with_dropout(str(tmp_path), checkpoint=False)
+        (tmp_path / "openreg_random_states_0.pt").unlink()
+        with pytest.warns(UserWarning, match="has no random states of the devices for process 0"):
+            accelerate_programs.with_dropout(str(tmp_path), checkpoint=True)
+
+    def test_a_checkpoint_of_the_cpu_has_none(self, tmp_path: Path) -> None:
+        needs("transformers")
+        from accelerate import Accelerator
+
+        from tests.libraries.transformers_programs import trainer
+
+        accelerate.register()
+        transformers.register()
+        run = trainer(str(tmp_path), use_cpu=True)
+        run.train()
+        run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+        forget()
+        Accelerator(cpu=True).save_state(str(tmp_path))
+        assert (tmp_path / "random_states_0.pkl").is_file()
+        assert not list(tmp_path.rglob("openreg_random_states*"))
 
 
 def test_bfloat16_is_accepted_only_while_registered(tmp_path: Path) -> None:
@@ -272,6 +360,10 @@ def plain(value: int, *, other: int = 0) -> int:
     return value + other
 
 
+def also_plain(value: int) -> int:
+    return value
+
+
 def test_a_function_that_has_moved_or_changed_is_not_replaced() -> None:
     needs("safetensors")
     version = installed("safetensors")
@@ -293,6 +385,20 @@ def test_a_function_that_has_moved_or_changed_is_not_replaced() -> None:
         f"openreg: safetensors.nowhere.gone of safetensors {version} is missing, as is safetensors.nowhere, and the "
         "integration replaces gone(path ...)"
     )
+
+
+def test_a_replacement_that_is_the_function_itself_is_refused() -> None:
+    original = plain
+    itself = _library.Replacement(__name__, "plain", "value", lambda original: original)
+    other = _library.Replacement(__name__, "also_plain", "value", lambda original: lambda *args: original(*args) + 1)
+    before = also_plain
+    with pytest.raises(ValueError, match=r"^openreg: the replacement of .*\.plain is that function itself: return an"):
+        _library.install([other, itself])
+    module = sys.modules[__name__]
+    assert module.plain is inspect.unwrap(original) is original
+    assert module.also_plain is before  # the first of the two is undone
+    itself.remove()
+    assert module.plain is original
 
 
 def test_a_function_that_somebody_else_has_replaced_since_is_not_restored() -> None:
@@ -424,27 +530,74 @@ SCRIPTS = {
 }
 
 
+def on_two_processes(script: str, result: str, folder: Path) -> list[Any]:
+    """What an expression is on each of two processes, at the end of a script that `torchrun` starts."""
+    file = folder / "script.py"
+    end = f"""
+        import os, torch
+        torch.save({result}, f"{folder}/{{os.environ['RANK']}}")
+    """
+    file.write_text(textwrap.dedent(script) + textwrap.dedent(end), encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    ran = subprocess.run(
+        [*command, str(file)], capture_output=True, text=True, check=False, timeout=240,
+        env={**os.environ, "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return [torch.load(folder / str(rank), map_location="cpu") for rank in range(2)]
+
+
 @pytest.mark.skipif(LAST == 0, reason="needs two devices")
 @pytest.mark.parametrize("library", SCRIPTS)
 def test_two_processes_train_one_model(library: str, tmp_path: Path) -> None:
     """Both have the same parameters at the end, which are those of one process with batches of twice the size."""
     needs(library)
-    script = tmp_path / "script.py"
-    end = f"""
-        import torch
-        torch.save([dict(trained.state_dict()), str(where), ranks], f"{tmp_path}/{{where.index}}")
-    """
-    script.write_text(textwrap.dedent(SCRIPTS[library]) + textwrap.dedent(end), encoding="utf-8")
-    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    ran = subprocess.run(
-        [*command, str(script)], capture_output=True, text=True, check=False, timeout=240,
-        env={**os.environ, "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    first, second = (torch.load(tmp_path / str(rank), map_location="cpu") for rank in range(2))
+    first, second = on_two_processes(SCRIPTS[library], "[dict(trained.state_dict()), str(where), ranks]", tmp_path)
     assert (first[1:], second[1:]) == (["openreg:0", 2], ["openreg:1", 2])
     torch.testing.assert_close(first[0], second[0], rtol=0, atol=0)
     torch.testing.assert_close(first[0], _of_one_process(clip=library == "accelerate"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(LAST == 0, reason="needs two devices")
+def test_each_process_continues_with_its_own_random_numbers(tmp_path: Path) -> None:
+    needs("transformers")
+    script = f"""
+        from torch_openreg.integrations import accelerate, transformers
+        accelerate.register()
+        transformers.register()
+        import torch
+        from accelerate import Accelerator
+        from accelerate.utils import set_seed
+        from transformers import TrainerCallback
+        from tests.libraries.networks import parameters
+        from tests.libraries.transformers_programs import losses, trainer
+
+        accelerator = Accelerator()
+        draw = lambda number: torch.rand(number, device=accelerator.device).tolist()
+        set_seed(0, device_specific=True)
+        accelerator.save_state("{tmp_path}/state")
+        drawn = draw(3)
+        accelerator.load_state("{tmp_path}/state")
+        again = draw(3)
+
+        class Apart(TrainerCallback):
+            # The Trainer gives both processes the same seed. A resumed one is here before it loads the states.
+            def on_train_begin(self, args, state, control, **options):
+                draw(100 * (1 + accelerator.process_index))
+
+        def train(checkpoint=None):
+            run = trainer("{tmp_path}", dropout=0.5, max_steps=5, save_steps=3, callbacks=[Apart()])
+            run.train(resume_from_checkpoint=checkpoint)
+            return losses(run), parameters(run.model)
+
+        straight, resumed = train(), train("{tmp_path}/checkpoint-3")
+    """
+    for drawn, again, straight, resumed in (
+        results := on_two_processes(script, "[drawn, again, straight, resumed]", tmp_path)
+    ):
+        assert drawn == again
+        assert same(resumed, straight)
+    assert results[0][0] != results[1][0]
 
 
 def _of_one_process(clip: bool) -> dict[str, torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +22,53 @@ def rows() -> list[dict[str, torch.Tensor]]:
     return [{"input_ids": row, "labels": row} for row in words]
 
 
-def trainer(folder: str, **options: Any) -> Any:
+def trainer(folder: str, dropout: float = 0.0, callbacks: Sequence[Any] = (), **options: Any) -> Any:
     """A Trainer of four steps, which saves its state after the second."""
     import transformers
 
     transformers.logging.set_verbosity_error()
-    arguments = transformers.TrainingArguments(
-        output_dir=folder, per_device_train_batch_size=4, max_steps=4, save_steps=2, logging_steps=1, report_to=[],
-        learning_rate=0.1, optim="sgd", disable_tqdm=True, dataloader_pin_memory=False, **options,
-    )  # fmt: skip
-    return transformers.Trainer(model=language_model(), args=arguments, train_dataset=rows(), eval_dataset=rows()[:4])
+    arguments = transformers.TrainingArguments(**{
+        "output_dir": folder, "per_device_train_batch_size": 4, "max_steps": 4, "save_steps": 2, "logging_steps": 1,
+        "report_to": [], "learning_rate": 0.1, "optim": "sgd", "disable_tqdm": True, "dataloader_pin_memory": False,
+        **options,
+    })  # fmt: skip
+    model = language_model(dropout)
+    return transformers.Trainer(
+        model=model, args=arguments, train_dataset=rows(), eval_dataset=rows()[:4], callbacks=[*callbacks]
+    )
 
 
 def trained(folder: str, resume: bool = False, **options: Any) -> Result:
     """The losses, the loss of an evaluation and the parameters."""
     run = trainer(folder, **options)
     run.train(resume_from_checkpoint=str(Path(folder, "checkpoint-2")) if resume else None)
-    losses = [entry["loss"] for entry in run.state.log_history if "loss" in entry]
-    values = [losses, run.evaluate()["eval_loss"], *([] if options else [parameters(run.model)])]
+    values = [losses(run), run.evaluate()["eval_loss"], *([] if options else [parameters(run.model)])]
     return Result(values, run.args.device.type)
+
+
+def losses(run: Any) -> list[float]:
+    """The loss of each step. A Trainer that is resumed has those before its checkpoint from there."""
+    return [entry["loss"] for entry in run.state.log_history if "loss" in entry]
+
+
+def with_dropout(folder: str, step: int, checkpoint: str | None = None) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """The losses and parameters of ten steps with dropout, with a checkpoint after `step`, or resumed from one."""
+    run = trainer(folder, dropout=0.5, max_steps=10, save_steps=step)
+    run.train(resume_from_checkpoint=checkpoint)
+    return losses(run), parameters(run.model)
+
+
+def interrupted(_device: str) -> Result:
+    """Ten steps with dropout, and the last five once more by a new Trainer: bit for bit the same.
+
+    The values are not compared with the CPU's, which draws other masks.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        straight, resumed = with_dropout(folder, 5), with_dropout(folder, 5, str(Path(folder, "checkpoint-5")))
+        where = trainer(folder).args.device.type
+    assert resumed[0] == straight[0]
+    assert all(torch.equal(value, straight[1][name]) for name, value in resumed[1].items())
+    return Result("the same", where)
 
 
 def training(_device: str) -> Result:
@@ -107,6 +136,7 @@ def automatic_map(_device: str) -> Result:
 BOTH = ("accelerate", "transformers")
 PROGRAMS = [
     Program("transformers", "Trainer, a checkpoint and an evaluation", training, ("accelerate",), "the CPU"),
+    Program("transformers", "Trainer with dropout, resumed", interrupted, BOTH, "the CPU"),
     Program("transformers", "Trainer, `bf16=True`", in_bfloat16, BOTH, "doesn't support bf16/gpu", bound=HALF),
     Program("transformers", "Trainer, `fp16=True`", in_float16, ("accelerate",), "the CPU", bound=HALF),
     Program("transformers", "generate: greedy, beams, static cache", generation, passes="model.to(device)"),

@@ -76,10 +76,17 @@ class Replacement:
 
         Raises:
             RuntimeError: if the library has the function elsewhere, or with other parameters.
+            ValueError: if `wrap` returns the function that it gets: it would be marked as a wrapper of itself.
         """
         if self._replacement is None:
             original = self._checked()
-            self._original, self._replacement = original, functools.wraps(original, updated=())(self._wrap(original))
+            replacement = self._wrap(original)
+            if replacement is original:
+                raise ValueError(
+                    f"openreg: the replacement of {self._owner}.{self._name} is that function itself: return another "
+                    "one from wrap(), which calls it"
+                )
+            self._original, self._replacement = original, functools.wraps(original, updated=())(replacement)
             self._exchange(self._original, self._replacement)
 
     def remove(self) -> None:
@@ -147,11 +154,12 @@ def install(replacements: Sequence[Replacement]) -> None:
 
     Raises:
         RuntimeError: if the library has one of them elsewhere, or with other parameters.
+        ValueError: if a `wrap` returns the function that it gets.
     """
     for number, replacement in enumerate(replacements):
         try:
             replacement.install()
-        except RuntimeError:
+        except (RuntimeError, ValueError):
             for earlier in replacements[:number]:
                 earlier.remove()
             raise

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torch_openreg import openreg
-from torch_openreg.integrations import _library
+from torch_openreg.integrations import _library, _random_states
 
 _VARIABLE = "ACCELERATE_TORCH_DEVICE"
 
@@ -130,6 +130,28 @@ def _chosen() -> bool:
 # LITERALINCLUDE END: accelerate-half
 
 
+# LITERALINCLUDE START: accelerate-random
+def _create(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Creates an `Accelerator` whose checkpoints contain the random numbers of the devices.
+
+    `save_state` and `load_state` have a list of vendors for these. The hooks of an `Accelerator` are public, and run on
+    every process; an object of `register_for_checkpointing` is saved by the first process alone.
+    """
+    construct = _with_float16(original)
+
+    def create(self: Any, *arguments: Any, **options: Any) -> None:
+        construct(self, *arguments, **options)
+        rank, device = self.process_index, self.device
+        if device.type == "openreg":
+            self.register_save_state_pre_hook(lambda _models, _weights, to: _random_states.save(to, rank, device))
+            self.register_load_state_pre_hook(lambda _models, origin: _random_states.load(origin, rank, device))
+
+    return create
+
+
+# LITERALINCLUDE END: accelerate-random
+
+
 # LITERALINCLUDE START: accelerate-processes
 def _prepare_backend(original: Callable[..., Any]) -> Callable[..., Any]:
     """Names the process group of a job of several processes, and lets `cpu=True` mean the CPU.
@@ -152,30 +174,9 @@ def _prepare_backend(original: Callable[..., Any]) -> Callable[..., Any]:
 
 _REPLACEMENTS = (
     _library.Replacement("accelerate.utils.modeling", "get_max_memory", "max_memory", _get_max_memory),
-    _library.Replacement("accelerate.accelerator.Accelerator", "__init__", "self device_placement", _with_float16),
+    _library.Replacement("accelerate.accelerator.Accelerator", "__init__", "self device_placement", _create),
     _library.Replacement(
         "accelerate.state.PartialState", "_prepare_backend", "self cpu sagemaker_dp backend", _prepare_backend
     ),
 )
 # LITERALINCLUDE END: accelerate-processes
-
-
-# LITERALINCLUDE START: accelerate-random
-class RandomState:
-    """The random numbers of all devices, for `accelerator.register_for_checkpointing(RandomState())`.
-
-    accelerate saves the generators of the devices that it knows. Without this object, a run that is resumed draws other
-    dropout masks than the run that it continues.
-    """
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """The state of each generator, by the index of its device."""
-        return {str(index): state for index, state in enumerate(openreg.get_rng_state_all())}
-
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        """Continues with the states that were saved."""
-        for index, saved in state.items():
-            openreg.set_rng_state(saved, int(index))
-
-
-# LITERALINCLUDE END: accelerate-random

@@ -1,4 +1,4 @@
-"""transformers: `pipeline(device=0)`, `TrainingArguments(bf16=True)` and the cache that is kept on the host."""
+"""transformers: pipelines by index, `TrainingArguments(bf16=True)`, a cache on the host, a Trainer that is resumed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import torch
 
-from torch_openreg.integrations import _library
+from torch_openreg.integrations import _library, _random_states
 
 
 # LITERALINCLUDE START: transformers-register
 def register() -> None:
     """Makes transformers use the device where it has a choice.
 
-    Idempotent. The Trainer and `device_map="auto"` belong to accelerate: `torch_openreg.integrations.accelerate`.
+    Idempotent. `torch_openreg.integrations.accelerate` chooses the device of the Trainer and of `device_map="auto"`. A
+    Trainer that saves checkpoints, or is resumed from one, needs both integrations.
 
     Raises:
         ImportError: if transformers is missing or too old.
@@ -102,11 +103,43 @@ def _offloaded_update(original: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
+# LITERALINCLUDE END: transformers-offloaded
+
+
+# LITERALINCLUDE START: transformers-random
+def _save_rng_state(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Saves the random numbers of the devices beside those that the Trainer saves.
+
+    It has a branch for each vendor, and no registry. A callback would not do: none learns from which checkpoint a
+    Trainer is resumed.
+    """
+
+    def save(self: Any, output_dir: str) -> None:
+        original(self, output_dir)
+        if self.args.device.type == "openreg":
+            _random_states.save(output_dir, self.args.process_index, self.args.device)
+
+    return save
+
+
+def _load_rng_state(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Loads them, when the Trainer loads its own."""
+
+    def load(self: Any, checkpoint: str | None) -> None:
+        original(self, checkpoint)
+        if checkpoint is not None and self.args.device.type == "openreg":
+            _random_states.load(checkpoint, self.args.process_index, self.args.device)
+
+    return load
+
+
 _REPLACEMENTS = (
     _library.Replacement("transformers.utils.import_utils", "is_torch_bf16_gpu_available", "", _bf16_available),
     _library.Replacement("transformers.pipelines.base.Pipeline", "__init__", "self model tokenizer", _pipeline),
     _library.Replacement(
         "transformers.cache_utils.Cache", "update", "self key_states value_states layer_idx", _offloaded_update
     ),
+    _library.Replacement("transformers.trainer.Trainer", "_save_rng_state", "self output_dir", _save_rng_state),
+    _library.Replacement("transformers.trainer.Trainer", "_load_rng_state", "self checkpoint", _load_rng_state),
 )
-# LITERALINCLUDE END: transformers-offloaded
+# LITERALINCLUDE END: transformers-random
