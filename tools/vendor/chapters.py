@@ -34,14 +34,16 @@ TESTS = {
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
     ),
 }  # fmt: skip
-# Whole models, and all operators.
-_TESTS_OF_ALL = "tests/models/"
+# Whole models, all operators, and backends with one defect among all operators.
+_TESTS_OF_ALL = ("tests/compile/test_opinfo.py", "tests/conformance/", "tests/models/", "tests/opinfo/")
 _CMAKE = "csrc/CMakeLists.txt"
 # Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.
 _FOLDERS = {
     "csrc/driver/minimal/": "driver_conformance",
     "csrc/driver/opencl/": "real_runtime",
     "tests/compile/": "compile",
+    "tests/driver_conformance/": "driver_conformance",
+    "tests/driver_opencl/": "real_runtime",
     "tests/libraries/": "libraries",
     "tests/native/": "native_kernels",
 }
