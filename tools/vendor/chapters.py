@@ -34,8 +34,8 @@ TESTS = {
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
     ),
 }  # fmt: skip
-# Whole models, all operators, and backends with one defect among all operators.
-_TESTS_OF_ALL = ("tests/compile/test_opinfo.py", "tests/conformance/", "tests/models/", "tests/opinfo/")
+# Whole models, and all operators.
+_TESTS_OF_ALL = ("tests/compile/test_opinfo.py", "tests/models/", "tests/opinfo/")
 _CMAKE = "csrc/CMakeLists.txt"
 # Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.
 _FOLDERS = {

@@ -22,7 +22,7 @@ COPIED = (
     ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
     "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
-    "tests/aten", "tests/compile", "tests/conformance", "tests/distributed", "tests/driver", "tests/driver_conformance",
+    "tests/aten", "tests/compile", "tests/distributed", "tests/driver", "tests/driver_conformance",
     "tests/driver_opencl", "tests/graph", "tests/interop", "tests/kernels", "tests/libraries", "tests/models",
     "tests/native", "tests/opinfo", "tests/profiler", "tests/python", "tests/runtime", "tests/stress/memory.cpp",
     "tests/stress/tensors.py", "tools/build_backend.py",
@@ -32,6 +32,7 @@ COPIED = (
 # The tests of this repository's own, each with what it tests. A vendor gets all others, by COPIED.
 OWN_TESTS = {
     "tests/build": "the commands of the Makefile, the checks and the workflows of this repository",
+    "tests/conformance": "the kit of backends, a distribution of its own, which a vendor runs and does not change",
     "tests/docs": "the pages of the guide, and its directives",
     "tests/examples": "programs of the pages, in `examples`",
     "tests/fuzz": "`make fuzz`",
@@ -117,7 +118,8 @@ def unassigned_tests(root: Path = ROOT) -> Iterator[str]:
             only = "" if len(left) == len(names) else f" {', '.join(left)}:"
             yield (
                 f"tests/{top.name}:{only} no vendor gets these tests, and nothing says why: add them to COPIED in "
-                "tools/vendor/tree.py; or, if they test nothing that a vendor gets, to OWN_TESTS there, with the reason"
+                "tools/vendor/tree.py; or, if they test nothing that a vendor changes, to OWN_TESTS there, with the "
+                "reason"
             )
 
 
