@@ -20,22 +20,26 @@ BASE = (
     "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration", "serialization",
     "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
-# By chapter, the tests of its operators. All others belong to the base.
+# Tests of graphs: their networks have convolutions and norms, and are trained by optimizers and with autocast.
+_OF_NETWORKS = ("tests/graph/test_callables.py", "tests/graph/test_values.py")
+# By chapter, the tests of its operators. A test that several chapters name needs all of them, and any other the base.
 TESTS = {
-    "amp": ("test_autocast.py", "test_grad_scaler.py"),
+    "amp": ("test_autocast.py", "test_grad_scaler.py", *_OF_NETWORKS),
     "attention": ("test_attention.py",),
     "autograd": ("test_autograd.py",),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
-        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
-    "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
-    "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
+        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py", *_OF_NETWORKS),
+    "normalization": ("test_norms.py", "test_sync_batch_norm.py", *_OF_NETWORKS),
+    "optimizers": ("test_foreach.py", "test_fused_optimizers.py", *_OF_NETWORKS),
     "unsplit": (
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
     ),
 }  # fmt: skip
 # Whole models, and all operators.
-_TESTS_OF_ALL = ("tests/compile/test_opinfo.py", "tests/models/", "tests/opinfo/")
+_TESTS_OF_ALL = (
+    "tests/compile/test_opinfo.py", "tests/graph/test_operators.py", "tests/models/", "tests/opinfo/"
+)  # fmt: skip
 _CMAKE = "csrc/CMakeLists.txt"
 # Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.
 _FOLDERS = {
