@@ -22,15 +22,17 @@ BASE = (
 )  # fmt: skip
 # Tests of graphs: their networks have convolutions and norms, and are trained by optimizers and with autocast.
 _OF_NETWORKS = ("tests/graph/test_callables.py", "tests/graph/test_values.py")
+# FSDP with its parameters on the host, and batches over all ranks.
+_OF_RANKS = "tests/distributed/test_training.py"
 # By chapter, the tests of its operators. A test that several chapters name needs all of them, and any other the base.
 TESTS = {
     "amp": ("test_autocast.py", "test_grad_scaler.py", *_OF_NETWORKS),
     "attention": ("test_attention.py",),
-    "autograd": ("test_autograd.py",),
+    "autograd": ("test_autograd.py", _OF_RANKS),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
         "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py", *_OF_NETWORKS),
-    "normalization": ("test_norms.py", "test_sync_batch_norm.py", *_OF_NETWORKS),
+    "normalization": ("test_norms.py", "test_sync_batch_norm.py", *_OF_NETWORKS, _OF_RANKS),
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py", *_OF_NETWORKS),
     "unsplit": (
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
@@ -87,7 +89,7 @@ class Choice:
     def has(self, path: str) -> bool:
         """Whether a file of the repository is included."""
         if self._early is not None and path.startswith("tests/"):
-            return self._early.has_test(path)
+            return self._early.has_test(path) and not self._needs_others(path)
         if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
             return False
         if path.startswith("csrc/") and (path.endswith("/") or Path(path).name == maps.MAP):
@@ -95,8 +97,12 @@ class Choice:
             return any(source.startswith(below) for source in self._owned - self.left_out)
         if any(path.startswith(folder) and chapter not in self.chapters for folder, chapter in _FOLDERS.items()):
             return False
+        return not self._needs_others(path)
+
+    def _needs_others(self, path: str) -> bool:
+        """Whether a file is a test of operators that are excluded."""
         test = path.removeprefix("tests/aten/").removeprefix("tests/kernels/")
-        return not any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
+        return any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
 
     def cut(self, path: str, text: str) -> str:
         """The text of a file without the parts that name an excluded source."""
