@@ -20,14 +20,17 @@ BASE = (
     "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration", "serialization",
     "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
-# Tests of graphs: their networks have convolutions and norms, and are trained by optimizers and with autocast.
-_OF_NETWORKS = ("tests/graph/test_callables.py", "tests/graph/test_values.py")
+# Whole networks, captured or compiled: convolutions, norms, attention, optimizers, autocast, and nothing falls back.
+_OF_NETWORKS = (
+    "tests/compile/test_replay.py", "tests/compile/test_training.py", "tests/compile/test_values.py",
+    "tests/graph/test_callables.py", "tests/graph/test_values.py",
+)  # fmt: skip
 # FSDP with its parameters on the host, and batches over all ranks.
 _OF_RANKS = "tests/distributed/test_training.py"
 # By chapter, the tests of its operators. A test that several chapters name needs all of them, and any other the base.
 TESTS = {
     "amp": ("test_autocast.py", "test_grad_scaler.py", *_OF_NETWORKS),
-    "attention": ("test_attention.py",),
+    "attention": ("test_attention.py", *_OF_NETWORKS),
     "autograd": ("test_autograd.py", _OF_RANKS),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
@@ -36,6 +39,7 @@ TESTS = {
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py", *_OF_NETWORKS),
     "unsplit": (
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
+        *_OF_NETWORKS,
     ),
 }  # fmt: skip
 # Whole models, and all operators.
