@@ -18,7 +18,7 @@ from tests import offers
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 
 
-# These test the guide itself, built as shipped: its messages, its committed results and its pages.
+# These hold for the backend as shipped, with all its kernels: they test every operator, the kits, and the guide itself.
 GUIDE = Driver("csrc/driver", "ON")
 OF_THE_GUIDE = (
     "build", "conformance", "docs", "driver_conformance", "examples", "fuzz", "opinfo", "python_backend", "weaver",

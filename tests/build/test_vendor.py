@@ -18,6 +18,7 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a separate package
 from environment import ROOT, Fault, requirements
 from prerequisites import torch_releases
 from vendor import chapters, cli, conforms, history, names, place, record, shape, tree, trial, update
+from vendor.states import States
 from weaver.configuration import load
 from weaver.sources.closure import Sources
 
@@ -222,7 +223,7 @@ def test_what_is_named_is_there(files: dict[str, str]) -> None:
     gone = {
         (path, name)
         for path, text in files.items()
-        for name in named.findall(re.sub(r"https://\S+", "", text))
+        for name in named.findall(re.sub(r"https://\S+", "", text).replace("\\.", "."))  # as in a pattern
         if name not in files and name not in folders and name not in made
     }
     assert gone == set()
@@ -371,6 +372,58 @@ def test_the_tests_import_nothing_else(files: dict[str, str]) -> None:
                 assert module in modules or any(other.startswith(f"{module}.") for other in modules), (path, module)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "number"),
+    [
+        (None, None),
+        ([], None),
+        *(([chapter], None) for chapter in sorted({*chapters.TESTS, *chapters._FOLDERS.values()})),
+        *((None, state.number) for state in States(ROOT).all),
+    ],
+)
+def test_what_the_tests_import_is_there(wanted: list[str] | None, number: int | None) -> None:
+    """For each choice of chapters, and at each state."""
+    written = tree.files(ACME, wanted, number)
+    modules = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in written}
+    packages = {parent.as_posix().replace("/", ".") for path in written for parent in Path(path).parents}
+    built = {"torch_acme._C", "torch_acme._build_info"}
+    for path, text in written.items():
+        if path.startswith("tests/") and path.endswith(".py"):
+            for module, names_of in re.findall(
+                r"^ *from ((?:tests|torch_acme)[\w.]*) import (.+)$", text, re.MULTILINE
+            ):
+                assert module in modules | packages | built, f"{path} imports {module}"
+                if module in packages and module not in modules:
+                    for name in re.findall(r"(\w+)(?: as \w+)?,?", names_of.partition("#")[0]):
+                        assert f"{module}.{name}" in modules, f"{path} imports {module}.{name}"
+
+
+def test_every_test_is_a_vendors_or_has_a_reason_to_stay() -> None:
+    assert list(tree.unassigned_tests()) == []
+    for name, tested in tree.OWN_TESTS.items():
+        assert (ROOT / name).exists(), f"{name} is gone; take it out of OWN_TESTS in tools/vendor/tree.py"
+        assert tested
+        assert not [copied for copied in tree.COPIED if f"{copied}/".startswith(f"{name}/")], name
+    for folder, chapter in chapters._FOLDERS.items():
+        copied = any(folder.startswith(f"{each}/") for each in tree.COPIED)
+        assert copied, f"{folder} belongs to the chapter {chapter}, and is not in COPIED of tools/vendor/tree.py"
+
+
+def test_a_folder_of_tests_that_nobody_assigned_is_named(tmp_path: Path) -> None:
+    for name in ("tests/aten/test_copy.py", "tests/stress/new.cpp", "tests/stress/memory.cpp", "tests/later/test_it.py",
+                 "tests/later/__pycache__/test_it.pyc", "tests/order.py"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    cure = (
+        "no vendor gets these tests, and nothing says why: add them to COPIED in tools/vendor/tree.py; or, if they "
+        "test nothing that a vendor changes, to OWN_TESTS there, with the reason"
+    )
+    assert list(tree.unassigned_tests(tmp_path)) == [
+        f"tests/later: {cure}",
+        f"tests/stress: tests/stress/new.cpp: {cure}",
+    ]
+
+
 def test_the_project_asks_for_what_ours_asks_for(files: dict[str, str]) -> None:
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     theirs = tomllib.loads(files["pyproject.toml"])
@@ -455,7 +508,7 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     """A test that no chapter names belongs to the base: it must pass where no operator has a kernel."""
     tests = {name for chapter in chapters.TESTS.values() for name in chapter}
     of_operators = re.compile(r"tests/(?:aten|kernels)/(test_.*)")
-    assert tests <= {match[1] for path in files if (match := of_operators.fullmatch(path))}
+    assert tests <= {*files, *(match[1] for path in files if (match := of_operators.fullmatch(path)))}
     base = {match[1] for path in tree.files(ACME, []) if (match := of_operators.fullmatch(path))}
     named = "abs addr copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
     assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}

@@ -1,7 +1,7 @@
 """Entries of PyTorch's operator database, compiled by Inductor for the device, against the CPU's eager results.
 
 Each compiled sample takes seconds, so the first two of an entry run, in float32. One entry in sixty is chosen by
-OPENREG_OPINFO, a number; `all` chooses all of them. OPENREG_LONGEST (tests/order.py) takes a share of these.
+OPENREG_OPINFO, a number; `all` chooses all of them.
 """
 
 from __future__ import annotations

@@ -43,3 +43,22 @@ def test_the_steps_name_the_areas_of_the_kit() -> None:
     named = {area for row in rows for area in re.findall(r"`(\w+)`", row)}
     kit = ROOT / "conformance" / "accelerator_conformance"
     assert named == {file.stem.removeprefix("test_") for file in kit.glob("test_*.py")}
+
+
+def test_the_kits_name_chapters_that_exist() -> None:
+    """A failed check names the chapter with its cure, as a link."""
+    python = ROOT / "conformance" / "accelerator_conformance"
+    patterns = {
+        **dict.fromkeys(sorted(python.glob("*.py")), r'\bchapter\("(\w+)"\)|CHAPTER = "(\w+)"'),
+        ROOT / "conformance" / "driver" / "check.cpp": r'\{\w+_checks, "(\w+)"\}',
+    }
+    named = {
+        name: file.relative_to(ROOT).as_posix()
+        for file, pattern in patterns.items()
+        for found in re.finditer(pattern, file.read_text(encoding="utf-8"))
+        for name in found.groups()
+        if name
+    }
+    assert {"amp", "driver_sharing", "nn_contracts"} <= set(named)
+    there = {page.stem for page in (PAGES / "accelerator").glob("*.md")}
+    assert {name: file for name, file in named.items() if name not in there} == {}

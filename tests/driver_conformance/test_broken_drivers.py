@@ -113,7 +113,6 @@ def test_simulated_driver_passes_every_check(kit: Kit, tmp_path: Path, mode: str
     chapters = {check["chapter"] for check in checks}
     of_drivers = ("copies", "kernels", "memory", "modules", "process", "sharing", "streams")
     assert chapters == {"driver", "graph", *(f"driver_{name}" for name in of_drivers)}
-    assert all((ROOT / "docs/source/accelerator" / f"{chapter}.md").is_file() for chapter in chapters)
     # Each needs the opposite of what this device has.
     assert {check["name"]: check["reason"] for check in checks if check["outcome"] == "not offered"} == {
         "the host may use unified memory": "unified memory: has_unified_memory is 0",

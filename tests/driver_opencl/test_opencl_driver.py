@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.real_runtime import missing
-
 ROOT = Path(__file__).resolve().parents[2]
 
+
+def lacking() -> str:
+    """What this machine lacks of OpenCL; "" if it has a platform."""
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    asked = [*compiler, "-fsyntax-only", "-include", "CL/cl.h", "-x", "c++", os.devnull]
+    if subprocess.run(asked, capture_output=True, check=False).returncode != 0:
+        return "the headers of OpenCL (opencl-headers)"
+    library = ctypes.util.find_library("OpenCL")
+    if library is None:
+        return "the loader of OpenCL (ocl-icd-opencl-dev)"
+    platforms = ctypes.c_uint()
+    ctypes.CDLL(library).clGetPlatformIDs(0, None, ctypes.byref(platforms))
+    return "" if platforms.value else "a platform of OpenCL (pocl-opencl-icd)"
+
+
+LACKING = lacking()
 pytestmark = pytest.mark.skipif(
-    bool(missing()), reason=f"the driver over OpenCL is not run: this machine lacks {missing()}"
+    bool(LACKING), reason=f"the driver over OpenCL is not run: this machine lacks {LACKING}"
 )
 
 

@@ -2,7 +2,7 @@
 
 By default one unit of each entry runs, which takes a minute: always the same one, a different one from entry to entry,
 and none that is known to fail, because whether it does can depend on the processor. Another number in OPENREG_OPINFO
-chooses other units, and `all` runs all of them, as `make opinfo` does.
+chooses other units, and `all` runs all of them.
 """
 
 from __future__ import annotations

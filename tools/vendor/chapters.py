@@ -20,28 +20,40 @@ BASE = (
     "layouts", "memory", "memory_history", "operators", "profiler", "random", "registration", "serialization",
     "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
-# By chapter, the tests of its operators. All others belong to the base.
+# Whole networks, captured or compiled: convolutions, norms, attention, optimizers, autocast, and nothing falls back.
+_OF_NETWORKS = (
+    "tests/compile/test_replay.py", "tests/compile/test_training.py", "tests/compile/test_values.py",
+    "tests/graph/test_callables.py", "tests/graph/test_values.py",
+)  # fmt: skip
+# FSDP with its parameters on the host, and batches over all ranks.
+_OF_RANKS = "tests/distributed/test_training.py"
+# By chapter, the tests of its operators. A test that several chapters name needs all of them, and any other the base.
 TESTS = {
-    "amp": ("test_autocast.py", "test_grad_scaler.py"),
-    "attention": ("test_attention.py",),
-    "autograd": ("test_autograd.py",),
+    "amp": ("test_autocast.py", "test_grad_scaler.py", *_OF_NETWORKS),
+    "attention": ("test_attention.py", *_OF_NETWORKS),
+    "autograd": ("test_autograd.py", _OF_RANKS),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
-        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py"),
-    "normalization": ("test_norms.py", "test_sync_batch_norm.py"),
-    "optimizers": ("test_foreach.py", "test_fused_optimizers.py"),
+        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py", *_OF_NETWORKS),
+    "normalization": ("test_norms.py", "test_sync_batch_norm.py", *_OF_NETWORKS, _OF_RANKS),
+    "optimizers": ("test_foreach.py", "test_fused_optimizers.py", *_OF_NETWORKS),
     "unsplit": (
         "test_ctc_loss.py", "test_embedding_bag.py", "test_grid_sampler.py", "test_losses.py", "test_unsplit.py",
+        *_OF_NETWORKS,
     ),
 }  # fmt: skip
 # Whole models, and all operators.
-_TESTS_OF_ALL = "tests/models/"
+_TESTS_OF_ALL = (
+    "tests/compile/test_opinfo.py", "tests/graph/test_operators.py", "tests/models/", "tests/opinfo/"
+)  # fmt: skip
 _CMAKE = "csrc/CMakeLists.txt"
 # Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.
 _FOLDERS = {
     "csrc/driver/minimal/": "driver_conformance",
     "csrc/driver/opencl/": "real_runtime",
     "tests/compile/": "compile",
+    "tests/driver_conformance/": "driver_conformance",
+    "tests/driver_opencl/": "real_runtime",
     "tests/libraries/": "libraries",
     "tests/native/": "native_kernels",
 }
@@ -81,7 +93,7 @@ class Choice:
     def has(self, path: str) -> bool:
         """Whether a file of the repository is included."""
         if self._early is not None and path.startswith("tests/"):
-            return self._early.has_test(path)
+            return self._early.has_test(path) and not self._needs_others(path)
         if path in self.left_out or (path.startswith(_TESTS_OF_ALL) and not self._whole):
             return False
         if path.startswith("csrc/") and (path.endswith("/") or Path(path).name == maps.MAP):
@@ -89,8 +101,12 @@ class Choice:
             return any(source.startswith(below) for source in self._owned - self.left_out)
         if any(path.startswith(folder) and chapter not in self.chapters for folder, chapter in _FOLDERS.items()):
             return False
+        return not self._needs_others(path)
+
+    def _needs_others(self, path: str) -> bool:
+        """Whether a file is a test of operators that are excluded."""
         test = path.removeprefix("tests/aten/").removeprefix("tests/kernels/")
-        return not any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
+        return any(test in tests for chapter, tests in TESTS.items() if chapter not in self.chapters)
 
     def cut(self, path: str, text: str) -> str:
         """The text of a file without the parts that name an excluded source."""

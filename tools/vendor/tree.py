@@ -22,11 +22,27 @@ COPIED = (
     ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
     "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
-    "tests/aten", "tests/driver", "tests/kernels", "tests/libraries", "tests/models", "tests/python", "tests/runtime",
-    "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
+    "tests/aten", "tests/compile", "tests/distributed", "tests/driver", "tests/driver_conformance",
+    "tests/driver_opencl", "tests/graph", "tests/interop", "tests/kernels", "tests/libraries", "tests/models",
+    "tests/native", "tests/opinfo", "tests/profiler", "tests/python", "tests/runtime", "tests/stress/memory.cpp",
+    "tests/stress/tensors.py", "tools/build_backend.py",
     "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
     "tools/prerequisites.py", "tools/torch_requirement.py",
 )  # fmt: skip
+# The tests of this repository's own, each with what it tests. A vendor gets all others, by COPIED.
+OWN_TESTS = {
+    "tests/build": "the commands of the Makefile, the checks and the workflows of this repository",
+    "tests/conformance": "the kit of backends, a distribution of its own, which a vendor runs and does not change",
+    "tests/docs": "the pages of the guide, and its directives",
+    "tests/examples": "programs of the pages, in `examples`",
+    "tests/fuzz": "`make fuzz`",
+    "tests/order.py": "the order in which `make test` runs the files",
+    "tests/python_backend": "the backend in Python, an example of a page",
+    "tests/stress/CMakeLists.txt": "`make stress`, which builds the driver and the pool of blocks under sanitizers",
+    "tests/stress/block_pool.cpp": "the same",
+    "tests/stress/driver.cpp": "the same",
+    "tests/weaver": "`weaver`, which makes the pages",
+}
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
 _REMAINS = re.compile(r"__pycache__|\.so$|~$|/\.")
@@ -89,6 +105,22 @@ def _sources(root: Path) -> Iterator[tuple[str, str]]:
             name = str(path.relative_to(root))
             if path.is_file() and name not in _LEFT and not _REMAINS.search(name):
                 yield name, path.read_text(encoding="utf-8")
+
+
+def unassigned_tests(root: Path = ROOT) -> Iterator[str]:
+    """One line for each folder or file of ``root/tests`` that is neither copied nor this repository's own."""
+    assigned = {*COPIED, *OWN_TESTS}
+    for top in sorted((root / "tests").iterdir()):
+        files = [top] if top.is_file() else sorted(path for path in top.rglob("*") if path.is_file())
+        names = [name for path in files if not _REMAINS.search(name := str(path.relative_to(root)))]
+        left = [name for name in names if not any(f"{name}/".startswith(f"{each}/") for each in assigned)]
+        if left:
+            only = "" if len(left) == len(names) else f" {', '.join(left)}:"
+            yield (
+                f"tests/{top.name}:{only} no vendor gets these tests, and nothing says why: add them to COPIED in "
+                "tools/vendor/tree.py; or, if they test nothing that a vendor changes, to OWN_TESTS there, with the "
+                "reason"
+            )
 
 
 def _without_marks(path: str, text: str) -> str:
