@@ -92,6 +92,24 @@ def test_pages_that_do_not_hold_are_listed(environment: Pretended, monkeypatch: 
     assert next_torch.pages(environment)["error"] == "torch_openreg: the build failed; the messages are above"
 
 
+def test_units_that_differ_are_listed(environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed = "- add.one, forward, int64: failed, and is not listed\n- mul, out, bool: passed, and is listed\n"
+    (tmp_path / "opinfo.md").write_text(f"| float32 | all 9 |\n- neither\n{listed}")
+    said = "make opinfo: 98 of 100 units passed, 1 of 9 columns under 99.5% (9 s); the result is opinfo.md\n"
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(Pretended, "output", f"-- 1 of 6 modes to run\n{said}")
+    monkeypatch.setattr(Pretended, "passes", True)
+    assert next_torch.opinfo(environment) == {
+        "passed": False,
+        "units": 100,
+        "units_passed": 98,
+        "differ": {"add.one, forward, int64": "failed", "mul, out, bool": "passed"},
+    }
+    monkeypatch.setattr(Pretended, "output", "make opinfo: out: pytest ended before all units had run; see above\n")
+    error = "make opinfo: out: pytest ended before all units had run; see above"
+    assert next_torch.opinfo(environment) == {"passed": False, "error": error}
+
+
 def test_a_step_that_is_run_again_replaces_its_part(
     environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
