@@ -186,24 +186,31 @@ def opinfo(environment: Environment) -> dict[str, Any]:
     return {"passed": not differ, **counts, "differ": differ}
 
 
-def pages(environment: Environment) -> dict[str, Any]:
-    """The pages, executed: the guide describes the reference, so this lists what the release changes in its text."""
-    _passed, output = environment.make("doctest", **{PAGES_OF_ANOTHER_TORCH: "1"})
+def pages(environment: Environment, *named: str) -> dict[str, Any]:
+    """All pages, or the named ones, executed. The guide describes the reference: this is what differs from its text."""
+    # PyTorch built for CUDA warns in each process where it finds a toolkit and no GPU; an empty path stops that.
+    quiet = {PAGES_OF_ANOTHER_TORCH: "1", "CUDA_PATH": ""}
+    _passed, output = environment.make("doctest", *named, **quiet)
     found = {match["page"]: match for match in _PAGE.finditer(output)}
     if not found:
         return {"passed": False, "error": output.strip().rpartition("\n")[2][:_SHOWN]}
     faults: dict[str, list[str]] = {}
     for fault in _FAULT.finditer(output):
-        faults.setdefault(fault["page"], []).append(f"{fault['line']}: {fault['text'][:_SHOWN]}")
-    return {
-        "passed": not faults,
-        "pages": len(found),
-        "examples": sum(int(one["examples"]) for one in found.values()),
-        "faults": faults,
-    }
+        if not named or fault["page"] in found:
+            faults.setdefault(fault["page"], []).append(f"{fault['line']}: {fault['text'][:_SHOWN]}")
+    examples = {page: int(match["examples"]) for page, match in found.items()}
+    return {"passed": not faults, "pages": len(found), "examples": sum(examples.values()), "faults": faults}
 
 
-STEPS: dict[str, Callable[[Environment], dict[str, Any]]] = {
+def renewed(before: dict[str, Any], named: list[str], now: dict[str, Any]) -> dict[str, Any]:
+    """The result of all pages, with that of the named ones replaced. Throws: ``Fault``, if there is none of all."""
+    if "faults" not in before or "faults" not in now:
+        raise Fault(f"make next: --pages renews a result of all pages: {now.get('error', 'there is none yet')}")
+    faults = {page: places for page, places in before["faults"].items() if page not in named} | now["faults"]
+    return {**before, "date": now["date"], "passed": not faults, "faults": dict(sorted(faults.items()))}
+
+
+STEPS: dict[str, Callable[..., dict[str, Any]]] = {
     "surface": changed_surface,
     "build": build,
     "test": tests,
@@ -218,8 +225,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("release", help="a release of PyTorch, such as 2.14.1: TORCH=2.14.1")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the release already")
     parser.add_argument("--steps", default=",".join(STEPS), help="some of %(default)s")
+    parser.add_argument("--pages", default="", help="in the step doctest, only these; the others keep their result")
     options = parser.parse_args(arguments)
-    release, steps = options.release, options.steps.split(",")
+    release, steps, named = options.release, options.steps.split(","), options.pages.split(",") if options.pages else []
     if unknown := sorted(set(steps) - set(STEPS)):
         raise Fault(f"make next: there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
     if not release:
@@ -234,8 +242,10 @@ def main(arguments: list[str]) -> None:
         if step in steps:
             begun = time.monotonic()
             say(f"{step} with PyTorch {release}; the output goes to {environment.log.relative_to(ROOT)}")
-            done = {"date": date.today().isoformat(), **STEPS[step](environment)}
-            record["steps"][step] = {**done, "seconds": round(time.monotonic() - begun)}
+            again = named if step == "doctest" else []
+            done = {"date": date.today().isoformat(), **STEPS[step](environment, *again)}
+            done["seconds"] = round(time.monotonic() - begun)
+            record["steps"][step] = renewed(record["steps"].get(step, {}), again, done) if again else done
             say(f"{step}: {'passed' if done['passed'] else 'did not pass'} ({record['steps'][step]['seconds']} s)")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

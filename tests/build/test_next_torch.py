@@ -110,6 +110,29 @@ def test_units_that_differ_are_listed(environment: Pretended, monkeypatch: pytes
     assert next_torch.opinfo(environment) == {"passed": False, "error": error}
 
 
+def test_named_pages_replace_only_their_part(
+    environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    release = torch_releases()[-1]
+    monkeypatch.setattr(next_torch, "RESULTS", tmp_path)
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(next_torch, "prepare", lambda release, folder: environment)
+    fault = "/home/me/docs/source/a/{}.md:12: WARNING: {}\n"
+    ended = "doctest a/{}: 10 examples, 1 failures (1 s)\n"
+    one, two = fault.format("one", "1 + 1") + ended.format("one"), fault.format("two", "2") + ended.format("two")
+    arguments = [release, "--steps", "doctest"]
+    monkeypatch.setattr(Pretended, "output", one)
+    with pytest.raises(Fault, match="--pages renews a result of all pages: there is none yet"):
+        next_torch.main([*arguments, "--pages", "a/one"])
+    monkeypatch.setattr(Pretended, "output", one + two)
+    next_torch.main(arguments)
+    monkeypatch.setattr(Pretended, "output", one.replace("1 + 1", "3") + fault.format("two", "of a page not named"))
+    next_torch.main([*arguments, "--pages", "a/one"])
+    record = json.loads((tmp_path / f"{release}.json").read_text())["steps"]["doctest"]
+    assert record["faults"] == {"a/one": ["12: 3"], "a/two": ["12: 2"]}
+    assert (record["pages"], record["examples"], record["passed"]) == (2, 20, False)
+
+
 def test_a_step_that_is_run_again_replaces_its_part(
     environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
