@@ -198,16 +198,19 @@ def pages(environment: Environment, *named: str) -> dict[str, Any]:
     for fault in _FAULT.finditer(output):
         if not named or fault["page"] in found:
             faults.setdefault(fault["page"], []).append(f"{fault['line']}: {fault['text'][:_SHOWN]}")
-    examples = {page: int(match["examples"]) for page, match in found.items()}
-    return {"passed": not faults, "pages": len(found), "examples": sum(examples.values()), "faults": faults}
+    examples = {page: int(match["examples"]) for page, match in sorted(found.items())}
+    return {"passed": not faults, "examples": examples, "faults": dict(sorted(faults.items()))}
 
 
-def renewed(before: dict[str, Any], named: list[str], now: dict[str, Any]) -> dict[str, Any]:
-    """The result of all pages, with that of the named ones replaced. Throws: ``Fault``, if there is none of all."""
-    if "faults" not in before or "faults" not in now:
-        raise Fault(f"make next: --pages renews a result of all pages: {now.get('error', 'there is none yet')}")
-    faults = {page: places for page, places in before["faults"].items() if page not in named} | now["faults"]
-    return {**before, "date": now["date"], "passed": not faults, "faults": dict(sorted(faults.items()))}
+def renewed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The earlier result of the pages, with that of the pages of ``now`` replaced."""
+    tried = now.get("examples", {})
+    if not tried or "error" in before:
+        return now
+    faults = {page: places for page, places in before.get("faults", {}).items() if page not in tried}
+    faults = dict(sorted((faults | now["faults"]).items()))
+    examples = dict(sorted((before.get("examples", {}) | tried).items()))
+    return {**now, "passed": not faults, "examples": examples, "faults": faults}
 
 
 STEPS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -245,7 +248,7 @@ def main(arguments: list[str]) -> None:
             again = named if step == "doctest" else []
             done = {"date": date.today().isoformat(), **STEPS[step](environment, *again)}
             done["seconds"] = round(time.monotonic() - begun)
-            record["steps"][step] = renewed(record["steps"].get(step, {}), again, done) if again else done
+            record["steps"][step] = renewed(record["steps"].get(step, {}), done) if again else done
             say(f"{step}: {'passed' if done['passed'] else 'did not pass'} ({record['steps'][step]['seconds']} s)")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -126,7 +126,7 @@ def _words(step: dict[str, Any]) -> str:
     if "failed" in step:
         return f"{step['failures']} of {step['tests']:,} fail, {step['skipped']:,} skipped"
     if "faults" in step:
-        return f"{step['pages'] - len(step['faults'])} of {step['pages']} hold"
+        return f"{len(step['examples'].keys() - step['faults'].keys())} of {len(step['examples'])} tried hold"
     return f"{step['units'] - len(step['differ']):,} of {step['units']:,} units do the same"
 
 

@@ -84,8 +84,7 @@ def test_pages_that_do_not_hold_are_listed(environment: Pretended, monkeypatch: 
     monkeypatch.setattr(Pretended, "output", output)
     assert next_torch.pages(environment) == {
         "passed": False,
-        "pages": 2,
-        "examples": 15,
+        "examples": {"accelerator/event": 5, "accelerator/guard": 10},
         "faults": {"accelerator/guard": ["12: 1 + 1"]},
     }
     monkeypatch.setattr(Pretended, "output", "torch_openreg: the build failed; the messages are above\n")
@@ -122,15 +121,17 @@ def test_named_pages_replace_only_their_part(
     one, two = fault.format("one", "1 + 1") + ended.format("one"), fault.format("two", "2") + ended.format("two")
     arguments = [release, "--steps", "doctest"]
     monkeypatch.setattr(Pretended, "output", one)
-    with pytest.raises(Fault, match="--pages renews a result of all pages: there is none yet"):
-        next_torch.main([*arguments, "--pages", "a/one"])
     monkeypatch.setattr(Pretended, "output", one + two)
     next_torch.main(arguments)
     monkeypatch.setattr(Pretended, "output", one.replace("1 + 1", "3") + fault.format("two", "of a page not named"))
     next_torch.main([*arguments, "--pages", "a/one"])
     record = json.loads((tmp_path / f"{release}.json").read_text())["steps"]["doctest"]
     assert record["faults"] == {"a/one": ["12: 3"], "a/two": ["12: 2"]}
-    assert (record["pages"], record["examples"], record["passed"]) == (2, 20, False)
+    assert (record["examples"], record["passed"]) == ({"a/one": 10, "a/two": 10}, False)
+    monkeypatch.setattr(Pretended, "output", "doctest a/two: 11 examples, ok (1 s)\n")
+    next_torch.main([*arguments, "--pages", "a/two"])
+    record = json.loads((tmp_path / f"{release}.json").read_text())["steps"]["doctest"]
+    assert (record["examples"], record["faults"]) == ({"a/one": 10, "a/two": 11}, {"a/one": ["12: 3"]})
 
 
 def test_a_step_that_is_run_again_replaces_its_part(

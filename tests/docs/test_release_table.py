@@ -44,7 +44,7 @@ def found(tmp_path: Path) -> release_table._Found:
             "differ": {"add, forward, int64": "failed", "add, out, int64": "failed", "mul, out, bool": "passed"},
         },
         "doctest": {
-            "date": "2026-11-26", "passed": False, "pages": 50, "examples": 9,
+            "date": "2026-11-26", "passed": False, "examples": {"a/b": 9, "a/c": 5},
             "faults": {"a/b": ["3: text", "5: more text", "9: 1 + 1"]},
         },
     }  # fmt: skip
@@ -69,7 +69,7 @@ def test_each_release_has_a_row(found: release_table._Found) -> None:
         f"2 errors ({day})",
         f"1 of 7,000 fail, 9 skipped ({day})",
         f"1,497 of 1,500 units do the same ({day})",
-        f"49 of 50 hold ({day})",
+        f"1 of 2 tried hold ({day})",
     ]
     assert listed[-1][1:] == ["not tried"] * 5
 
