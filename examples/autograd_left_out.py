@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.functional import cross_entropy
 
-# PyTorch imports this at the first forward-mode derivative, and the import itself warns.
-with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+# PyTorch imports this at the first forward-mode derivative, and the import itself warns, in each release of something
+# else.
+with warnings.catch_warnings(action="ignore"):
     import torch._decomp.decompositions_for_jvp
 
 

@@ -43,8 +43,8 @@ def noise(x: Tensor) -> Tensor:
 
 def without_patch(name: str) -> None:
     """Takes one patch out of the list."""
-    kept = tuple(patch for patch in patches.PATCHES["2.13"] if patch.__name__ != name)
-    patches.PATCHES["2.13"] = kept
+    for release, listed in patches.PATCHES.items():
+        patches.PATCHES[release] = tuple(patch for patch in listed if patch.__name__ != name)
 
 
 def without_overrides() -> None:

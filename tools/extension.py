@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import sys
@@ -28,10 +29,15 @@ def _digest(*parts: str) -> str:
 
 
 def build_folder() -> Path:
-    """One per environment, torch and driver, so that switching between them keeps the objects of each."""
+    """One per environment, torch, driver and compiler, so that switching between them keeps the objects of each."""
     driver = chosen()
-    key = _digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels)[:8]
+    key = _digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels, *_named_compiler())[:8]
     return ROOT / "build" / f"{sys.implementation.cache_tag}-{key}"
+
+
+def _named_compiler() -> list[str]:
+    """The compiler that CXX names, if it does. CMake reads CXX once for each build folder, and never again."""
+    return [f"CXX={os.environ['CXX']}"] if os.environ.get("CXX") else []
 
 
 @contextmanager
@@ -59,9 +65,10 @@ def _is_installed_from_here() -> bool:
 
 
 def _install_key() -> str:
-    """Changes if pip has to reinstall: another interpreter, torch or driver, other settings or Python files."""
+    """Changes if pip has to reinstall: another interpreter, torch, driver, compiler, setting or Python file."""
     spec = importlib.util.find_spec("torch")
     parts = [sys.executable, sys.version, str(spec and spec.origin), str(installed_torch()), str(chosen())]
+    parts += _named_compiler()
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "torch_openreg_autoload.py")]
     parts += sorted(str(path) for path in (ROOT / "torch_openreg").rglob("*.py*") if path.suffix != ".pyc")
     return _digest(*parts)
@@ -94,7 +101,8 @@ def _can_build_incrementally(folder: Path, stamp: Path, key: str) -> bool:
 
 
 def _install_with_pip(folder: Path) -> None:
-    say("building and installing torch_openreg (development install)")
+    compiler = "".join(f", {named}" for named in _named_compiler())
+    say(f"building and installing torch_openreg (development install{compiler})")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--verbose"]
     command += ["--no-build-isolation", "--no-deps", "--force-reinstall"]
     command += [f"--config-settings=cmake.define.{name}={value}" for name, value in chosen().definitions.items()]

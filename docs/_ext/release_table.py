@@ -1,9 +1,10 @@
 """``{release-table}``: what `make next` found with the releases of PyTorch after the reference.
 
 The argument selects a part: ``summary`` has a row for each release of `[tool.torch]`; ``surface 2.14`` lists what has
-changed of the parts that a backend depends on, ``tests 2.14`` the tests that fail, each with its cause, and ``pages
-2.14`` the pages whose text does not hold. Causes are written by hand, in ``docs/proof/releases/causes.toml``. A test
-that fails without one is a fault.
+changed of the parts that a backend depends on, ``tests 2.14`` the tests that fail, ``operators 2.14`` the units of the
+operator database that do something else than with the reference, and ``pages 2.14`` what does not hold on the pages.
+Each has its cause. Causes are written by hand, in ``docs/proof/releases/causes.toml``, by step and by a pattern of what
+differs. A difference without a cause is a fault, and so is a cause without a difference.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,10 +51,10 @@ class _Found:
         return torch_releases()
 
     @cached_property
-    def causes(self) -> dict[str, str]:
-        """By a pattern of tests, why they fail."""
+    def causes(self) -> dict[str, dict[str, str]]:
+        """By step, and by a pattern of what differs, why it does."""
         text = (self.root / CAUSES).read_text(encoding="utf-8")
-        causes: dict[str, str] = tomllib.loads(text)
+        causes: dict[str, dict[str, str]] = tomllib.loads(text)
         return causes
 
     def result(self, release: str) -> dict[str, Any]:
@@ -64,12 +65,34 @@ class _Found:
         steps: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["steps"]
         return steps
 
-    def cause(self, release: str, test: str) -> str:
-        """Why a test fails. Throws: ``Untold``."""
-        known = next((why for pattern, why in self.causes.items() if fnmatch(test, pattern)), None)
+    def differences(self, release: str, step: str) -> Iterator[str]:
+        """What differs in a step, as the patterns of the causes are compared with it."""
+        result = self.result(release).get(step, {})
+        yield from result.get("failed", {})
+        yield from result.get("differ", {})
+        for page, places in result.get("faults", {}).items():
+            yield from (f"{page}: {_text(place)}" for place in places)
+
+    def cause(self, release: str, step: str, difference: str) -> str:
+        """Why something differs. Throws: ``Untold``."""
+        causes = self.causes.get(step, {})
+        known = next((why for pattern, why in causes.items() if fnmatchcase(difference, pattern)), None)
         if known is None:
-            raise Untold(f"{test} fails with PyTorch {release}, and {CAUSES} does not say why")
+            raise Untold(f"{difference} differs with PyTorch {release}, and {CAUSES} does not say why")
         return known
+
+    def useless(self) -> Iterator[str]:
+        """Causes without a difference, of any release."""
+        for step, causes in self.causes.items():
+            differences = [one for release in self.releases for one in self.differences(release, step)]
+            for pattern in causes:
+                if not any(fnmatchcase(one, pattern) for one in differences):
+                    yield f"{CAUSES}: no release differs in {step} by {pattern!r}: remove it"
+
+
+def _text(place: str) -> str:
+    """What differs, without its line."""
+    return place.partition(": ")[2]
 
 
 def _summary(found: _Found, _release: str) -> Iterator[Node]:
@@ -103,8 +126,8 @@ def _words(step: dict[str, Any]) -> str:
     if "failed" in step:
         return f"{step['failures']} of {step['tests']:,} fail, {step['skipped']:,} skipped"
     if "faults" in step:
-        return f"{step['pages'] - len(step['faults'])} of {step['pages']} hold"
-    return str(step["last"]).partition(": ")[2] or str(step["last"])
+        return f"{len(step['examples'].keys() - step['faults'].keys())} of {len(step['examples'])} tried hold"
+    return f"{step['units'] - len(step['differ']):,} of {step['units']:,} units do the same"
 
 
 def _surface(found: _Found, release: str) -> Iterator[Node]:
@@ -129,21 +152,39 @@ def _lines(lines: list[str]) -> Iterator[Node]:
 def _tests(found: _Found, release: str) -> Iterator[Node]:
     failed = found.result(release).get("test", {}).get("failed", {})
     rows: list[list[Cell]] = [
-        [nodes.literal("", test), nodes.literal("", message), found.cause(release, test)]
+        [nodes.literal("", test), nodes.literal("", message), found.cause(release, "test", test)]
         for test, message in sorted(failed.items())
     ]
     yield _wrapping(["Test", "Message", "Cause"], rows, _otherwise(found, release, "test", "No test fails."))
 
 
+def _operators(found: _Found, release: str) -> Iterator[Node]:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for unit, outcome in sorted(found.result(release).get("opinfo", {}).get("differ", {}).items()):
+        entry, mode, dtype = unit.rsplit(", ", 2)
+        groups.setdefault((entry, outcome, found.cause(release, "opinfo", unit)), []).append(f"{mode}, {dtype}")
+    rows: list[list[Cell]] = [
+        [nodes.literal("", entry), _listed(units), f"{outcome}: {why}"]
+        for (entry, outcome, why), units in groups.items()
+    ]
+    otherwise = _otherwise(found, release, "opinfo", "Every unit does what it does with the reference.")
+    yield _wrapping(["Entry", "Units", "Outcome, and its cause"], rows, otherwise)
+
+
 def _pages(found: _Found, release: str) -> Iterator[Node]:
     faults = found.result(release).get("doctest", {}).get("faults", {})
-    rows: list[list[Cell]] = []
+    groups: dict[tuple[str, str], list[str]] = {}
     for page, places in sorted(faults.items()):
-        listed = nodes.bullet_list(
-            "", *(nodes.list_item("", nodes.paragraph("", "", nodes.literal("", place))) for place in places)
-        )
-        rows.append([nodes.literal("", page), listed])
-    yield _wrapping(["Page", "Line, and what differs"], rows, _otherwise(found, release, "doctest", "No page differs."))
+        for place in places:
+            groups.setdefault((page, found.cause(release, "doctest", f"{page}: {_text(place)}")), []).append(place)
+    rows: list[list[Cell]] = [[nodes.literal("", page), _listed(places), why] for (page, why), places in groups.items()]
+    otherwise = _otherwise(found, release, "doctest", "No page differs.")
+    yield _wrapping(["Page", "Line, and what differs", "Cause"], rows, otherwise)
+
+
+def _listed(lines: list[str]) -> nodes.bullet_list:
+    items = (nodes.list_item("", nodes.paragraph("", "", nodes.literal("", line))) for line in lines)
+    return nodes.bullet_list("", *items)
 
 
 def _otherwise(found: _Found, release: str, step: str, text: str) -> str:
@@ -167,6 +208,7 @@ PARTS: dict[str, Callable[[_Found, str], Iterator[Node]]] = {
     "summary": _summary,
     "surface": _surface,
     "tests": _tests,
+    "operators": _operators,
     "pages": _pages,
 }
 
@@ -194,6 +236,9 @@ class ReleaseTable(SphinxDirective):
         for release in others.values():
             self.env.note_dependency(str(found.root / next_torch.RESULTS / f"{release}.json"))
         self.env.note_dependency(str(found.root / CAUSES))
+        if part == "summary":
+            for fault in found.useless():
+                report(self.env.docname, self.lineno, f"release-table: {fault}", "release")
         try:
             return list(PARTS[part](found, others.get(series, "")))
         except Untold as fault:

@@ -158,3 +158,16 @@ def test_a_build_folder_belongs_to_the_files_of_torch(monkeypatch: pytest.Monkey
     assert ours == extension.build_folder()
     monkeypatch.setattr(extension, "torch_files", lambda: ["torch/include/a.h,sha256=abc,0"])
     assert extension.build_folder() != ours
+
+
+def test_a_build_folder_belongs_to_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    ours, installed = extension.build_folder(), extension._install_key()
+    folders = {ours}
+    for compiler in ("clang++", "/opt/g++"):
+        monkeypatch.setenv("CXX", compiler)
+        folders.add(extension.build_folder())
+        assert extension._install_key() != installed
+    assert len(folders) == 3
+    monkeypatch.setenv("CXX", "")
+    assert (extension.build_folder(), extension._install_key()) == (ours, installed)

@@ -84,12 +84,54 @@ def test_pages_that_do_not_hold_are_listed(environment: Pretended, monkeypatch: 
     monkeypatch.setattr(Pretended, "output", output)
     assert next_torch.pages(environment) == {
         "passed": False,
-        "pages": 2,
-        "examples": 15,
+        "examples": {"accelerator/event": 5, "accelerator/guard": 10},
         "faults": {"accelerator/guard": ["12: 1 + 1"]},
     }
     monkeypatch.setattr(Pretended, "output", "torch_openreg: the build failed; the messages are above\n")
     assert next_torch.pages(environment)["error"] == "torch_openreg: the build failed; the messages are above"
+
+
+def test_units_that_differ_are_listed(environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed = "- add.one, forward, int64: failed, and is not listed\n- mul, out, bool: passed, and is listed\n"
+    (tmp_path / "opinfo.md").write_text(f"| float32 | all 9 |\n- neither\n{listed}")
+    said = "make opinfo: 98 of 100 units passed, 1 of 9 columns under 99.5% (9 s); the result is opinfo.md\n"
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(Pretended, "output", f"-- 1 of 6 modes to run\n{said}")
+    monkeypatch.setattr(Pretended, "passes", True)
+    assert next_torch.opinfo(environment) == {
+        "passed": False,
+        "units": 100,
+        "units_passed": 98,
+        "differ": {"add.one, forward, int64": "failed", "mul, out, bool": "passed"},
+    }
+    monkeypatch.setattr(Pretended, "output", "make opinfo: out: pytest ended before all units had run; see above\n")
+    error = "make opinfo: out: pytest ended before all units had run; see above"
+    assert next_torch.opinfo(environment) == {"passed": False, "error": error}
+
+
+def test_named_pages_replace_only_their_part(
+    environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    release = torch_releases()[-1]
+    monkeypatch.setattr(next_torch, "RESULTS", tmp_path)
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(next_torch, "prepare", lambda release, folder: environment)
+    fault = "/home/me/docs/source/a/{}.md:12: WARNING: {}\n"
+    ended = "doctest a/{}: 10 examples, 1 failures (1 s)\n"
+    one, two = fault.format("one", "1 + 1") + ended.format("one"), fault.format("two", "2") + ended.format("two")
+    arguments = [release, "--steps", "doctest"]
+    monkeypatch.setattr(Pretended, "output", one)
+    monkeypatch.setattr(Pretended, "output", one + two)
+    next_torch.main(arguments)
+    monkeypatch.setattr(Pretended, "output", one.replace("1 + 1", "3") + fault.format("two", "of a page not named"))
+    next_torch.main([*arguments, "--pages", "a/one"])
+    record = json.loads((tmp_path / f"{release}.json").read_text())["steps"]["doctest"]
+    assert record["faults"] == {"a/one": ["12: 3"], "a/two": ["12: 2"]}
+    assert (record["examples"], record["passed"]) == ({"a/one": 10, "a/two": 10}, False)
+    monkeypatch.setattr(Pretended, "output", "doctest a/two: 11 examples, ok (1 s)\n")
+    next_torch.main([*arguments, "--pages", "a/two"])
+    record = json.loads((tmp_path / f"{release}.json").read_text())["steps"]["doctest"]
+    assert (record["examples"], record["faults"]) == ({"a/one": 10, "a/two": 11}, {"a/one": ["12: 3"]})
 
 
 def test_a_step_that_is_run_again_replaces_its_part(

@@ -1,4 +1,4 @@
-"""The tables of releases show what was found, and no failing test goes without a cause."""
+"""The tables of releases show what was found, and no difference goes without a cause."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from prerequisites import torch_releases
 from docs._ext import release_table
 
 OTHER = torch_releases()[1]
+CAUSES = """
+[test]
+"tests/a.py::*" = "PyTorch raises earlier"
+[opinfo]
+"add, *" = "PyTorch rounds otherwise"
+"mul, out, bool" = "PyTorch has mended it"
+[doctest]
+"a/b: *text" = "PyTorch says more"
+"a/b: 1 + 1" = "PyTorch counts otherwise"
+"""
 
 
 @pytest.fixture
@@ -29,12 +39,19 @@ def found(tmp_path: Path) -> release_table._Found:
             "date": "2026-11-26", "passed": False, "tests": 7000, "failures": 1, "skipped": 9,
             "failed": {"tests/a.py::test_x[1]": "why"},
         },
-        "doctest": {"date": "2026-11-26", "passed": False, "pages": 50, "examples": 9, "faults": {"a/b": ["3: text"]}},
+        "opinfo": {
+            "date": "2026-11-26", "passed": False, "units": 1500, "units_passed": 1490,
+            "differ": {"add, forward, int64": "failed", "add, out, int64": "failed", "mul, out, bool": "passed"},
+        },
+        "doctest": {
+            "date": "2026-11-26", "passed": False, "examples": {"a/b": 9, "a/c": 5},
+            "faults": {"a/b": ["3: text", "5: more text", "9: 1 + 1"]},
+        },
     }  # fmt: skip
     folder = tmp_path / next_torch.RESULTS
     folder.mkdir(parents=True)
     (folder / f"{OTHER}.json").write_text(json.dumps({"torch": OTHER, "steps": steps}))
-    (tmp_path / release_table.CAUSES).write_text('"tests/a.py::*" = "PyTorch raises earlier"\n')
+    (tmp_path / release_table.CAUSES).write_text(CAUSES)
     return release_table._Found(tmp_path)
 
 
@@ -51,8 +68,8 @@ def test_each_release_has_a_row(found: release_table._Found) -> None:
         f"3 lines new, 3 gone ({day})",
         f"2 errors ({day})",
         f"1 of 7,000 fail, 9 skipped ({day})",
-        "not tried",
-        f"49 of 50 hold ({day})",
+        f"1,497 of 1,500 units do the same ({day})",
+        f"1 of 2 tried hold ({day})",
     ]
     assert listed[-1][1:] == ["not tried"] * 5
 
@@ -63,7 +80,15 @@ def test_parts_list_what_was_found(found: release_table._Found) -> None:
         ["kernels", "k: X → X, Y\n\n- o: X\n\n+ n: Z"],
     ]
     assert rows(found, "tests", OTHER) == [["tests/a.py::test_x[1]", "why", "PyTorch raises earlier"]]
-    assert rows(found, "pages", OTHER) == [["a/b", "3: text"]]
+    assert rows(found, "operators", OTHER) == [
+        ["add", "forward, int64\n\nout, int64", "failed: PyTorch rounds otherwise"],
+        ["mul", "out, bool", "passed: PyTorch has mended it"],
+    ]
+    assert rows(found, "pages", OTHER) == [
+        ["a/b", "3: text\n\n5: more text", "PyTorch says more"],
+        ["a/b", "9: 1 + 1", "PyTorch counts otherwise"],
+    ]
+    assert list(found.useless()) == []
     (nothing,) = release_table.PARTS["tests"](found, torch_releases()[-1])
     assert nothing.astext() == f"Not tried with {torch_releases()[-1]}."
 
@@ -82,7 +107,18 @@ def test_a_table_without_rows_says_why(found: release_table._Found, step: dict[s
     assert nothing.astext() == text
 
 
-def test_a_failing_test_without_a_cause_is_a_fault(found: release_table._Found) -> None:
+@pytest.mark.parametrize(
+    ("part", "difference"),
+    [("tests", r"tests/a\.py::test_x\[1\]"), ("operators", "add, forward, int64"), ("pages", "a/b: text")],
+)
+def test_a_difference_without_a_cause_is_a_fault(found: release_table._Found, part: str, difference: str) -> None:
     (found.root / release_table.CAUSES).write_text("")
-    with pytest.raises(release_table.Untold, match=r"tests/a\.py::test_x\[1\] fails with PyTorch .* does not say why"):
-        list(release_table.PARTS["tests"](found, OTHER))
+    with pytest.raises(release_table.Untold, match=f"^{difference} differs with PyTorch {OTHER}, and .* not say why$"):
+        list(release_table.PARTS[part](found, OTHER))
+
+
+def test_a_cause_without_a_difference_is_a_fault(found: release_table._Found) -> None:
+    (found.root / release_table.CAUSES).write_text(CAUSES.replace("add, *", "sub, *"))
+    assert list(found.useless()) == [
+        f"{release_table.CAUSES}: no release differs in opinfo by 'sub, *': remove it",
+    ]
