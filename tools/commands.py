@@ -94,12 +94,18 @@ def _weave(command: str, arguments: list[str]) -> None:
 def doctest(arguments: list[str]) -> None:
     """Executes every snippet of the pages, or of the named ones, and judges the resulting proof.
 
-    A run of all pages starts clean; named pages have a separate folder, which keeps the last state.
+    A run of all pages starts clean; named pages, and a share of all, have a separate folder, which keeps the last state.
     """
-    output = OUTPUT / ("doctest_pages" if arguments else "doctest")
-    if not arguments:
+    parser = argparse.ArgumentParser(prog="make doctest", add_help=False)  # the weaver's has the help
+    parser.add_argument("--share", type=share, default=ALL)
+    options, others = parser.parse_known_args(arguments)
+    if options.share != ALL:
+        pages = sorted(str(page.relative_to(SOURCE).with_suffix("")) for page in SOURCE.rglob("*.md"))
+        others += options.share.take(pages)
+    output = OUTPUT / ("doctest_pages" if others else "doctest")
+    if not others:
         shutil.rmtree(output, ignore_errors=True)
-    _weave("doctest", ["--output", str(output), *arguments])
+    _weave("doctest", ["--output", str(output), *others])
 
 
 def proof(arguments: list[str]) -> None:

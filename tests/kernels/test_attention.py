@@ -259,6 +259,19 @@ def test_logsumexp(keys: int) -> None:
     close(forward(*tensors, bias.to("openreg"))[1].cpu(), expected.index_fill(-1, torch.tensor([2]), -math.inf))
 
 
+@pytest.mark.parametrize("keys", [FEW, MANY])
+def test_logsumexp_of_a_causal_row_that_the_bias_hides(keys: int) -> None:
+    """The bias hides the first two columns, all that the first two rows see. Only a direct call may have both."""
+    query, key = random((2, 3, keys, 4)), random((2, 3, keys, 4))
+    bias = torch.zeros(keys, keys).masked_fill(torch.arange(keys) < 2, -math.inf)
+    tensors = [tensor.to("openreg") for tensor in (query, key, key, bias)]
+    forward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable
+    later = torch.ones(keys, keys, dtype=torch.bool).triu(1)
+    expected = (query @ key.transpose(2, 3) / 2 + bias).masked_fill(later, -math.inf).logsumexp(-1)
+    assert expected[..., :2].isneginf().all()
+    close(forward(*tensors, is_causal=True)[1].cpu(), expected)
+
+
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": (3, 40, 40)}], ids=str)
 def test_the_library_computes_what_the_kernels_do(options: dict[str, Any]) -> None:
     """A value with one more column goes to the kernels: all other columns are the same, and their gradients."""

@@ -20,6 +20,16 @@
 #endif
 // LITERALINCLUDE END: rows-independent
 
+// LITERALINCLUDE START: rows-wide
+// Before a function with such a loop: it is compiled a second time, for the wider vector registers of newer processors,
+// and the dynamic linker chooses one of the two. The results are the same: AVX2 alone has no fused multiply-add.
+#if defined(__x86_64__) && !defined(__clang__)  // clang does not do this for templates
+#define OPENREG_WIDE __attribute__((target_clones("default", "avx2")))
+#else
+#define OPENREG_WIDE
+#endif
+// LITERALINCLUDE END: rows-wide
+
 namespace openreg {
 
 // LITERALINCLUDE START: rows-walk

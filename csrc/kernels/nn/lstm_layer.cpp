@@ -6,9 +6,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/host_view.h"
@@ -48,7 +46,6 @@ struct LstmLayerForward {
 
   void operator()() const {
     const LibraryScope scope;
-    const int64_t hidden = layer.hx.size(1);
     at::Tensor all_gates = states.gates.flatten(0, 1);
     at::mm_out(all_gates, layer.input.flatten(0, 1), layer.input_weights.t());
     if (layer.input_bias.defined()) {
@@ -63,11 +60,7 @@ struct LstmLayerForward {
       at::Tensor cell = states.cells[step];
       at::Tensor output = states.output[step];
       gates.addmm_(before, weights);
-      gates.narrow(1, 0, 2 * hidden).sigmoid_();
-      const at::Tensor fresh = gates.narrow(1, 2 * hidden, hidden).tanh_();
-      const at::Tensor open = gates.narrow(1, 3 * hidden, hidden).sigmoid_();
-      at::mul_out(cell, gates.narrow(1, hidden, hidden), cell_before).addcmul_(gates.narrow(1, 0, hidden), fresh);
-      at::tanh_out(output, cell).mul_(open);
+      lstm_step(gates, cell_before, cell, output);
       before = output;
       cell_before = cell;
     }
@@ -91,13 +84,14 @@ struct LstmLayerBackward {
     at::Tensor grad_cell =
         grad_cy.defined() ? grad_cy.clone(at::MemoryFormat::Contiguous) : at::zeros_like(grad_hidden);
     const at::Tensor cx = layer.cx.contiguous();
+    const at::Tensor tanh_cells = states.cells.tanh();
     for (int64_t number = layer.input.size(0) - 1; number >= 0; --number) {
       const int64_t step = place(layer, number);
       if (grad_output.defined()) {
         grad_hidden.add_(grad_output[step]);
       }
       const at::Tensor before = number == 0 ? cx : states.cells[place(layer, number - 1)];
-      cell_backward(grad_gates[step], grad_cell, grad_hidden, before, step);
+      cell_backward(grad_gates[step], grad_cell, grad_hidden, before, tanh_cells[step], states.gates[step]);
       at::mm_out(grad_hidden, grad_gates[step], layer.hidden_weights);
     }
     if (grads.hx.defined()) grads.hx.copy_(grad_hidden);
@@ -107,21 +101,16 @@ struct LstmLayerBackward {
 
   // Replaces the gradient of the cell state after a step by that of the one before.
   void cell_backward(const at::Tensor& grad_gates, const at::Tensor& grad_cell, const at::Tensor& grad_hidden,
-                     const at::Tensor& cell_before, int64_t step) const {
-    const int64_t hidden = layer.hx.size(1);
-    const LstmCellBackward<T> cell{hidden,
+                     const at::Tensor& cell_before, const at::Tensor& tanh_cell, const at::Tensor& gates) const {
+    const LstmCellBackward<T> cell{layer.hx.size(1),
                                    grad_gates.mutable_data_ptr<T>(),
                                    grad_cell.mutable_data_ptr<T>(),
                                    grad_hidden.const_data_ptr<T>(),
                                    grad_cell.const_data_ptr<T>(),
                                    cell_before.const_data_ptr<T>(),
-                                   states.cells[step].const_data_ptr<T>(),
-                                   states.gates[step].const_data_ptr<T>()};
-    for (int64_t row = 0; row < layer.hx.size(0); ++row) {
-      for (int64_t unit = 0; unit < hidden; ++unit) {
-        cell(row, unit);
-      }
-    }
+                                   tanh_cell.const_data_ptr<T>(),
+                                   gates.const_data_ptr<T>()};
+    for_each_unit(layer.hx.size(0), cell);
   }
 
   // The products over all steps at once.

@@ -1,14 +1,20 @@
-// The loops of the LSTM and GRU cells as kernels: one launch for all gates of a time step, or for all their gradients.
+// The LSTM and GRU cells as kernels: one launch for all gates of a time step, or for all their gradients. The library
+// computes the gates, a loop their gradients.
 #include "aten/recurrent.h"
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
 
-#include <cmath>
 #include <type_traits>
 
+#include "kernels/host_view.h"
 #include "kernels/launch.h"
+#include "kernels/library/library_scope.h"
+#include "kernels/loops/rows.h"
 #include "kernels/nn/lstm_cell.h"
 
 namespace openreg {
@@ -28,98 +34,86 @@ T* cell_memory(const at::Tensor& tensor) {
   }
 }
 
-// A row-major matrix of the gates' inputs, and the bias that is added to each of its rows, or null.
-template <class T>
-struct GateSums {
-  const T* values;
-  const T* bias;
-
-  at::opmath_type<T> at(int64_t row, int64_t columns, int64_t column) const {
-    using Math = at::opmath_type<T>;
-    const Math value = static_cast<Math>(values[row * columns + column]);
-    return bias == nullptr ? value : value + static_cast<Math>(bias[column]);
-  }
-};
-
-template <class Math>
-Math logistic(Math value) {
-  return 1 / (1 + std::exp(-value));
-}
-
 // Queues cell(row, unit) for each row of the batch and each hidden unit: a device with threads runs one for each pair.
 template <class Cell>
 void launch_cell(const char* name, const at::Tensor& state, size_t bytes, Cell cell) {
-  launch(name, state.device().index(), bytes, [cell, rows = state.size(0)] {
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t unit = 0; unit < cell.hidden; ++unit) {
-        cell(row, unit);
-      }
-    }
-  });
+  launch(name, state.device().index(), bytes, [cell, rows = state.size(0)] { for_each_unit(rows, cell); });
 }
 // LITERALINCLUDE END: recurrent-kernel-gates
 
-// LITERALINCLUDE START: recurrent-kernel-lstm-forward
-// cy = forget * cx + input * cell, hy = output * tanh(cy).
-template <class T>
-struct LstmCell {
-  using Math = at::opmath_type<T>;  // float for half and bfloat16
-  int64_t hidden;
-  T* hy;
-  T* cy;
-  T* workspace;
-  GateSums<T> from_input;
-  GateSums<T> from_hidden;
-  const T* cx;
+// LITERALINCLUDE START: recurrent-kernel-sums
+// What is added up for the gates of a step: [batch, gates * hidden], and a bias for all rows, or undefined.
+struct GateSums {
+  at::Tensor values;
+  at::Tensor bias;
 
-  void operator()(int64_t row, int64_t unit) const {
-    const Math input = logistic(sum(row, unit));
-    const Math forget = logistic(sum(row, hidden + unit));
-    const Math cell = std::tanh(sum(row, 2 * hidden + unit));
-    const Math output = logistic(sum(row, 3 * hidden + unit));
-    const int64_t i = row * hidden + unit;
-    const Math next = forget * static_cast<Math>(cx[i]) + input * cell;
-    cy[i] = static_cast<T>(next);
-    hy[i] = static_cast<T>(output * std::tanh(next));
-    T* const kept = workspace + row * 4 * hidden + unit;
-    kept[0] = static_cast<T>(input);
-    kept[hidden] = static_cast<T>(forget);
-    kept[2 * hidden] = static_cast<T>(cell);
-    kept[3 * hidden] = static_cast<T>(output);
+  // In the precision of the computation: float for half and bfloat16.
+  at::Tensor wide() const {
+    const at::Tensor sums = values.to(at::toOpMathType(values.scalar_type()));
+    return bias.defined() ? sums + bias : sums;
   }
+};
 
-  Math sum(int64_t row, int64_t column) const {
-    return from_input.at(row, 4 * hidden, column) + from_hidden.at(row, 4 * hidden, column);
+GateSums input_sums(const GateInputs& gates) { return {host_view(gates.input), host_view_or_none(gates.input_bias)}; }
+
+GateSums hidden_sums(const GateInputs& gates) {
+  return {host_view(gates.hidden), host_view_or_none(gates.hidden_bias)};
+}
+// LITERALINCLUDE END: recurrent-kernel-sums
+
+// LITERALINCLUDE START: recurrent-kernel-lstm-forward
+struct LstmCell {
+  at::Tensor hy;
+  at::Tensor cy;
+  at::Tensor workspace;
+  GateSums from_input;
+  GateSums from_hidden;
+  at::Tensor cx;
+
+  void operator()() const {
+    const LibraryScope scope;
+    const at::ScalarType math = at::toOpMathType(cx.scalar_type());
+    // The results themselves, if their dtype is wide enough to compute in: then to() returns the same tensor.
+    at::Tensor gates = workspace.to(math);
+    at::Tensor cell = cy.to(math);
+    at::Tensor output = hy.to(math);
+    at::add_out(gates, from_input.wide(), from_hidden.wide());
+    lstm_step(gates, cx.to(math), cell, output);
+    workspace.copy_(gates);  // does nothing if both are the same tensor
+    cy.copy_(cell);
+    hy.copy_(output);
   }
 };
 // LITERALINCLUDE END: recurrent-kernel-lstm-forward
 
 // hy = fresh + update * (hx - fresh). The reset gate scales the hidden part of the new value, including its bias.
-template <class T>
 struct GruCell {
-  using Math = at::opmath_type<T>;
-  int64_t hidden;
-  T* hy;
-  T* workspace;
-  GateSums<T> from_input;
-  GateSums<T> from_hidden;
-  const T* hx;
+  at::Tensor hy;
+  at::Tensor workspace;  // [batch, 5 * hidden]: reset, update, fresh, hx, and the hidden part of the new value
+  GateSums from_input;
+  GateSums from_hidden;
+  at::Tensor hx;
 
-  void operator()(int64_t row, int64_t unit) const {
-    const int64_t columns = 3 * hidden;
-    const Math reset = logistic(from_input.at(row, columns, unit) + from_hidden.at(row, columns, unit));
-    const Math update =
-        logistic(from_input.at(row, columns, hidden + unit) + from_hidden.at(row, columns, hidden + unit));
-    const Math recalled = from_hidden.at(row, columns, 2 * hidden + unit);
-    const Math fresh = std::tanh(from_input.at(row, columns, 2 * hidden + unit) + reset * recalled);
-    const int64_t i = row * hidden + unit;
-    hy[i] = static_cast<T>(fresh + update * (static_cast<Math>(hx[i]) - fresh));
-    T* const kept = workspace + row * 5 * hidden + unit;
-    kept[0] = static_cast<T>(reset);
-    kept[hidden] = static_cast<T>(update);
-    kept[2 * hidden] = static_cast<T>(fresh);
-    kept[3 * hidden] = hx[i];
-    kept[4 * hidden] = static_cast<T>(recalled);
+  void operator()() const {
+    const LibraryScope scope;
+    const int64_t hidden = hx.size(1);
+    const at::ScalarType math = at::toOpMathType(hx.scalar_type());
+    const at::Tensor of_input = from_input.wide();
+    const at::Tensor of_hidden = from_hidden.wide();
+    const at::Tensor recalled = of_hidden.narrow(1, 2 * hidden, hidden);
+    const at::Tensor kept = workspace.to(math);  // as in the LSTM cell
+    const at::Tensor reset = kept.narrow(1, 0, hidden);
+    const at::Tensor update = kept.narrow(1, hidden, hidden);
+    at::Tensor both = kept.narrow(1, 0, 2 * hidden);
+    at::Tensor fresh = kept.narrow(1, 2 * hidden, hidden);
+    at::Tensor output = hy.to(math);
+    at::add_out(both, of_input.narrow(1, 0, 2 * hidden), of_hidden.narrow(1, 0, 2 * hidden)).sigmoid_();
+    at::mul_out(fresh, reset, recalled).add_(of_input.narrow(1, 2 * hidden, hidden)).tanh_();
+    kept.narrow(1, 3 * hidden, hidden).copy_(hx);
+    kept.narrow(1, 4 * hidden, hidden).copy_(recalled);
+    at::sub_out(output, hx.to(math), fresh).mul_(update).add_(fresh);
+    workspace.copy_(kept);
+    hy.copy_(output);
   }
 };
 
@@ -155,52 +149,45 @@ struct GruCellBackward {
   }
 };
 
-template <class T>
-GateSums<T> input_sums(const GateInputs& gates) {
-  return {cell_memory<const T>(gates.input), cell_memory<const T>(gates.input_bias)};
-}
-
-template <class T>
-GateSums<T> hidden_sums(const GateInputs& gates) {
-  return {cell_memory<const T>(gates.hidden), cell_memory<const T>(gates.hidden_bias)};
-}
-
 }  // namespace
 
+// LITERALINCLUDE START: recurrent-kernel-lstm-launch
 void compute_lstm_cell(const at::Tensor& hy, const at::Tensor& cy, const at::Tensor& workspace, const GateInputs& gates,
                        const at::Tensor& cx) {
-  AT_DISPATCH_V2(cx.scalar_type(), "_thnn_fused_lstm_cell", AT_WRAP([&] {
-                   launch_cell("_thnn_fused_lstm_cell", cx, 3 * (workspace.nbytes() + cx.nbytes()),
-                               LstmCell<scalar_t>{cx.size(1), cell_memory<scalar_t>(hy), cell_memory<scalar_t>(cy),
-                                                  cell_memory<scalar_t>(workspace), input_sums<scalar_t>(gates),
-                                                  hidden_sums<scalar_t>(gates), cell_memory<const scalar_t>(cx)});
-                 }),
-                 AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
+  launch("_thnn_fused_lstm_cell", cx.device().index(), 3 * (workspace.nbytes() + cx.nbytes()),
+         LstmCell{host_view(hy), host_view(cy), host_view(workspace), input_sums(gates), hidden_sums(gates),
+                  host_view(cx)});
 }
 
 void compute_lstm_cell_backward(const at::Tensor& grad_gates, const at::Tensor& grad_cx, const at::Tensor& grad_hy,
                                 const at::Tensor& grad_cy, const at::Tensor& cx, const at::Tensor& cy,
                                 const at::Tensor& workspace) {
   AT_DISPATCH_V2(cx.scalar_type(), "_thnn_fused_lstm_cell_backward_impl", AT_WRAP([&] {
-                   launch_cell("_thnn_fused_lstm_cell_backward_impl", cx, 2 * workspace.nbytes() + 5 * cx.nbytes(),
-                               LstmCellBackward<scalar_t>{
-                                   cx.size(1), cell_memory<scalar_t>(grad_gates), cell_memory<scalar_t>(grad_cx),
-                                   cell_memory<const scalar_t>(grad_hy), cell_memory<const scalar_t>(grad_cy),
-                                   cell_memory<const scalar_t>(cx), cell_memory<const scalar_t>(cy),
-                                   cell_memory<const scalar_t>(workspace)});
+                   using Math = at::opmath_type<scalar_t>;
+                   LstmCellBackward<scalar_t> cell{cx.size(1),
+                                                   cell_memory<scalar_t>(grad_gates),
+                                                   cell_memory<scalar_t>(grad_cx),
+                                                   cell_memory<const scalar_t>(grad_hy),
+                                                   cell_memory<const scalar_t>(grad_cy),
+                                                   cell_memory<const scalar_t>(cx),
+                                                   /*tanh_cell=*/nullptr,  // computed by the kernel
+                                                   cell_memory<const scalar_t>(workspace)};
+                   launch("_thnn_fused_lstm_cell_backward_impl", cx.device().index(),
+                          2 * workspace.nbytes() + 5 * cx.nbytes(), [cell, cy = host_view(cy)]() mutable {
+                            const LibraryScope scope;
+                            const at::Tensor tanh_cell = cy.to(c10::CppTypeToScalarType<Math>::value).tanh();
+                            cell.tanh_cell = tanh_cell.const_data_ptr<Math>();
+                            for_each_unit(cy.size(0), cell);
+                          });
                  }),
                  AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
 }
+// LITERALINCLUDE END: recurrent-kernel-lstm-launch
 
 void compute_gru_cell(const at::Tensor& hy, const at::Tensor& workspace, const GateInputs& gates,
                       const at::Tensor& hx) {
-  AT_DISPATCH_V2(hx.scalar_type(), "_thnn_fused_gru_cell", AT_WRAP([&] {
-                   launch_cell("_thnn_fused_gru_cell", hx, workspace.nbytes() + 8 * hx.nbytes(),
-                               GruCell<scalar_t>{hx.size(1), cell_memory<scalar_t>(hy),
-                                                 cell_memory<scalar_t>(workspace), input_sums<scalar_t>(gates),
-                                                 hidden_sums<scalar_t>(gates), cell_memory<const scalar_t>(hx)});
-                 }),
-                 AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
+  launch("_thnn_fused_gru_cell", hx.device().index(), workspace.nbytes() + 8 * hx.nbytes(),
+         GruCell{host_view(hy), host_view(workspace), input_sums(gates), hidden_sums(gates), host_view(hx)});
 }
 
 void compute_gru_cell_backward(const at::Tensor& grad_input_gates, const at::Tensor& grad_hidden_gates,

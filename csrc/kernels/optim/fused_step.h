@@ -52,8 +52,8 @@ void update_number(T* param, Math number, Math grad, const auto& rule, std::pair
 }
 
 template <class T, class... State>
-void update_tensor(size_t numel, T* param, T* grad, const float* grad_scale, bool maximize, const auto& rule,
-                   State*... state) {
+OPENREG_WIDE void update_tensor(size_t numel, T* param, T* grad, const float* grad_scale, bool maximize,
+                                const auto& rule, State*... state) {
   using Math = at::opmath_type<T>;  // float for 16-bit dtypes
   if (grad_scale) {
     const Math scale = *grad_scale;

@@ -1,0 +1,36 @@
+"""The shares of the pages that `make doctest` executes."""
+
+from __future__ import annotations
+
+import commands
+import pytest
+from environment import ROOT
+
+
+def executed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
+    """What `make doctest` passes to the weaver, after the folder of its output."""
+    asked: list[list[str]] = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(commands, "_weave", lambda _command, passed: asked.append(passed))
+    monkeypatch.setattr(commands.shutil, "rmtree", lambda *_arguments, **_options: None)
+    commands.doctest(list(arguments))
+    assert asked[0][0] == "--output"
+    return asked[0][2:]
+
+
+def test_each_page_is_in_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [executed(monkeypatch, "--share", f"{number}/3") for number in range(3)]
+    pages = [page.relative_to(ROOT / "docs" / "source") for page in (ROOT / "docs" / "source").rglob("*.md")]
+    assert sorted(page for share in shares for page in share) == sorted(str(page.with_suffix("")) for page in pages)
+    assert all(shares)
+
+
+def test_without_a_share_all_pages_or_the_named_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert executed(monkeypatch) == []
+    assert executed(monkeypatch, "accelerator/errors") == ["accelerator/errors"]
+
+
+def test_a_share_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        executed(monkeypatch, "--share", "3/3")
+    assert "make doctest: error: argument --share: invalid share value: '3/3'" in capsys.readouterr().err
