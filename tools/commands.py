@@ -95,17 +95,20 @@ def doctest(arguments: list[str]) -> None:
     """Executes every snippet of the pages, or of the named ones, and judges the resulting proof.
 
     A run of all pages starts clean; named pages, and a share of all, have a separate folder, which keeps the last state.
+    OPENREG_PAGES is the share that CI executes: 0/2 is every second page.
     """
-    parser = argparse.ArgumentParser(prog="make doctest", add_help=False)  # the weaver's has the help
-    parser.add_argument("--share", type=share, default=ALL)
-    options, others = parser.parse_known_args(arguments)
-    if options.share != ALL:
+    try:
+        part = share(os.environ.get("OPENREG_PAGES", "0/1"))
+    except ValueError as error:
+        raise Fault(f"make doctest: OPENREG_PAGES: {error}") from None
+    if not arguments and part != ALL:
+        say(f"share {part.number}/{part.of} of the pages (OPENREG_PAGES)")
         pages = sorted(str(page.relative_to(SOURCE).with_suffix("")) for page in SOURCE.rglob("*.md"))
-        others += options.share.take(pages)
-    output = OUTPUT / ("doctest_pages" if others else "doctest")
-    if not others:
+        arguments = list(part.take(pages))
+    output = OUTPUT / ("doctest_pages" if arguments else "doctest")
+    if not arguments:
         shutil.rmtree(output, ignore_errors=True)
-    _weave("doctest", ["--output", str(output), *others])
+    _weave("doctest", ["--output", str(output), *arguments])
 
 
 def proof(arguments: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import commands
 import pytest
-from environment import ROOT
+from environment import ROOT, Fault
 
 
 def executed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
@@ -18,19 +18,28 @@ def executed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
     return asked[0][2:]
 
 
+def share(monkeypatch: pytest.MonkeyPatch, part: str) -> list[str]:
+    monkeypatch.setenv("OPENREG_PAGES", part)
+    return executed(monkeypatch)
+
+
 def test_each_page_is_in_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = [executed(monkeypatch, "--share", f"{number}/3") for number in range(3)]
+    shares = [share(monkeypatch, f"{number}/3") for number in range(3)]
     pages = [page.relative_to(ROOT / "docs" / "source") for page in (ROOT / "docs" / "source").rglob("*.md")]
     assert sorted(page for share in shares for page in share) == sorted(str(page.with_suffix("")) for page in pages)
     assert all(shares)
 
 
-def test_without_a_share_all_pages_or_the_named_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_share_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENREG_PAGES", raising=False)
     assert executed(monkeypatch) == []
+
+
+def test_a_named_page_is_executed_whatever_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENREG_PAGES", "0/3")
     assert executed(monkeypatch, "accelerator/errors") == ["accelerator/errors"]
 
 
-def test_a_share_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        executed(monkeypatch, "--share", "3/3")
-    assert "make doctest: error: argument --share: invalid share value: '3/3'" in capsys.readouterr().err
+def test_a_share_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Fault, match=r"make doctest: OPENREG_PAGES: a share is N/M with 0 <= N < M, got 3/3"):
+        share(monkeypatch, "3/3")
