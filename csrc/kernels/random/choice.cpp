@@ -50,7 +50,7 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
     return out;
   }
   const size_t bytes = ((n - 1) * out.stride(0) + 1) * out.element_size();
-  const PhiloxSequence sequence = reserve_blocks(generator, out.device(), n);
+  const PhiloxSequence sequence = reserve_sequence(generator, out.device(), n);
   AT_DISPATCH_V2(
       out.scalar_type(), "randperm", AT_WRAP([&] {
         launch("randperm", out.device().index(), bytes,
@@ -107,7 +107,7 @@ void multinomial_kernel(at::Tensor& result, const at::Tensor& self, int64_t samp
   check_weights(self);
   const at::Tensor weights = self.contiguous();
   const at::Tensor out = result.contiguous();
-  const PhiloxSequence sequence = reserve_blocks(generator, self.device(), out.numel());
+  const PhiloxSequence sequence = reserve_sequence(generator, self.device(), out.numel());
   AT_DISPATCH_V2(self.scalar_type(), "multinomial", AT_WRAP([&] {
                    launch("multinomial", self.device().index(), weights.nbytes() + out.nbytes(),
                           Multinomial<scalar_t>{sequence, host_alias(out.mutable_data_ptr<int64_t>(), out.nbytes()),
