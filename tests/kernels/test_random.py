@@ -89,7 +89,10 @@ def test_known_answers_of_philox(tmp_path: Path) -> None:
         '#include <cstdio>\n#include <cstdlib>\n#include "kernels/random/philox.h"\n'
         "int main(int, char** argv) {\n"
         "  auto word = [&](int i) { return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 16)); };\n"
-        "  const auto out = openreg::philox({word(1), word(2), word(3), word(4)}, {word(5), word(6)});\n"
+        "  const openreg::PhiloxBlock counter{word(1), word(2), word(3), word(4)};\n"
+        "  uint32_t out[8];\n"
+        "  openreg::philox<2>(2, [&](size_t) { return counter; }, {word(5), word(6)}, out);\n"
+        "  for (int i = 0; i < 4; ++i) if (out[i] != out[4 + i]) return 1;\n"
         '  std::printf("%08x %08x %08x %08x", out[0], out[1], out[2], out[3]);\n'
         "}\n"
     )
@@ -355,7 +358,7 @@ def test_logarithm_and_circle_are_accurate(tmp_path: Path) -> None:
     """Errors in units in the last place, against the C library: near 0 and 1, and at the borders of the octants."""
     source = tmp_path / "elementary.cpp"
     source.write_text(
-        """
+        r"""
         #include <algorithm>
         #include <cmath>
         #include <cstdio>

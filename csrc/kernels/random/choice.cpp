@@ -29,9 +29,10 @@ struct Permutation {
   int64_t count;
 
   void operator()() const {
+    RandomValues<uint64_t, AnyInteger<uint64_t>> keys(sequence, {}, 0, count);
     std::vector<std::pair<uint64_t, int64_t>> keyed;
     for (int64_t i = 0; i < count; ++i) {
-      keyed.emplace_back(first_bits(sequence[i]), i);
+      keyed.emplace_back(keys.next(1)[0], i);
     }
     std::sort(keyed.begin(), keyed.end());
     for (int64_t i = 0; i < count; ++i) {
@@ -74,6 +75,7 @@ struct Multinomial {
   int64_t samples;
 
   void operator()() const {
+    RandomValues<double, Uniform<double>> points(sequence, {0, 1}, 0, rows * samples);
     std::vector<double> sums(columns);
     for (int64_t row = 0; row < rows; ++row) {
       const T* const of_row = weights + row * columns;
@@ -84,7 +86,7 @@ struct Multinomial {
         sums[column] = sum += static_cast<double>(of_row[column]) / largest;
       }
       for (int64_t number = row * samples; number < (row + 1) * samples; ++number) {
-        const double point = unit_interval<double>(first_bits(sequence[number])) * sum;
+        const double point = points.next(1)[0] * sum;
         out[number] = std::upper_bound(sums.begin(), sums.end(), point) - sums.begin();
       }
     }

@@ -22,43 +22,30 @@ inline PhiloxBlock philox_round(const PhiloxBlock& in, const PhiloxKey& key) {
           static_cast<uint32_t>(first >> 32) ^ in[3] ^ key[1], static_cast<uint32_t>(first)};
 }
 
-// The key of the next round.
-inline void next_round(PhiloxKey& key) {
-  key[0] += 0x9E3779B9;
-  key[1] += 0xBB67AE85;
-}
-
-// Returns the block of random bits for a counter. Adjacent counters give unrelated blocks.
-inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
-  for (int round = 0; round < 10; ++round, next_round(key)) {
-    counter = philox_round(counter, key);
-  }
-  return counter;
-}
-// LITERALINCLUDE END: philox-rounds
-
-// LITERALINCLUDE START: philox-several-blocks
-// Writes the words of `count` blocks; counter_of(i) is the counter of block i. Requires: count <= kMost.
+// Writes the words of `count` blocks of random bits; counter_of(i) is the counter of block i. Adjacent counters give
+// unrelated blocks. Requires: count <= kMost.
 //
 // A round of a block needs the round before, but no other block. So each round is done for all blocks before the next
 // one begins, and compilers turn the loop over the blocks into vector instructions.
 template <size_t kMost, class CounterOf>
-void philox_blocks(size_t count, const CounterOf& counter_of, PhiloxKey key, uint32_t* words) {
+void philox(size_t count, const CounterOf& counter_of, PhiloxKey key, uint32_t* words) {
   std::array<std::array<uint32_t, kMost>, 4> state;  // a vector holds the same word of adjacent blocks
   const auto set = [&state](size_t i, const PhiloxBlock& block) {
     for (size_t word = 0; word < 4; ++word) state[word][i] = block[word];
   };
   for (size_t i = 0; i < count; ++i) set(i, counter_of(i));
-  for (int round = 0; round < 10; ++round, next_round(key)) {
+  for (int round = 0; round < 10; ++round) {
     for (size_t i = 0; i < count; ++i) {
       set(i, philox_round({state[0][i], state[1][i], state[2][i], state[3][i]}, key));
     }
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
   }
   for (size_t i = 0; i < count; ++i) {
     for (size_t word = 0; word < 4; ++word) words[4 * i + word] = state[word][i];
   }
 }
-// LITERALINCLUDE END: philox-several-blocks
+// LITERALINCLUDE END: philox-rounds
 
 // LITERALINCLUDE START: philox-shared-blocks
 // How many elements share a block, if each takes a uint32_t, a uint64_t or the whole block.
@@ -98,14 +85,7 @@ struct PhiloxSequence {
   // The sequence as it is when the kernel runs.
   PhiloxSequence now() const { return start == nullptr ? *this : PhiloxSequence{start[0], start[1] + offset}; }
 
-  // Requires: now() returned this sequence.
   PhiloxKey key() const { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
-
-  // The whole block of the operator's element number `index`. Any thread may compute any block, in any order.
-  PhiloxBlock operator[](uint64_t index) const {
-    const PhiloxSequence own = now();
-    return philox(philox_counter<PhiloxBlock>(own.offset + index), own.key());
-  }
 };
 // LITERALINCLUDE END: philox-sequence
 

@@ -11,7 +11,8 @@
 namespace openreg {
 
 // LITERALINCLUDE START: random-values
-// The values of a distribution for the elements of an operator, from number `first` on. A distribution is a function of
+// The values of a distribution for the elements of an operator, from number `first` on. Any thread may compute the values
+// of any elements, in any order. A distribution is a function of
 // Distribution::Bits, or of two of them, which gives the values of two elements that share a block.
 template <class T, class Distribution>
 class RandomValues {
@@ -44,7 +45,7 @@ class RandomValues {
     const uint64_t begin = position_ - before;
     const uint64_t end = std::min(before + left_, kBatch);
     const uint64_t blocks = (end + kSharing - 1) / kSharing;
-    philox_blocks<kBatch / kSharing>(
+    philox<kBatch / kSharing>(
         blocks, [&](uint64_t block) { return philox_counter<Bits, kInPairs>(begin + block * kSharing); }, key_,
         words_.data());
     transform(blocks * kSharing);
