@@ -370,17 +370,21 @@ def test_logarithm_and_circle_are_accurate(tmp_path: Path) -> None:
           long double log_error = 0, circle_error = 0;
           for (Bits i = 0; i < 400000; ++i) {
             const Bits half = Bits{1} << (kDigits - 2);
-            for (const Bits n : {Bits(i), Bits(2 * half - 1 - i), Bits(half + i), Bits(half - 1 - i), Bits(i * (half / 300000))}) {
+            const Bits spread = i * (half / 300000);
+            for (const Bits n : {Bits(i), Bits(2 * half - 1 - i), Bits(half + i), Bits(half - 1 - i), spread}) {
               const Real u = static_cast<Real>(2 * (n % (2 * half)) + 1) / static_cast<Real>(4 * half);
               const long double exact = std::log(static_cast<long double>(u));
               log_error = std::max(log_error, std::abs(openreg::series_log(u) - exact) / std::abs(exact));
             }
             const Bits eighth = Bits{1} << (kBits - 3);
             for (Bits turn = 0; turn < 8; ++turn) {
-              for (const Bits bits : {Bits(turn * eighth + i), Bits(turn * eighth - i), Bits(turn * eighth + i * (eighth / 400000))}) {
-                const long double angle = 2 * std::numbers::pi_v<long double> * bits / std::exp2(static_cast<long double>(kBits));
+              const Bits border = turn * eighth;
+              for (const Bits bits : {Bits(border + i), Bits(border - i), Bits(border + i * (eighth / 400000))}) {
+                const long double turns = bits / std::exp2(static_cast<long double>(kBits));
+                const long double angle = 2 * std::numbers::pi_v<long double> * turns;
                 const auto point = openreg::point_on_circle<Real>(bits);
-                circle_error = std::max({circle_error, std::abs(point.cosine - std::cos(angle)), std::abs(point.sine - std::sin(angle))});
+                circle_error = std::max(circle_error, std::abs(point.cosine - std::cos(angle)));
+                circle_error = std::max(circle_error, std::abs(point.sine - std::sin(angle)));
               }
             }
           }

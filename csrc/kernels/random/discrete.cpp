@@ -43,9 +43,8 @@ constexpr uint64_t countable() {
 }
 
 void random_kernel(at::TensorIteratorBase& iter, std::optional<at::Generator> generator) {
-  AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] {
-                   launch_integers<scalar_t>(iter.tensor_base(0), generator, countable<scalar_t>(), 0);
-                 }),
+  AT_DISPATCH_V2(iter.dtype(), "random_",
+                 AT_WRAP([&] { launch_integers<scalar_t>(iter.tensor_base(0), generator, countable<scalar_t>(), 0); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 

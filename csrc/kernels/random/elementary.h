@@ -1,5 +1,5 @@
-// Logarithm, sine and cosine without a branch, a table or a call, so that compilers turn loops that use them into vector
-// instructions. They are series that converge fast, because their argument is made small first. For kernel files only.
+// Logarithm, sine and cosine without a branch, a table or a call, so that compilers vectorize loops that use them. They
+// are series that converge fast, because their argument is made small first. For kernel files only.
 #pragma once
 
 #include <c10/macros/Macros.h>

@@ -74,8 +74,8 @@ Bits philox_bits(const uint32_t* words, size_t index) {
 // LITERALINCLUDE END: philox-shared-blocks
 
 // LITERALINCLUDE START: philox-sequence
-// The positions that an operator has reserved, in one of 2^64 sequences (one for each seed) of 2^64 positions each. Each
-// element has a position of its own.
+// The positions that an operator has reserved, one for each element. They are in one of 2^64 sequences (one for each
+// seed) of 2^64 positions each.
 struct PhiloxSequence {
   uint64_t seed = 0;
   uint64_t offset = 0;  // the operator's first position in the sequence

@@ -11,9 +11,9 @@
 namespace openreg {
 
 // LITERALINCLUDE START: random-values
-// The values of a distribution for the elements of an operator, from number `first` on. Any thread may compute the values
-// of any elements, in any order. A distribution is a function of
-// Distribution::Bits, or of two of them, which gives the values of two elements that share a block.
+// The values of a distribution for the elements of an operator, from number `first` on. Any thread may compute those of
+// any elements, in any order. A distribution is a function of Distribution::Bits, or of two of them, which gives the
+// values of two elements that share a block.
 template <class T, class Distribution>
 class RandomValues {
   using Bits = typename Distribution::Bits;
@@ -72,7 +72,7 @@ class RandomValues {
   const Distribution distribution_;
   const PhiloxKey key_;
   uint64_t position_;  // of the first element whose value has not been computed
-  uint64_t left_;      // elements whose values have not been computed
+  uint64_t left_;  // elements whose values have not been computed
   std::span<const T> ready_;
   std::array<uint32_t, 4 * kBatch / kSharing> words_;
   std::array<T, kBatch> values_;
