@@ -119,7 +119,7 @@ struct AttentionBackward {
         const bool hidden = log_total == -std::numeric_limits<Math>::infinity();  // the mask hides all columns
         const int64_t count = hidden ? 0 : of.visible(first + row, keys.rows);
         retrace_row(weights[row], dropped[row], grads[row], log_total, count,
-                    [&](int64_t i) { return of.kept(sequence, batch, head, first + row, i, keys.rows); });
+                    of.kept(sequence, batch, head, first + row, keys.rows, count));
         std::fill(grads[row] + count, grads[row] + keys.rows, Math(0));
         bias_sums.add(batch, head, first + row, grads[row], count);
       }
@@ -136,10 +136,11 @@ struct AttentionBackward {
   }
 
   // Scores become weights, and gradients of the weights after dropout become gradients of the scores.
-  static void retrace_row(Math* scores, Math* dropped, Math* grads, Math log_total, int64_t count, const auto& kept) {
+  static void retrace_row(Math* scores, Math* dropped, Math* grads, Math log_total, int64_t count,
+                          const std::vector<Math>& kept) {
     Math weighted = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const Math factor = kept(i);
+      const Math factor = kept[i];
       scores[i] = std::exp(scores[i] - log_total);
       dropped[i] = scores[i] * factor;
       grads[i] *= factor;

@@ -16,6 +16,7 @@
 #include "kernels/launch.h"
 #include "kernels/linalg/blas.h"
 #include "kernels/random/distributions.h"
+#include "kernels/random/random_values.h"
 
 namespace openreg {
 
@@ -127,15 +128,22 @@ struct AttentionBlock {
     return result;
   }
 
-  // The dropout factor of a weight: 0 if it is dropped. The position of a weight determines its random number, so the
-  // backward pass draws the same one.
-  Math kept(const PhiloxSequence& sequence, int64_t batch, int64_t head, int64_t row, int64_t column,
-            int64_t columns) const {
+  // The dropout factors of the first `count` weights of a row: 0 for those that are dropped. The position of a weight
+  // determines its random number, so the backward pass draws the same one.
+  std::vector<Math> kept(const PhiloxSequence& sequence, int64_t batch, int64_t head, int64_t row, int64_t columns,
+                         int64_t count) const {
+    std::vector<Math> factors(count, Math(1));
     if (keep_probability == 1) {
-      return 1;
+      return factors;
     }
-    const uint64_t number = ((batch * query.size(1) + head) * query.size(2) + row) * columns + column;
-    return happens(sequence[number], keep_probability) ? static_cast<Math>(1 / keep_probability) : 0;
+    const uint64_t number = ((batch * query.size(1) + head) * query.size(2) + row) * columns;
+    RandomValues<bool, Bernoulli<bool>> values(sequence, Bernoulli<bool>(keep_probability), number, count);
+    for (auto factor = factors.begin(); factor != factors.end();) {
+      for (const bool is_kept : values.next(factors.end() - factor)) {
+        *factor++ = is_kept ? static_cast<Math>(1 / keep_probability) : 0;
+      }
+    }
+    return factors;
   }
 };
 // LITERALINCLUDE END: attention-kernel-scores

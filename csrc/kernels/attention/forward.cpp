@@ -46,8 +46,9 @@ struct AttentionForward {
         const int64_t count = of.visible(first + row, keys.rows);
         logsumexp[batch][head][first + row] = softmax(weights[row], count);
         std::fill(weights[row] + count, weights[row] + keys.rows, Math(0));
+        const auto kept = of.kept(sequence, batch, head, first + row, keys.rows, count);
         for (int64_t i = 0; i < count; ++i) {
-          weights[row][i] *= of.kept(sequence, batch, head, first + row, i, keys.rows);
+          weights[row][i] *= kept[i];
         }
       }
       Matrix<Math> sums(queries.rows, values.columns);

@@ -29,9 +29,10 @@ struct Permutation {
   int64_t count;
 
   void operator()() const {
+    RandomValues<uint64_t, AnyInteger<uint64_t>> keys(sequence, {}, 0, count);
     std::vector<std::pair<uint64_t, int64_t>> keyed;
     for (int64_t i = 0; i < count; ++i) {
-      keyed.emplace_back(first_bits(sequence[i]), i);
+      keyed.emplace_back(keys.next(1)[0], i);
     }
     std::sort(keyed.begin(), keyed.end());
     for (int64_t i = 0; i < count; ++i) {
@@ -50,7 +51,7 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
     return out;
   }
   const size_t bytes = ((n - 1) * out.stride(0) + 1) * out.element_size();
-  const PhiloxSequence sequence = reserve_blocks(generator, out.device(), n);
+  const PhiloxSequence sequence = reserve_sequence(generator, out.device(), n);
   AT_DISPATCH_V2(
       out.scalar_type(), "randperm", AT_WRAP([&] {
         launch("randperm", out.device().index(), bytes,
@@ -74,6 +75,7 @@ struct Multinomial {
   int64_t samples;
 
   void operator()() const {
+    RandomValues<double, Uniform<double>> points(sequence, {0, 1}, 0, rows * samples);
     std::vector<double> sums(columns);
     for (int64_t row = 0; row < rows; ++row) {
       const T* const of_row = weights + row * columns;
@@ -84,7 +86,7 @@ struct Multinomial {
         sums[column] = sum += static_cast<double>(of_row[column]) / largest;
       }
       for (int64_t number = row * samples; number < (row + 1) * samples; ++number) {
-        const double point = unit_interval<double>(first_bits(sequence[number])) * sum;
+        const double point = points.next(1)[0] * sum;
         out[number] = std::upper_bound(sums.begin(), sums.end(), point) - sums.begin();
       }
     }
@@ -107,7 +109,7 @@ void multinomial_kernel(at::Tensor& result, const at::Tensor& self, int64_t samp
   check_weights(self);
   const at::Tensor weights = self.contiguous();
   const at::Tensor out = result.contiguous();
-  const PhiloxSequence sequence = reserve_blocks(generator, self.device(), out.numel());
+  const PhiloxSequence sequence = reserve_sequence(generator, self.device(), out.numel());
   AT_DISPATCH_V2(self.scalar_type(), "multinomial", AT_WRAP([&] {
                    launch("multinomial", self.device().index(), weights.nbytes() + out.nbytes(),
                           Multinomial<scalar_t>{sequence, host_alias(out.mutable_data_ptr<int64_t>(), out.nbytes()),

@@ -17,11 +17,21 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: random-integer-kernels
+// Half a block is enough for a range of at most 2^32: no number is more likely than another by more than 2^-32.
+template <class T>
+void launch_integers(const at::TensorBase& self, const std::optional<at::Generator>& generator, uint64_t range,
+                     int64_t base) {
+  if (range <= uint64_t{1} << 32) {
+    launch_random<T>(self, generator, Integer<T, uint64_t>{range, base});
+  } else {
+    launch_random<T>(self, generator, Integer<T, PhiloxBlock>{range, base});
+  }
+}
+
 void random_from_to_kernel(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
                            std::optional<at::Generator> generator) {
-  AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] {
-                   launch_random<scalar_t>(iter.tensor_base(0), generator, Integer<scalar_t>{range, base});
-                 }),
+  AT_DISPATCH_V2(iter.dtype(), "random_",
+                 AT_WRAP([&] { launch_integers<scalar_t>(iter.tensor_base(0), generator, range, base); }),
                  AT_EXPAND(AT_INTEGRAL_TYPES_V2), AT_EXPAND(AT_FLOATING_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
@@ -33,9 +43,8 @@ constexpr uint64_t countable() {
 }
 
 void random_kernel(at::TensorIteratorBase& iter, std::optional<at::Generator> generator) {
-  AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] {
-                   launch_random<scalar_t>(iter.tensor_base(0), generator, Integer<scalar_t>{countable<scalar_t>(), 0});
-                 }),
+  AT_DISPATCH_V2(iter.dtype(), "random_",
+                 AT_WRAP([&] { launch_integers<scalar_t>(iter.tensor_base(0), generator, countable<scalar_t>(), 0); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
@@ -59,25 +68,25 @@ void geometric_kernel(at::TensorIteratorBase& iter, double p, std::optional<at::
 // LITERALINCLUDE START: random-bernoulli-kernels
 void bernoulli_scalar_kernel(const at::TensorBase& self, double p, std::optional<at::Generator> generator) {
   AT_DISPATCH_V2(self.scalar_type(), "bernoulli_",
-                 AT_WRAP([&] { launch_random<scalar_t>(self, generator, Bernoulli<scalar_t>{p}); }),
+                 AT_WRAP([&] { launch_random<scalar_t>(self, generator, Bernoulli<scalar_t>(p)); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
 // Each element has its own probability.
 template <class T, class Probability>
-struct DrawBernoulli {
-  PhiloxSequence sequence;
-
-  void operator()(const std::array<char*, 2>& at, uint64_t number) const {
+struct HappensAtElement {
+  void operator()(const std::array<char*, 2>& at, double drawn) const {
     const double p = static_cast<double>(*reinterpret_cast<const Probability*>(at[1]));
-    *reinterpret_cast<T*>(at[0]) = Bernoulli<T>{p}(sequence[number]);
+    *reinterpret_cast<T*>(at[0]) = static_cast<T>(drawn < p);
   }
 };
 
 template <class T>
-void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const PhiloxSequence& sequence) {
-  AT_DISPATCH_V2(p.scalar_type(), "bernoulli_",
-                 AT_WRAP([&] { launch_indexed<2>("bernoulli", {self, p}, DrawBernoulli<T, scalar_t>{sequence}); }),
+void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const std::optional<at::Generator>& generator) {
+  AT_DISPATCH_V2(p.scalar_type(), "bernoulli_", AT_WRAP([&] {
+                   launch_random_loop<double, 2>("bernoulli", {self, p}, generator, Uniform<double>{0, 1},
+                                                 HappensAtElement<T, scalar_t>());
+                 }),
                  AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
 }
 
@@ -90,8 +99,7 @@ void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p
   TORCH_CHECK(given.ge(0).logical_and(given.le(1)).all().item<bool>(),
               "bernoulli_ expects every element of p to be in [0, 1]");
   const at::Tensor p = given.expand(self.sizes());
-  const PhiloxSequence sequence = reserve_blocks(generator, self.device(), self.numel());
-  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, p, sequence); }),
+  AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, p, generator); }),
                  AT_EXPAND(AT_ALL_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 // LITERALINCLUDE END: random-bernoulli-kernels

@@ -1,10 +1,12 @@
 // The loops of dropout as kernels: one pass over the memory for drawing, masking and scaling.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/complex.h>
 
 #include "aten/dropout.h"
+#include "kernels/loops/elementwise.h"
 #include "kernels/random/distributions.h"
 #include "kernels/random/random_loop.h"
 
@@ -22,24 +24,20 @@ T masked(T value, bool kept, double scale) {
 
 template <class T>
 struct DropoutForward {
-  PhiloxSequence sequence;
-  double keep_probability;
   double scale;
 
-  void operator()(const std::array<char*, 3>& at, uint64_t number) const {
-    const bool kept = happens(sequence[number], keep_probability);
+  void operator()(const std::array<char*, 3>& at, bool kept) const {
     *reinterpret_cast<T*>(at[0]) = masked(*reinterpret_cast<const T*>(at[2]), kept, scale);
     *reinterpret_cast<bool*>(at[1]) = kept;
   }
 };
 
-template <class T>
 struct DropoutBackward {
   double scale;
 
-  void operator()(const std::array<char*, 3>& at, uint64_t) const {
-    const bool kept = *reinterpret_cast<const bool*>(at[2]);
-    *reinterpret_cast<T*>(at[0]) = masked(*reinterpret_cast<const T*>(at[1]), kept, scale);
+  template <class T>
+  T operator()(T grad, bool kept) const {
+    return masked(grad, kept, scale);
   }
 };
 // LITERALINCLUDE END: dropout-loops
@@ -49,17 +47,24 @@ struct DropoutBackward {
 // LITERALINCLUDE START: dropout-launches
 void draw_dropout(const at::Tensor& output, const at::Tensor& mask, const at::Tensor& input, double keep_probability,
                   double scale) {
-  const PhiloxSequence sequence = reserve_blocks(std::nullopt, input.device(), input.numel());
   AT_DISPATCH_V2(input.scalar_type(), "native_dropout", AT_WRAP([&] {
-                   launch_indexed<3>("native_dropout", {output, mask, input},
-                                     DropoutForward<scalar_t>{sequence, keep_probability, scale});
+                   launch_random_loop<bool, 3>("native_dropout", {output, mask, input}, std::nullopt,
+                                               Bernoulli<bool>(keep_probability), DropoutForward<scalar_t>{scale});
                  }),
                  AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }
 
+// Draws nothing, so the order of the elements does not matter.
 void apply_dropout(const at::Tensor& result, const at::Tensor& grad, const at::Tensor& mask, double scale) {
+  const at::TensorIterator iter = at::TensorIteratorConfig()
+                                      .add_output(result)
+                                      .add_const_input(grad)
+                                      .add_const_input(mask)
+                                      .check_all_same_dtype(false)
+                                      .build();
   AT_DISPATCH_V2(grad.scalar_type(), "native_dropout_backward", AT_WRAP([&] {
-                   launch_indexed<3>("native_dropout_backward", {result, grad, mask}, DropoutBackward<scalar_t>{scale});
+                   launch_elementwise<scalar_t, scalar_t, bool>("native_dropout_backward", iter,
+                                                                DropoutBackward{scale});
                  }),
                  AT_EXPAND(AT_FLOATING_TYPES), AT_EXPAND(AT_COMPLEX_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16);
 }

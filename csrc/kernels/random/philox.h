@@ -5,7 +5,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace openreg {
 
@@ -20,38 +22,70 @@ inline PhiloxBlock philox_round(const PhiloxBlock& in, const PhiloxKey& key) {
           static_cast<uint32_t>(first >> 32) ^ in[3] ^ key[1], static_cast<uint32_t>(first)};
 }
 
-// Returns the block of random bits for a counter. Adjacent counters give unrelated blocks.
-inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
+// Writes the words of `count` blocks of random bits; counter_of(i) is the counter of block i. Adjacent counters give
+// unrelated blocks. Requires: count <= kMost.
+//
+// A round of a block needs the round before, but no other block. So each round is done for all blocks before the next
+// one begins, and compilers turn the loop over the blocks into vector instructions.
+template <size_t kMost, class CounterOf>
+void philox(size_t count, const CounterOf& counter_of, PhiloxKey key, uint32_t* words) {
+  std::array<std::array<uint32_t, kMost>, 4> state;  // a vector holds the same word of adjacent blocks
+  const auto set = [&state](size_t i, const PhiloxBlock& block) {
+    for (size_t word = 0; word < 4; ++word) state[word][i] = block[word];
+  };
+  for (size_t i = 0; i < count; ++i) set(i, counter_of(i));
   for (int round = 0; round < 10; ++round) {
-    counter = philox_round(counter, key);
+    for (size_t i = 0; i < count; ++i) {
+      set(i, philox_round({state[0][i], state[1][i], state[2][i], state[3][i]}, key));
+    }
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }
-  return counter;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t word = 0; word < 4; ++word) words[4 * i + word] = state[word][i];
+  }
 }
 // LITERALINCLUDE END: philox-rounds
 
+// LITERALINCLUDE START: philox-shared-blocks
+// How many elements share a block, if each takes a uint32_t, a uint64_t or the whole block.
+template <class Bits>
+constexpr uint64_t kPhiloxSharing = sizeof(PhiloxBlock) / sizeof(Bits);
+
+// The counter of the block that has the bits of a position. The third word and the fourth keep apart what shares blocks
+// in different ways, so that no bits are drawn twice. In pairs, two elements take the bits of both.
+template <class Bits, bool kInPairs = false>
+PhiloxBlock philox_counter(uint64_t position) {
+  const uint64_t block = position / kPhiloxSharing<Bits>;
+  return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), kPhiloxSharing<Bits> - 1, kInPairs};
+}
+
+// The bits of element number `index`, counted from the first of these blocks.
+template <class Bits>
+Bits philox_bits(const uint32_t* words, size_t index) {
+  if constexpr (std::is_same_v<Bits, uint32_t>) {
+    return words[index];
+  } else if constexpr (std::is_same_v<Bits, uint64_t>) {
+    return words[2 * index] | uint64_t{words[2 * index + 1]} << 32;
+  } else {
+    return {words[4 * index], words[4 * index + 1], words[4 * index + 2], words[4 * index + 3]};
+  }
+}
+// LITERALINCLUDE END: philox-shared-blocks
+
 // LITERALINCLUDE START: philox-sequence
-// The random blocks that an operator has reserved, in one of 2^64 sequences (one for each seed) of 2^64 blocks each.
+// The positions that an operator has reserved, one for each element. They are in one of 2^64 sequences (one for each
+// seed) of 2^64 positions each.
 struct PhiloxSequence {
   uint64_t seed = 0;
-  uint64_t offset = 0;  // of the operator's first block in the sequence
+  uint64_t offset = 0;  // the operator's first position in the sequence
   // In a graph: two numbers that each replay sets before the kernel runs, the seed and what is added to the offset.
   const uint64_t* start = nullptr;
 
   // The sequence as it is when the kernel runs.
   PhiloxSequence now() const { return start == nullptr ? *this : PhiloxSequence{start[0], start[1] + offset}; }
 
-  // The block of the operator's element number `index`. Any thread may compute any block, in any order.
-  PhiloxBlock operator[](uint64_t index) const {
-    const PhiloxSequence own = now();
-    const uint64_t position = own.offset + index;
-    return philox({low(position), high(position), 0, 0}, {low(own.seed), high(own.seed)});
-  }
-
- private:
-  static uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
-  static uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+  PhiloxKey key() const { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
 };
 // LITERALINCLUDE END: philox-sequence
 
