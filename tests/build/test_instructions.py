@@ -149,7 +149,8 @@ def test_the_command_fails_with_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_pa
     Accepted(accepted.conditions(), before(7000, 3).counts).write(file)
     monkeypatch.setattr(accepted, "FILE", file)
     grown = profiles({"a:f": 7700}, {"a:f": 100}, {"libc.so.6:pthread_mutex_lock": 3})
-    monkeypatch.setattr(callgrind, "count", lambda: grown)
+    monkeypatch.setattr(callgrind, "compile_program", lambda program: None)
+    monkeypatch.setattr(callgrind, "count", lambda program: grown)
     with pytest.raises(Fault, match=re.escape("10.0% more than the accepted 7000")) as raised:
         instructions.main([])
     assert str(raised.value).endswith("accept the new counts: make instructions ARGS=--accept")
@@ -188,9 +189,10 @@ def extra_lock(folder: Path, *options: str) -> dict[str, str]:
 @pytest.mark.skipif(installed() != default(), reason="only the default driver launches host kernels")
 @pytest.mark.skipif(not is_reference_torch(str(installed_torch())), reason="the names are those of the reference")
 def test_an_additional_lock_in_a_launch_is_found(tmp_path: Path) -> None:
-    first = callgrind.count([ABS], extra_lock(tmp_path))
-    again = callgrind.count([ABS], extra_lock(tmp_path))
-    locked = callgrind.count([ABS], extra_lock(tmp_path, "-DEXTRA_LOCK"))
+    program = tmp_path / "program"
+    callgrind.compile_program(program)
+    first, again = (callgrind.count(program, [ABS], extra_lock(tmp_path)) for _ in range(2))
+    locked = callgrind.count(program, [ABS], extra_lock(tmp_path, "-DEXTRA_LOCK"))
     for device in (CPU, DEVICE):
         assert again[ABS][device].total == pytest.approx(first[ABS][device].total, rel=0.005)
     earlier = Accepted({}, accepted.counts(first))

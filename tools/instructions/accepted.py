@@ -66,7 +66,8 @@ def _compiler() -> str:
 
 
 def _valgrind() -> str:
-    return subprocess.run(["valgrind", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run(["valgrind", "--version"], capture_output=True, text=True, check=True).stdout
+    return said.strip().removeprefix("valgrind-")
 
 
 def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -82,7 +83,7 @@ def conditions() -> dict[str, str]:
         "C library": " ".join(platform.libc_ver()),
         "valgrind": _valgrind(),
         "processor": _processor(),
-        "driver": str(installed()),
+        "build": str(installed()),
     }
 
 

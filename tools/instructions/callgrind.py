@@ -105,7 +105,8 @@ def _profiles(folder: Path, printed: Iterable[str]) -> Iterator[tuple[str, str, 
         yield name, device, Profile(*(difference(*both, times) for both in zip(first, second, strict=True)))
 
 
-def _compile(program: Path) -> None:
+def compile_program(program: Path) -> None:
+    """Compiles the program. Requires: the extension is installed. Throws: ``Fault``."""
     torch = Path(str(metadata.distribution("torch").locate_file("torch")))
     # Those of the build have the names of all functions; an installation is stripped of them.
     built = build_folder() / "csrc"
@@ -121,19 +122,23 @@ def _compile(program: Path) -> None:
         raise Fault(f"make instructions: {SOURCE} does not compile:\n{ran.stderr.strip()}")
 
 
-def count(names: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> Profiles:
+def count(program: Path, names: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> Profiles:
     """Counts the instructions of the named paths, or of all; ``variables`` are added to the environment.
 
-    Requires: valgrind and the extension are installed. Throws: ``Fault``.
+    Requires: valgrind is installed. Throws: ``Fault``.
     """
-    valgrind = shutil.which("valgrind")
-    assert valgrind is not None
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _compile(folder / "program")
-        command = [valgrind, "--tool=callgrind", *_OPTIONS, "--callgrind-out-file=counts", "./program", *names]
+    with tempfile.TemporaryDirectory() as folder:
+        # A relative name, so that the length of a path changes nothing.
+        Path(folder, "program").symlink_to(program.resolve())
         ran = subprocess.run(
-            command,
+            [
+                str(shutil.which("valgrind")),
+                "--tool=callgrind",
+                *_OPTIONS,
+                "--callgrind-out-file=counts",
+                "./program",
+                *names,
+            ],
             cwd=folder,
             env={**_ENVIRONMENT, **(variables or {})},
             stdin=subprocess.DEVNULL,
@@ -144,6 +149,6 @@ def count(names: Sequence[str] = (), variables: Mapping[str, str] | None = None)
         if ran.returncode != 0:
             raise Fault(f"make instructions: {SOURCE} fails under valgrind:\n{ran.stderr.strip()}")
         counted: Profiles = {}
-        for path, device, profile in _profiles(folder, ran.stdout.splitlines()):
+        for path, device, profile in _profiles(Path(folder), ran.stdout.splitlines()):
             counted.setdefault(path, {})[device] = profile
         return counted
