@@ -26,6 +26,7 @@ class Part(NamedTuple):
 # A function of PyTorch's loops is compiled for a set of instructions, which is a part of its name.
 _LOOPS = (
     r":mkl_|Sleef_|::(AVX2|AVX512|DEFAULT)::|vectorized_|_lastdim|VectorizedLoop2d|cascade_sum|basic_loop|cpublas|"
+    r"ProductCall<\w+> ?>\(.*_FUN$|"  # the kernel of a matrix product
     r"(ElementwiseLoop|ReductionLoop|Rows)<.*::(visit|run|reduce|gather|dense_row|strided_row|converting_row)|"
     r":__?mem(cpy|set|move)|libm\.so"
 )
