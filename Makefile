@@ -20,7 +20,7 @@ HOST_KERNELS =
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench vendor chapters states cross next clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions vendor chapters states cross next clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -44,6 +44,7 @@ help:
 	echo 'make sanitize  the tests on a build with the address and undefined-behavior sanitizers'
 	echo 'make fuzz      random programs on the CPU and on the device, until they differ: ARGS="--seconds 600 --seed 1"'
 	echo 'make bench     run the benchmarks'
+	echo 'make instructions  count the instructions of small calls: which need more than was accepted? (needs valgrind)'
 	echo 'make vendor    write a repository for a backend of another name: NAME=acme DEST=../torch_acme [PREFIX=am] [LIBRARY=acme_rt] [STATE=n or CHAPTERS="..."]'
 	echo 'make chapters  try what make vendor writes: all chapters together, and alone those that have changed'
 	echo 'make states    try the states of make vendor STATE=n: what they build, and what works by then'
@@ -54,7 +55,7 @@ help:
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench chapters states cross: python
+html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions chapters states cross: python
 	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
 
 # Works with any Python, so that an old one leads to one line instead of a syntax error.

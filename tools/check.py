@@ -140,7 +140,7 @@ def tests_collected() -> Iterator[str]:
 
 
 def results_current() -> Iterator[str]:
-    """Looks for results of opinfo, the models, the libraries and the build times whose sources have changed since."""
+    """Looks for results whose sources have changed since: opinfo, models, libraries, build times, instructions."""
     return (fault for result in results.ALL for fault in result.stale())
 
 

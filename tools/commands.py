@@ -251,6 +251,13 @@ def libraries(_arguments: list[str]) -> None:
     programs.main()
 
 
+def instructions(arguments: list[str]) -> None:
+    """Counts the instructions of small calls, and compares them with the accepted counts."""
+    import instructions as counted
+
+    counted.main(arguments)
+
+
 def vendor(arguments: list[str]) -> None:
     """Writes a repository for a backend of another name, made of this one."""
     from vendor import cli
@@ -312,6 +319,7 @@ COMMANDS: dict[str, Command] = {
     "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),
     "bench": Command(bench, _TESTS, extension=True),
+    "instructions": Command(instructions, ("build",), extension=True),
     "vendor": Command(vendor, ("format",)),  # torch checks the name
     "chapters": Command(chapters, ("format",)),
     "states": Command(states, ("format",)),

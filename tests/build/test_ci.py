@@ -45,7 +45,7 @@ def run_ci(folder: Path, *more: str, commits: int = 9, **variables: str) -> subp
 
 
 def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Path) -> None:
-    ran = run_ci(tmp_path, "chromium", VIRTUAL_ENV="/somewhere", PYTHONPATH="/elsewhere")
+    ran = run_ci(tmp_path, "chromium", "valgrind", VIRTUAL_ENV="/somewhere", PYTHONPATH="/elsewhere")
     assert ran.returncode == 0, ran.stderr
     seen = re.findall(r"^(\w+): (.*) VIRTUAL_ENV=(.*) PYTHONPATH=(.*)$", ran.stdout, re.MULTILINE)
     assert {(active, path) for _, _, active, path in seen} == {("", "")}
@@ -53,7 +53,7 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
         ("html", "nothing"),
         ("test", "nothing"),
     ]
-    steps = ["html", "check", "doctest", "browser", "fuzz", "mutate", "test", "test"]
+    steps = ["html", "check", "doctest", "browser", "instructions", "fuzz", "mutate", "test", "test"]
     assert [step for step, *_ in seen] == steps
 
 
@@ -84,6 +84,13 @@ def test_without_a_browser_its_step_says_what_it_needs(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "browser: " not in ran.stdout
     assert "-- make browser is left out: it needs Chromium (apt-get install chromium)" in ran.stdout
+
+
+def test_without_valgrind_its_step_says_what_it_needs(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "instructions: " not in ran.stdout
+    assert "-- make instructions is left out: it needs valgrind (apt-get install valgrind)" in ran.stdout
 
 
 def test_the_last_step_tells_nothing_after_it_and_the_seconds_are_kept(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class RandomValues {
     left_ -= ready_.size();
   }
 
-  void transform(uint64_t count) {
+  OPENREG_WIDE void transform(uint64_t count) {
     const auto bits = [&](uint64_t i) { return philox_bits<Bits>(words_.data(), i); };
     if constexpr (kInPairs) {
       OPENREG_INDEPENDENT
