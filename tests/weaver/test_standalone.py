@@ -299,6 +299,44 @@ def test_python_that_needs_nothing_stays_as_it_is() -> None:
     )
 
 
+VECTORS = """\
+#pragma once
+
+// LITERALINCLUDE START: vectors-macros
+// Before a loop.
+#ifdef __clang__
+#define POOL_LOOP _Pragma("clang loop")
+#elif defined(__GNUC__)
+#define POOL_LOOP _Pragma("GCC ivdep")
+#else  // nothing
+#define POOL_LOOP
+#endif
+// LITERALINCLUDE END: vectors-macros
+
+#if POOL_HAS_VECTORS
+#define POOL_WIDTH 8
+inline int width() { return POOL_WIDTH; }
+#endif
+
+inline void clear(int* numbers) {
+  POOL_LOOP
+  for (int i = 0; i < 4; ++i) numbers[i] = 0;
+}
+"""
+
+
+def test_macros_come_with_their_conditions() -> None:
+    macros = VECTORS[VECTORS.index("// Before a loop.") : VECTORS.index("// LITERALINCLUDE END")]
+    assert copied(VECTORS, macros).partition("\n\n")[2].strip() == macros.strip()
+    function = VECTORS[VECTORS.index("inline void clear") :]
+    assert copied(VECTORS, function).partition("\n\n")[2].strip() == f"{macros}\n{function}".strip()
+
+
+def test_a_condition_around_code_is_not_copied() -> None:
+    shown = "inline int width() { return POOL_WIDTH; }\n"
+    assert copied(VECTORS, shown).splitlines()[-2:] == ["#define POOL_WIDTH 8", shown.strip()]
+
+
 def listings() -> list[Listing]:
     """All regions that pages can show, and the Python objects that pages show."""
     found = [Listing(region.path, region.first, region.last, region.name) for region in scan(ROOT, SOURCES)[0].values()]

@@ -45,7 +45,10 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
         begin, end = node.start_byte, _end(node, text)
         if node.type == "comment" or begin < start:
             continue
-        if node.type.startswith(("preproc_if", "preproc_el")):
+        if node.type.startswith("preproc_if") and _is_of_macros(node):
+            named = frozenset(_WORD.findall(text[one.start_byte : one.end_byte])[1] for one in _macros(node))
+            yield Part(start, begin, end, named, frozenset(_WORD.findall(text[begin:end])) - named, scopes)
+        elif node.type.startswith(("preproc_if", "preproc_el")):
             yield from _parts(node, text, scopes)
         elif body is not None and body.type == "declaration_list":
             yield from _parts(body, text, (*scopes, text[begin : body.start_byte].strip()))
@@ -58,6 +61,24 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
             everywhere = text.startswith("using namespace ", begin)
             yield Part(start, begin, end, names, uses, scopes, everywhere)
         start = end
+
+
+def _branches(node: Node) -> Iterator[Node]:
+    """What a conditional contains, beside its conditions and comments."""
+    for index, child in enumerate(node.children):
+        if child.type.startswith("preproc_el"):
+            yield from _branches(child)
+        elif child.is_named and child.type != "comment" and not node.field_name_for_child(index):
+            yield child
+
+
+def _macros(node: Node) -> list[Node]:
+    return [child for child in _branches(node) if child.type in {"preproc_def", "preproc_function_def"}]
+
+
+def _is_of_macros(node: Node) -> bool:
+    """Whether a conditional only defines macros. Without its conditions, a copy would define one of them twice."""
+    return _macros(node) == list(_branches(node)) != []
 
 
 def _end(node: Node, text: str) -> int:
