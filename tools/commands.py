@@ -94,7 +94,7 @@ def _weave(command: str, arguments: list[str]) -> None:
 def doctest(arguments: list[str]) -> None:
     """Executes every snippet of the pages, or of the named ones, and judges the resulting proof.
 
-    A run of all pages starts clean; named pages, and a share of all, have a separate folder, which keeps the last state.
+    A run of all pages starts clean; named pages, and a share of all, have a separate folder, which keeps its state.
     OPENREG_PAGES is the share that CI executes: 0/2 is every second page.
     """
     try:

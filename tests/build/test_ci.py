@@ -57,7 +57,9 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
     assert [step for step, *_ in seen] == steps
 
 
-@pytest.mark.parametrize(("commits", "step"), [(8, "proof"), (9, "mutate"), (12, "proof"), (13, "states"), (14, "chapters")])
+@pytest.mark.parametrize(
+    ("commits", "step"), [(8, "proof"), (9, "mutate"), (12, "proof"), (13, "states"), (14, "chapters")]
+)
 def test_what_takes_long_is_tried_by_turns(tmp_path: Path, commits: int, step: str) -> None:
     ran = run_ci(tmp_path, "clang++", commits=commits)
     assert ran.returncode == 0, ran.stderr

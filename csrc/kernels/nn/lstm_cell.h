@@ -1,5 +1,5 @@
-// One time step of an LSTM and its gradient: of a cell alone (recurrent.cpp), and in a whole layer (lstm_layer.cpp). For
-// kernel files only: see Note [Host code as kernels].
+// One time step of an LSTM and its gradient: of a cell alone (recurrent.cpp), and in a whole layer (lstm_layer.cpp).
+// For kernel files only: see Note [Host code as kernels].
 #pragma once
 
 #include <ATen/OpMathType.h>

@@ -3,6 +3,7 @@
 #include "kernels/nn/lstm_layer.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
