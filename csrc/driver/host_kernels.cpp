@@ -20,8 +20,7 @@ struct HostKernelWork {
   const char* name;
 
   void run(Device& device) {
-    char message[512];
-    message[0] = '\0';  // not `= ""`, which would clear all of it at each launch
+    char message[512] = "";
     const int result = function(closure, message, sizeof(message));
     if (result == 0) return;
     message[sizeof(message) - 1] = '\0';
