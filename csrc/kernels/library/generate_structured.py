@@ -20,7 +20,15 @@ from torchgen.api import cpp, meta
 from torchgen.api.types import NativeSignature
 from torchgen.context import native_function_manager
 from torchgen.gen import ParsedYaml, get_grouped_native_functions, parse_native_yaml
-from torchgen.model import BackendIndex, DeviceCheckType, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
+from torchgen.model import (
+    BackendIndex,
+    BackendMetadata,
+    DeviceCheckType,
+    DispatchKey,
+    NativeFunction,
+    NativeFunctionsGroup,
+    SchemaKind,
+)
 
 NATIVE = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
 LIST = Path(__file__).with_name("structured.toml")
@@ -65,6 +73,7 @@ class Operator:
     kernel: str = "LibraryKernel"  # the template of its kernel, if there is no stub
     by_cpu: bool = True  # whether the CPU has a function of its own for the last overload
     copied: bool = False  # whether that function resizes or restrides the output it is given
+    impl: str = ""  # the class with PyTorch's second half for the CPU, if that works apart from the first
 
     @property
     def first(self) -> NativeFunction:
@@ -125,7 +134,7 @@ class Listed:
         return shares
 
 
-def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: str) -> Operator:
+def structured(group: NativeFunctionsGroup, family: dict[str, object], cpu: BackendMetadata, kernel: str) -> Operator:
     """A structured operator, with its two or three overloads."""
     functions = {"functional": group.functional, "out": group.out}
     if group.inplace is not None:
@@ -139,7 +148,13 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], kernel: s
         f"at::meta::structured_{meta.name(group)}",
         kernel=str(family.get("kernel", Operator.kernel)),
         copied=bool(family.get("copied")),
+        impl="" if needs_meta(group) or family.get("copied") else f"at::native::structured_{cpu.kernel}",
     )
+
+
+def needs_meta(group: NativeFunctionsGroup) -> bool:
+    """Whether the second half uses what the first has left in the object, or has computed from the arguments."""
+    return group.out.structured_inherits is not None or group.out.precomputed is not None
 
 
 def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, cpu: BackendIndex) -> Operator:
@@ -204,11 +219,11 @@ def read() -> Listed:
         kernel = shared_kernel(parsed, groups[name])
         if family.get("through") == "stubs" and not kernel:
             raise ValueError(f"{LIST.name}: what computes {name!r} on the CPU is for the CPU alone, and calls no stub")
-        result.operators.append(structured(groups[name], family, kernel))
+        cpu = parsed.backend_indices[DispatchKey.CPU].get_kernel(groups[name])
+        result.operators.append(structured(groups[name], family, cast("BackendMetadata", cpu), kernel))
     for family, name in entries("unsplit", every):
         metas = cast("dict[str, str]", family["operators"])
-        cpu = parsed.backend_indices[DispatchKey.CPU]
-        result.operators.append(unsplit(every[name], family, metas[name], cpu))
+        result.operators.append(unsplit(every[name], family, metas[name], parsed.backend_indices[DispatchKey.CPU]))
     for family, name in entries("in_place", in_place):
         function = in_place[name]
         result.operators.append(Operator({"in_place_only": function}, function, bool(family.get("waits"))))
@@ -257,6 +272,8 @@ def library_function(operator: Operator) -> str:
 
 def computation(operator: Operator) -> str:
     """The function that calls the library."""
+    if operator.impl:
+        return f"static void compute(auto&&... arguments) {{ second_half<{operator.impl}>(arguments...); }}"
     if not operator.copied:
         return f"static void compute(auto&&... arguments) {{ {library_function(operator)}(arguments...); }}"
     (output,) = (argument.name for argument in operator.last.func.arguments.out)
@@ -306,7 +323,7 @@ def source(listed: Listed) -> str:
     headers: dict[str, None] = {}
     for operator in listed.operators:
         root = operator.first.root_name
-        suffix = "_native" if operator.stub else "_cpu_dispatch" if operator.by_cpu else ""
+        suffix = "_native" if operator.stub or operator.impl else "_cpu_dispatch" if operator.by_cpu else ""
         headers[f"ATen/ops/{root}{suffix}.h"] = None
         if operator.meta.startswith("at::meta::"):
             headers[f"ATen/ops/{root}_meta.h"] = None

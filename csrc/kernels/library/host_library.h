@@ -64,6 +64,21 @@ class KernelArguments {
 };
 // LITERALINCLUDE END: library-arguments
 
+// LITERALINCLUDE START: library-second-half
+// Calls PyTorch's second half of a structured operator for the CPU. The device has run the first half: running it
+// again, as the operator does on the CPU, would find nothing, and costs as much as a small kernel.
+template <class Kernel>
+struct SecondHalf final : Kernel {
+  const at::Tensor& maybe_get_output(int64_t) override {  // NOT PROVEN: called by first halves only
+    TORCH_INTERNAL_ASSERT(false, "the second half of an operator has asked for an output");  // NOT PROVEN: as above
+  }
+};
+template <class Kernel, class... Given>
+void second_half(const Given&... arguments) {
+  SecondHalf<Kernel>().impl(for_meta(arguments)...);
+}
+// LITERALINCLUDE END: library-second-half
+
 // LITERALINCLUDE START: library-call
 // Converts a kept argument to the library's parameter type, which refers to what is kept.
 inline at::OptionalIntArrayRef kept(std::optional<at::DimVector>& numbers) {

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,6 +33,8 @@ class HostIterator final : public at::TensorIteratorBase {
 
   explicit HostIterator(const at::TensorIteratorBase& iter);
 
+  size_t bytes() const { return bytes_; }  // of all operands on the device
+
   // Calls loop(iterator). Requires: called inside a kernel. For the CPU, PyTorch converts operands to the common dtype
   // while it builds the iterator; for other devices it leaves that to the kernel.
   void run(Loop loop);
@@ -40,8 +44,38 @@ class HostIterator final : public at::TensorIteratorBase {
   bool to_convert(const at::OperandInfo& operand) const;
   at::Tensor view(const at::OperandInfo& operand) const;
   void replace(at::OperandInfo& operand, const at::Tensor& there, const at::Tensor& converted) const;
+
+  size_t bytes_ = 0;
 };
 // LITERALINCLUDE END: host-loop-iterator
+
+// LITERALINCLUDE START: host-loop-adjacent
+// A number as an operand. Loops for 16 bits read the number as it was given, others in the dtype of the call.
+class HostNumber {
+ public:
+  // Requires: a floating-point dtype, which has the number.
+  HostNumber(double number, at::ScalarType dtype);
+
+  const at::TensorBase& given() const { return given_; }
+  const at::TensorBase& converted() const { return converted_; }
+
+ private:
+  at::TensorBase given_;
+  at::TensorBase converted_;
+};
+
+// An iterator over adjacent elements at host addresses, for calls that come without one. It costs a tenth of what
+// PyTorch's own costs, which finds out what is known here: one dtype, one shape, no overlap.
+class AdjacentIterator final : public at::TensorIteratorBase {
+ public:
+  // Operand 0 is the output. The number, if there is one, is the last input, and must outlive the iterator.
+  AdjacentIterator(at::ScalarType dtype, std::span<char* const> operands, int64_t numel, const HostNumber* number);
+
+ private:
+  const at::Tensor& maybe_get_output(int64_t i) override;
+  void add_operand(char* data, int64_t stride_bytes, const at::TensorBase& tensor);
+};
+// LITERALINCLUDE END: host-loop-adjacent
 
 // LITERALINCLUDE START: host-loop-launch
 // A loop of the library, and its numbers. The loop is a value, not a template parameter, so that the code below is
@@ -60,22 +94,20 @@ struct HostLoopCall {
   }
 };
 
-// Returns the work of a kernel in bytes, and adds the dtypes of the operands to those of the numbers.
-size_t work_and_dtypes(const at::TensorIteratorBase& iter, Dtypes& dtypes);
-
 // Queues loop(iterator, numbers...) over the device's bytes. Waits for the loop's errors if it has not accepted these
 // dtypes before, even over no elements, and if it may reject integers for their values (kWaits).
 template <bool kWaits, class... Numbers>
 void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
   Dtypes dtypes(numbers...);
-  const size_t bytes = work_and_dtypes(iter, dtypes);
+  for (int i = 0; i < iter.ntensors(); ++i) dtypes.add(iter.dtype(i));
   const bool is_known = known.has(dtypes);
   if (is_known && iter.numel() == 0) {
     return;
   }
   const bool wait = !is_known || (kWaits && at::isIntegralType(iter.common_dtype(), true));
   HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
+  const size_t bytes = call.host.bytes();
   const bool has_run = launch(name, iter.device(0).index(), bytes, std::move(call), wait);
   if (wait && has_run) known.add(dtypes);
 }

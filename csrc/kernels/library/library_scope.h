@@ -12,18 +12,33 @@ namespace openreg {
 
 // LITERALINCLUDE START: library-scope
 // While it lives, the operators that this thread calls belong to the library, not to the user's program: autograd and
-// autocast ignore them, and profilers do not see them. The last costs as much as a small kernel, so it is done only
-// when a profiler is active.
+// autocast ignore them, and profilers do not see them. Setting this costs a fifth of a small sum, so a scope inside
+// another one, as in a kernel that runs at once, sets nothing.
 class LibraryScope {
  public:
   LibraryScope() {
-    if (at::hasCallbacks()) unobserved_.emplace();
+    if (t_inside) return;
+    modes_.emplace();
+    t_inside = true;
   }
+  ~LibraryScope() {
+    if (modes_) t_inside = false;
+  }
+  LibraryScope(const LibraryScope&) = delete;
+  LibraryScope& operator=(const LibraryScope&) = delete;
 
  private:
-  const c10::InferenceMode no_autograd_;
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
-  std::optional<at::DisableRecordFunctionGuard> unobserved_;
+  struct Modes {
+    Modes() {
+      if (at::hasCallbacks()) unobserved.emplace();  // Costs as much as a small kernel.
+    }
+    const c10::InferenceMode no_autograd;
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+    std::optional<at::DisableRecordFunctionGuard> unobserved;
+  };
+
+  static inline thread_local bool t_inside = false;
+  std::optional<Modes> modes_;
 };
 // LITERALINCLUDE END: library-scope
 

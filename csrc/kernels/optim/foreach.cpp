@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "kernels/library/host_library.h"
+#include "kernels/optim/list_loop.h"
 #include "runtime/device.h"
 
 namespace openreg {
@@ -111,6 +112,12 @@ class Lists {
 
   const std::vector<at::Tensor>& first() const { return lists_[0]; }
 
+  // Whether the library's loop for this operator can be called by itself. It does not check whether the dtype has the
+  // numbers.
+  bool fit(const ListLoop* loop, const Dtypes& dtypes) const {
+    return loop != nullptr && ListLoop::has(first()[0].scalar_type()) && !dtypes.has_large_number();
+  }
+
   // The dtype of the results, if the caller has named one.
   std::optional<at::ScalarType> dtype() const {
     const bool named = op_.schema().arguments().back().name() == "dtype" && !arguments_.back().isNone();
@@ -120,16 +127,37 @@ class Lists {
   // The call, with view(tensor) in place of each tensor.
   template <class View>
   ListCall on(const View& view, const std::vector<at::Tensor>& results) const {
-    ListCall call{op_, {}, views(results, view)};
+    ListCall call{op_, {}, {}};
+    std::ranges::transform(results, std::back_inserter(call.results), view);
+    call.arguments.reserve(arguments_.size());
+    auto list = lists_.begin();
     for (const c10::IValue& argument : arguments_) {
       if (argument.isTensorList()) {
-        call.arguments.emplace_back(views(argument.toTensorVector(), view));
+        c10::List<at::Tensor> views;
+        views.reserve(list->size());
+        for (const at::Tensor& tensor : *list++) views.push_back(view(tensor));
+        call.arguments.emplace_back(std::move(views));
       } else if (argument.isTensor()) {
         const at::Tensor tensor = argument.toTensor();
         call.arguments.emplace_back(tensor.is_cpu() ? tensor.clone() : view(tensor));  // its caller may change it
       } else {
         call.arguments.push_back(argument);
       }
+    }
+    return call;
+  }
+
+  // The same call of a loop: lists that fit have adjacent elements, in one order.
+  ListLoopCall on(const ListLoop* loop, const std::vector<at::Tensor>& results) const {
+    ListLoopCall call{loop, first()[0].scalar_type(), 1 + lists_.size(), {}, numbers()};
+    call.parts.reserve(first().size());
+    for (size_t i = 0; i < first().size(); ++i) {
+      ListPart& part = call.parts.emplace_back(ListPart{{}, first()[i].numel()});
+      const auto address = [](const at::Tensor& tensor) {
+        return static_cast<char*>(host_alias(tensor.mutable_data_ptr(), tensor.nbytes()));
+      };
+      for (size_t list = 0; list < lists_.size(); ++list) part.at[1 + list] = address(lists_[list][i]);
+      part.at[0] = results.empty() ? part.at[1] : address(results[i]);
     }
     return call;
   }
@@ -143,6 +171,17 @@ class Lists {
   }
 
  private:
+  std::vector<double> numbers() const {
+    std::vector<double> numbers;
+    for (const c10::IValue& argument : arguments_) {
+      if (argument.isScalar()) {
+        numbers.push_back(argument.toScalar().to<double>());
+      } else if (argument.isList() && !argument.isTensorList()) {
+        for (const c10::IValue& number : argument.toListRef()) numbers.push_back(number.toScalar().to<double>());
+      }
+    }
+    return numbers;
+  }
   bool overlaps_first(const std::vector<at::Tensor>& list) const {
     return !std::equal(list.begin(), list.end(), lists_[0].begin(), [](const at::Tensor& one, const at::Tensor& first) {
       return at::get_overlap_status(one, first) != at::MemOverlapStatus::Partial;
@@ -154,13 +193,6 @@ class Lists {
            (number.is_cpu() || number.device() == model.device());
   }
   static bool is_number(const c10::IValue& value) { return value.isInt() || value.isDouble(); }
-  template <class View>
-  static std::vector<at::Tensor> views(const std::vector<at::Tensor>& tensors, const View& view) {
-    std::vector<at::Tensor> made;
-    made.reserve(tensors.size());
-    std::transform(tensors.begin(), tensors.end(), std::back_inserter(made), view);
-    return made;
-  }
 
   const c10::OperatorHandle& op_;
   const Stack arguments_;
@@ -188,6 +220,8 @@ std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lis
 // One operator of the family, and the dtypes that it has accepted.
 class ForeachKernel final : public c10::OperatorKernel {
  public:
+  explicit ForeachKernel(const c10::OperatorName& name) : loop_(find_list_loop(name.name, name.overload_name)) {}
+
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     const Lists lists(op, *stack);
     if (!lists.fit()) {
@@ -202,12 +236,15 @@ class ForeachKernel final : public c10::OperatorKernel {
       // By the version, autograd detects that a saved tensor was modified. For lists, the kernel must increment it.
       for (const at::Tensor& tensor : lists.first()) tensor.unsafeGetTensorImpl()->bump_version();
     }
-    {
+    const char* const name = op.schema().name().c_str();
+    const Dtypes dtypes = lists.dtypes();
+    if (lists.fit(loop_, dtypes)) {
+      launch(name, model.device().index(), lists.bytes(), lists.on(loop_, results));
+    } else {
       const LibraryScope scope;
-      const Dtypes dtypes = lists.dtypes();
       const bool is_known = known_.has(dtypes);
-      const bool has_run = launch(op.schema().name().c_str(), model.device().index(), lists.bytes(),
-                                  lists.on(host_view, results), /*wait=*/!is_known);
+      const bool has_run =
+          launch(name, model.device().index(), lists.bytes(), lists.on(host_view, results), /*wait=*/!is_known);
       if (!is_known && has_run) known_.add(dtypes);
     }
     torch::jit::drop(*stack, op.schema().arguments().size());
@@ -215,6 +252,7 @@ class ForeachKernel final : public c10::OperatorKernel {
   }
 
  private:
+  const ListLoop* const loop_;
   KnownDtypes known_;
 };
 // LITERALINCLUDE END: foreach-kernel
@@ -228,7 +266,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const bool is_other = std::find(std::begin(kOthers), std::end(kOthers), name.name) != std::end(kOthers);
     if (name.name.starts_with("aten::_foreach_") && !name.overload_name.ends_with("out") && !is_other) {
-      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>()));
+      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>(name)));
     }
   }
 }
