@@ -7,12 +7,14 @@ uninitialized memory, only shapes, dtypes and layouts can be compared; `test_ran
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch.nn import LinearCrossEntropyOptions
 from torch.testing import assert_close
 from torch.testing._comparison import default_tolerances
 from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
@@ -68,6 +70,18 @@ def in_float(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float16, torch.bfloat16):
         return value
     return value.detach().float().requires_grad_(value.requires_grad)
+
+
+def chosen_options(value: Any, dtype: torch.dtype) -> Any:
+    """The options of `linear_cross_entropy` as PyTorch chooses them for a device. For the CPU it chooses others."""
+    if not isinstance(value, LinearCrossEntropyOptions):
+        return value
+    chosen: dict[str, Any] = {}
+    if value.acc_policy == "auto":
+        chosen |= {"acc_policy": "compact", "acc_dtype": value.acc_dtype or dtype}
+    if value.chunking_method == "auto" and value.batch_chunk_size is None:
+        chosen["chunking_method"] = "aspect_ratio:2"
+    return dataclasses.replace(value, **chosen)
 
 
 def on_cpu(sample: SampleInput) -> SampleInput:
@@ -193,7 +207,7 @@ class Comparison:
         return result
 
     def _host(self, sample: SampleInput) -> SampleInput:
-        host = on_cpu(sample)
+        host = mapped(on_cpu(sample), partial(chosen_options, dtype=self.dtype), ON_CPU)
         return mapped(host, in_float, ON_CPU) if self.is_widened else host
 
     def _rounded(self, results: Any) -> Any:

@@ -2,7 +2,6 @@
 // The constructor is called on the thread that queues the kernel, `run` inside the kernel.
 #include "kernels/library/host_loop.h"
 
-#include <ATen/Dispatch.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -18,13 +17,9 @@
 #include "kernels/loops/rows.h"
 
 namespace openreg {
-namespace {
 
-// LITERALINCLUDE START: host-loop-operands
-using Owned = c10::MaybeOwned<at::TensorBase>;
-
-// Loops read the dtype of such a tensor. Never destroyed: kernels may run until the process ends.
-const at::TensorBase& empty(at::ScalarType dtype) {
+// LITERALINCLUDE START: host-loop-empty
+const at::TensorBase& empty_tensor(at::ScalarType dtype) {
   static std::array<std::atomic<const at::TensorBase*>, static_cast<size_t>(at::ScalarType::NumOptions)> tensors{};
   std::atomic<const at::TensorBase*>& tensor = tensors.at(static_cast<size_t>(dtype));
   if (tensor.load() == nullptr) {
@@ -34,6 +29,12 @@ const at::TensorBase& empty(at::ScalarType dtype) {
   }
   return *tensor.load();
 }
+// LITERALINCLUDE END: host-loop-empty
+
+namespace {
+
+// LITERALINCLUDE START: host-loop-operands
+using Owned = c10::MaybeOwned<at::TensorBase>;
 
 bool is_number(const at::OperandInfo& operand) { return operand.tensor_base().numel() == 1; }
 
@@ -60,7 +61,7 @@ HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorB
       const size_t bytes = is_empty ? 0 : operand_bytes(iter, i);
       bytes_ += bytes;
       operand.data = is_empty ? nullptr : host_alias(operand.data, bytes);
-      operand.tensor(Owned::borrowed(empty(operand.current_dtype)));
+      operand.tensor(Owned::borrowed(empty_tensor(operand.current_dtype)));
       operand.device = c10::kCPU;
     }
   }
@@ -71,50 +72,6 @@ const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: ca
   return operands_[i].tensor();  // NOT PROVEN: called only while an iterator is built
 }
 // LITERALINCLUDE END: host-loop-addresses
-
-// LITERALINCLUDE START: host-loop-number
-HostNumber::HostNumber(double number, at::ScalarType dtype)
-    : given_(at::detail::empty_cpu({}, c10::TensorOptions(at::kDouble))), converted_(given_) {
-  *static_cast<double*>(given_.mutable_data_ptr()) = number;
-  if (dtype == at::kDouble) return;
-  converted_ = at::detail::empty_cpu({}, c10::TensorOptions(dtype));
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "HostNumber", [&] {
-    *static_cast<scalar_t*>(converted_.mutable_data_ptr()) = static_cast<scalar_t>(number);
-  });
-}
-// LITERALINCLUDE END: host-loop-number
-
-// LITERALINCLUDE START: host-loop-by-hand
-AdjacentIterator::AdjacentIterator(at::ScalarType dtype, std::span<char* const> operands, int64_t numel,
-                                   const HostNumber* number) {
-  shape_ = {numel};
-  has_coalesced_dimensions_ = true;
-  all_ops_same_shape_ = number == nullptr;
-  common_dtype_ = dtype;
-  num_outputs_ = 1;
-  const auto itemsize = static_cast<int64_t>(c10::elementSize(dtype));
-  for (char* const data : operands) add_operand(data, itemsize, empty(dtype));
-  operands_[0].is_output = true;
-  if (number != nullptr) {
-    add_operand(static_cast<char*>(number->converted().mutable_data_ptr()), 0, number->given());
-    operands_.back().exchange_tensor(Owned::borrowed(number->converted()));
-  }
-}
-
-void AdjacentIterator::add_operand(char* data, int64_t stride_bytes, const at::TensorBase& tensor) {
-  at::OperandInfo& operand = operands_.emplace_back();
-  operand.tensor(Owned::borrowed(tensor));
-  operand.data = data;
-  operand.stride_bytes = {stride_bytes};
-  operand.device = c10::kCPU;
-  operand.target_dtype = common_dtype_;
-  operand.current_dtype = common_dtype_;
-}
-
-const at::Tensor& AdjacentIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: called only while one is built
-  return operands_[i].tensor();                                    // NOT PROVEN: as above
-}
-// LITERALINCLUDE END: host-loop-by-hand
 
 // LITERALINCLUDE START: host-loop-convert
 // Comparisons write bool, whatever dtype they compare.

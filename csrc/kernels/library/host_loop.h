@@ -12,8 +12,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -22,6 +20,10 @@
 #include "kernels/library/known_dtypes.h"
 
 namespace openreg {
+
+// A tensor without elements, in whose place a loop reads the dtype of an operand. Never destroyed: kernels may run
+// until the process ends.
+const at::TensorBase& empty_tensor(at::ScalarType dtype);
 
 // LITERALINCLUDE START: host-loop-iterator
 // The iterator of a call, converted for loops of the host: it has host addresses, and one dtype for all operands.
@@ -48,34 +50,6 @@ class HostIterator final : public at::TensorIteratorBase {
   size_t bytes_ = 0;
 };
 // LITERALINCLUDE END: host-loop-iterator
-
-// LITERALINCLUDE START: host-loop-adjacent
-// A number as an operand. Loops for 16 bits read the number as it was given, others in the dtype of the call.
-class HostNumber {
- public:
-  // Requires: a floating-point dtype, which has the number.
-  HostNumber(double number, at::ScalarType dtype);
-
-  const at::TensorBase& given() const { return given_; }
-  const at::TensorBase& converted() const { return converted_; }
-
- private:
-  at::TensorBase given_;
-  at::TensorBase converted_;
-};
-
-// An iterator over adjacent elements at host addresses, for calls that come without one. It costs a tenth of what
-// PyTorch's own costs, which finds out what is known here: one dtype, one shape, no overlap.
-class AdjacentIterator final : public at::TensorIteratorBase {
- public:
-  // Operand 0 is the output. The number, if there is one, is the last input, and must outlive the iterator.
-  AdjacentIterator(at::ScalarType dtype, std::span<char* const> operands, int64_t numel, const HostNumber* number);
-
- private:
-  const at::Tensor& maybe_get_output(int64_t i) override;
-  void add_operand(char* data, int64_t stride_bytes, const at::TensorBase& tensor);
-};
-// LITERALINCLUDE END: host-loop-adjacent
 
 // LITERALINCLUDE START: host-loop-launch
 // A loop of the library, and its numbers. The loop is a value, not a template parameter, so that the code below is

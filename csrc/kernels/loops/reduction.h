@@ -36,7 +36,7 @@ struct ReductionLoop {
     // The dimension with the smaller stride of the input is the inner loop. A single output has no other beside it.
     const bool across = kept.count() > 1 && kept.stride(1) < reduced.stride(0);
     kept.for_each({out, in}, [&](const std::array<char*, 2>& row) {
-      const int64_t step = across ? kAtOnce : 1;
+      const int64_t step = across ? kAcross : 1;
       for (int64_t first = 0; first < kept.count(); first += step) {
         char* const out_at = row[0] + first * kept.stride(0);
         char* const in_at = row[1] + first * kept.stride(1);
@@ -46,19 +46,20 @@ struct ReductionLoop {
   }
 
  private:
-  static constexpr int64_t kAtOnce = 16;  // independent accumulators
-  using Accumulators = std::array<Accumulator, kAtOnce>;
+  // Accumulators of one output. Not 16: g++ unrolls a loop of 16 entirely, and then does not vectorize a choice.
+  static constexpr int64_t kAlong = 32;
+  static constexpr int64_t kAcross = 128;  // outputs that are computed at once: their accumulators fit into a cache
 
   // Computes one output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.
   void reduce_along(char* out_at, char* in_at) const {
-    Accumulators accumulators = fresh();
+    auto accumulators = fresh<kAlong>();
     const int64_t count = reduced.count();
     const int64_t stride = reduced.stride(0);
-    const int64_t blocks = stride == sizeof(In) ? count / kAtOnce : 0;
+    const int64_t blocks = stride == sizeof(In) ? count / kAlong : 0;
     reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
-      gather_blocks(accumulators, reinterpret_cast<const In*>(row[0]), blocks);
-      for (int64_t first = blocks * kAtOnce; first < count; first += kAtOnce) {
-        gather(accumulators, row[0] + first * stride, stride, std::min(kAtOnce, count - first));
+      combine_blocks(accumulators, reinterpret_cast<const In*>(row[0]), blocks);
+      for (int64_t first = blocks * kAlong; first < count; first += kAlong) {
+        combine_strided(accumulators.data(), row[0] + first * stride, stride, std::min(kAlong, count - first));
       }
     });
     Accumulator all = reduction.identity;
@@ -68,40 +69,47 @@ struct ReductionLoop {
 
   // Computes several adjacent outputs, each with its own accumulator.
   void reduce_across(char* out_at, char* in_at, int64_t outputs) const {
-    Accumulators accumulators = fresh();
+    auto accumulators = fresh<kAcross>();
     reduced.for_each({in_at}, [&](const std::array<char*, 1>& row) {
+      if (kept.stride(1) == sizeof(In)) {
+        combine_rows(accumulators.data(), row[0], outputs);
+        return;
+      }
       for (int64_t i = 0; i < reduced.count(); ++i) {
-        gather(accumulators, row[0] + i * reduced.stride(0), kept.stride(1), outputs);
+        combine_strided(accumulators.data(), row[0] + i * reduced.stride(0), kept.stride(1), outputs);
       }
     });
     for (int64_t i = 0; i < outputs; ++i) store(out_at + i * kept.stride(0), accumulators[i]);
   }
 
-  Accumulators fresh() const {
-    Accumulators accumulators;
+  template <int64_t kCount>
+  std::array<Accumulator, kCount> fresh() const {
+    std::array<Accumulator, kCount> accumulators;
     accumulators.fill(reduction.identity);
     return accumulators;
   }
-  // Adjacent inputs, as many to each accumulator. The accumulators stay in registers meanwhile.
-  OPENREG_WIDE void gather_blocks(Accumulators& accumulators, const In* in, int64_t blocks) const {
-    Accumulators own = accumulators;
-    for (int64_t block = 0; block < blocks; ++block, in += kAtOnce) {
-      gather_from(own, [in](int64_t i) { return in[i]; }, kAtOnce);
-    }
+
+  // Three loops of one kind: adjacent inputs of one output, with the accumulators in registers; rows of adjacent
+  // inputs, one for each output; and inputs at any distance. Compilers vectorize the first two.
+  OPENREG_WIDE void combine_blocks(std::array<Accumulator, kAlong>& accumulators, const In* in, int64_t blocks) const {
+    std::array<Accumulator, kAlong> own = accumulators;
+    for (int64_t block = 0; block < blocks; ++block, in += kAlong) combine_adjacent(own.data(), in, kAlong);
     accumulators = own;
   }
-  void gather(Accumulators& accumulators, const char* in_at, int64_t stride, int64_t count) const {
-    if (count == kAtOnce && stride == sizeof(In)) {  // known to the compiler, which vectorizes this loop
-      gather_from(accumulators, [&](int64_t i) { return reinterpret_cast<const In*>(in_at)[i]; }, kAtOnce);
-    } else {
-      gather_from(accumulators, [&](int64_t i) { return *reinterpret_cast<const In*>(in_at + i * stride); }, count);
+  OPENREG_WIDE void combine_rows(Accumulator* accumulators, const char* in, int64_t outputs) const {
+    for (int64_t i = 0; i < reduced.count(); ++i, in += reduced.stride(0)) {
+      combine_adjacent(accumulators, reinterpret_cast<const In*>(in), outputs);
     }
   }
-  template <class Value>
-  void gather_from(Accumulators& accumulators, const Value& value, int64_t count) const {
+  void combine_strided(Accumulator* accumulators, const char* in, int64_t stride, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      combine_adjacent(accumulators + i, reinterpret_cast<const In*>(in + i * stride), 1);
+    }
+  }
+  void combine_adjacent(Accumulator* accumulators, const In* in, int64_t count) const {
     OPENREG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) {
-      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(value(i)));
+      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(in[i]));
     }
   }
   void store(char* out_at, const Accumulator& accumulator) const {

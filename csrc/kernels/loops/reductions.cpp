@@ -3,6 +3,7 @@
 #include <ATen/AccumulateType.h>
 #include <ATen/Dispatch_v2.h>
 #include <ATen/NumericUtils.h>
+#include <ATen/OpMathType.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/ReduceOps.h>
 
@@ -42,26 +43,32 @@ void mean_kernel(at::TensorIterator& iter) {
 // LITERALINCLUDE END: reductions-mean
 
 // LITERALINCLUDE START: reductions-extremes
-// A NaN propagates from either operand.
+// A NaN propagates from either operand. Both comparisons are always made, since a branch would prevent vectorization.
 template <class T>
 struct Largest {
   using In = T;
   using Out = T;
-  using Accumulator = T;
+  using Accumulator = at::opmath_type<T>;  // float for half, and else T
+  using Limits = std::numeric_limits<Accumulator>;
 
-  T identity =
-      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  T combine(T a, T b) const { return at::_isnan(a) || a > b ? a : b; }
-  T result(T largest) const { return largest; }
+  Accumulator identity = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  Accumulator combine(Accumulator a, Accumulator b) const {
+    const bool is_first = at::_isnan(a) | (a > b);
+    return is_first ? a : b;
+  }
+  Out result(Accumulator largest) const { return static_cast<Out>(largest); }
 };
 
 template <class T>
 struct Smallest : Largest<T> {
-  Smallest() {
-    this->identity =
-        std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  using typename Largest<T>::Accumulator;
+  using typename Largest<T>::Limits;
+
+  Smallest() { this->identity = Limits::has_infinity ? Limits::infinity() : Limits::max(); }
+  Accumulator combine(Accumulator a, Accumulator b) const {
+    const bool is_first = at::_isnan(a) | (a < b);
+    return is_first ? a : b;
   }
-  T combine(T a, T b) const { return at::_isnan(a) || a < b ? a : b; }
 };
 
 void amax_kernel(at::TensorIterator& iter) {

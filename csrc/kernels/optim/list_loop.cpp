@@ -1,6 +1,9 @@
 // The loops for lists of tensors (list_loop.h), and the kernel that runs one of them over all tensors of its lists.
 #include "kernels/optim/list_loop.h"
 
+#include <ATen/Dispatch.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/TensorBase.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Lerp.h>
 #include <ATen/native/PointwiseOps.h>
@@ -59,6 +62,60 @@ constexpr NamedLoop kLoops[] = {
     {"reciprocal", "", {plain<at::native::reciprocal_stub>}},
 };
 // LITERALINCLUDE END: list-loop-table
+
+// LITERALINCLUDE START: list-loop-iterator
+using Owned = c10::MaybeOwned<at::TensorBase>;
+
+// A number as an operand. Loops for 16 bits read the number as it was given, others in the dtype of the call.
+struct HostNumber {
+  // Requires: the dtype has the number.
+  HostNumber(double number, at::ScalarType dtype)
+      : given(at::detail::empty_cpu({}, c10::TensorOptions(at::kDouble))),
+        converted(dtype == at::kDouble ? given : at::detail::empty_cpu({}, c10::TensorOptions(dtype))) {
+    *static_cast<double*>(given.mutable_data_ptr()) = number;
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "HostNumber", [&] {
+      *static_cast<scalar_t*>(converted.mutable_data_ptr()) = static_cast<scalar_t>(number);
+    });
+  }
+  at::TensorBase given;
+  at::TensorBase converted;
+};
+
+// An iterator over adjacent elements. Unlike PyTorch's own, it need not find out dtype, shape and overlap, since they
+// are known, and it needs no tensors, but addresses.
+class AdjacentIterator final : public at::TensorIteratorBase {
+ public:
+  // Operand 0 is the output. The number, if there is one, is the last input, and must outlive the iterator.
+  AdjacentIterator(at::ScalarType dtype, std::span<char* const> operands, int64_t numel, const HostNumber* number) {
+    shape_ = {numel};
+    has_coalesced_dimensions_ = true;
+    all_ops_same_shape_ = number == nullptr;
+    common_dtype_ = dtype;
+    num_outputs_ = 1;
+    const auto itemsize = static_cast<int64_t>(c10::elementSize(dtype));
+    for (char* const data : operands) add_operand(data, itemsize, empty_tensor(dtype));
+    operands_[0].is_output = true;
+    if (number != nullptr) {
+      add_operand(static_cast<char*>(number->converted.mutable_data_ptr()), 0, number->given);
+      operands_.back().exchange_tensor(Owned::borrowed(number->converted));
+    }
+  }
+
+ private:
+  const at::Tensor& maybe_get_output(int64_t i) override {  // NOT PROVEN: called only while an iterator is built
+    return operands_[i].tensor();                           // NOT PROVEN: called only while an iterator is built
+  }
+  void add_operand(char* data, int64_t stride_bytes, const at::TensorBase& tensor) {
+    at::OperandInfo& operand = operands_.emplace_back();
+    operand.tensor(Owned::borrowed(tensor));
+    operand.data = data;
+    operand.stride_bytes = {stride_bytes};
+    operand.device = c10::kCPU;
+    operand.target_dtype = common_dtype_;
+    operand.current_dtype = common_dtype_;
+  }
+};
+// LITERALINCLUDE END: list-loop-iterator
 
 bool remove_prefix(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
