@@ -58,7 +58,9 @@ def gradients_agree(module: torch.nn.Module, x: torch.Tensor) -> bool:
         first = results[0] if isinstance(results, tuple) else results
         return (one.cpu() for one in torch.autograd.grad(first.square().sum(), list(module.parameters())))
 
-    return all(torch.allclose(*pair, rtol=1e-5, atol=1e-5) for pair in zip(gradients("cpu"), gradients("remote"), strict=True))
+    return all(
+        torch.allclose(*pair, rtol=1e-5, atol=1e-5) for pair in zip(gradients("cpu"), gradients("remote"), strict=True)
+    )
 
 
 def trained(optimizer: str, device: str) -> torch.Tensor:
