@@ -1,4 +1,4 @@
-"""Counts the work of a training step, and measures how a call's cost grows with tensors, streams and threads.
+"""Counts the work of a training step, measures how a call's cost grows, and weighs tensors, streams and events.
 
 Run it with `make bench`, or alone: `python benchmarks/growth.py`. It writes benchmarks/results/growth.md.
 """
@@ -127,6 +127,74 @@ def with_threads(count: int) -> list[float]:
     return [low(times) * 1e6 for times in zip(*rounds, strict=True)]
 
 
+def alone() -> None:
+    """Prints the microseconds of the call on both devices, with a tensor on each simulated device."""
+    torch.set_num_threads(1)
+    held = [torch.ones(16, device=torch.device("openreg", i)) for i in range(torch.openreg.device_count())]
+    print(json.dumps(microseconds((add("cpu"), add("openreg")))))
+    del held
+
+
+def children(count: int, argument: str, **environment: str) -> list[Any]:
+    """What so many processes print that run this script at the same time."""
+    command = [sys.executable, __file__, argument]
+    ran = [
+        subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True) for _ in range(count)
+    ]
+    outputs = [process.communicate()[0] for process in ran]
+    if any(process.returncode != 0 for process in ran):
+        raise RuntimeError(f"growth.py {argument} failed: see above")
+    return [json.loads(output) for output in outputs]
+
+
+def with_devices(count: int) -> list[float]:
+    """Microseconds of the call on both devices, in a process that uses so many simulated devices."""
+    (times,) = children(1, "--alone", OPENREG_DEVICE_COUNT=str(count))
+    return times  # type: ignore[no-any-return]
+
+
+def with_processes(count: int) -> list[float]:
+    """Microseconds of the call on both devices, averaged over so many processes that run at the same time."""
+    return [sum(times) / count for times in zip(*children(count, "--alone"), strict=True)]
+
+
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def weigh() -> None:
+    """Prints the bytes of host memory for each object of a kind."""
+    busy = torch.ones(16, device="openreg")
+
+    def stream() -> torch.Stream:
+        made = torch.Stream("openreg")
+        with made:
+            torch.openreg._sleep(1000)  # queued: now it has a thread
+        return made
+
+    def event() -> torch.Event:
+        made = torch.Event("openreg")
+        made.record()
+        return made
+
+    kinds: list[tuple[str, int, Callable[[], object]]] = [
+        ("tensor of 16 elements on the CPU", 100_000, lambda: torch.empty(16)),
+        ("tensor of 16 elements on the device", 100_000, lambda: torch.empty(16, device="openreg")),
+        ("view of a tensor on the device", 100_000, lambda: busy.view(16)),
+        ("event", 100_000, event),
+        ("stream with a thread", 31, stream),
+    ]
+    weights = {}
+    held: list[object] = []  # of all kinds: what is freed would be used again
+    for name, count, make in kinds:
+        held.append(make())
+        before = resident()
+        held += [make() for _ in range(count)]
+        weights[name] = (resident() - before) / count
+    print(json.dumps(weights))
+
+
 def growth(measure: Callable[[int], list[float]], counts: list[int], what: str) -> str:
     """A table of one measurement."""
     lines = [f"| {what} | CPU, us | device, us | ratio |", "| ---: | ---: | ---: | ---: |"]
@@ -148,9 +216,13 @@ def main() -> None:
         growth(with_streams, [1, 4, 16, 32], "streams"),
         growth(with_threads, [1, 2, 4, 8], "threads"),
     ]
+    tables += [growth(with_devices, [1, 2, 4, 16], "devices"), growth(with_processes, [1, 2, 4], "processes")]
+    (weights,) = children(1, "--weigh", OPENREG_LAUNCH="async")
+    rows = [f"| {name} | {bytes_:,.0f} |" for name, bytes_ in weights.items()]
+    tables.append("\n".join(["| each | bytes of the host |", "| --- | ---: |", *rows]))
     file = write(__file__, "\n\n".join(tables))
     print(f"benchmarks/growth.py: {len(tables)} tables in {file}")
 
 
 if __name__ == "__main__":
-    count_step() if "--count-step" in sys.argv else main()
+    {"--count-step": count_step, "--alone": alone, "--weigh": weigh}.get(sys.argv[-1], main)()

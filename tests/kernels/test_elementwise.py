@@ -231,6 +231,36 @@ def test_no_elements_of_a_dtype_that_the_loop_has_not(name: str, dtype: torch.dt
                 assert outcome(x.to("openreg"), y.to("openreg")) == outcome(x, y)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32], ids=str)
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 127, 128, 129, 300])
+def test_reductions_around_a_block(count: int, dtype: torch.dtype) -> None:
+    """Rows and columns that are just shorter or longer than what is reduced at once, adjacent and not."""
+    x = torch.randint(-1000, 1000, (2 * count, 3, 2 * count)).to(dtype)
+    views = [x[:count, 0, 0], x[:3, 0, :count], x[:count, 0, :3].t(), x[:, 0, ::2], x[::2, :, 1], x[:7, :2, :count]]
+    for view in views:
+        for dim in range(view.dim()):
+            for function in (torch.amax, torch.amin):
+                assert function(view.to("openreg"), dim).cpu().equal(function(view, dim))
+            if dtype.is_floating_point:
+                actual = torch.mean(view.to("openreg"), dim).cpu()
+                torch.testing.assert_close(actual, view.double().mean(dim).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_a_nan_anywhere_is_the_extreme(dtype: torch.dtype) -> None:
+    for count in (5, 70):
+        for place in range(count):
+            x = torch.arange(count).to(dtype)
+            x[place] = torch.nan
+            for shape, dim in (((count,), 0), ((count, 1), 0), ((1, count), 1)):
+                there = x.view(shape).to("openreg")
+                assert there.amax(dim).isnan().all()
+                assert there.amin(dim).isnan().all()
+    infinite = torch.full((40,), -torch.inf, dtype=dtype, device="openreg")
+    assert infinite.amax().item() == -torch.inf
+    assert (-infinite).amin().item() == torch.inf
+
+
 def test_a_mean_is_no_integer() -> None:
     for dtype in (torch.int64, torch.bool):
         with pytest.raises(RuntimeError, match="mean: expected an output of a floating point or complex dtype, but"):

@@ -204,3 +204,73 @@ def test_norms_of_a_model_are_clipped() -> None:
         return [norm.cpu(), *(parameter.grad.cpu() for parameter in model.parameters())]
 
     torch.testing.assert_close(clipped("openreg", True), clipped("cpu", False))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_arithmetic_is_that_of_the_cpu(dtype: torch.dtype) -> None:
+    """Bit for bit: the loops are the library's, and a number has its own precision beside 16 bits."""
+    shapes = [(5, 17), (), (1,), (3, 1, 2), (4096,)]
+    a, b, c = ([(torch.rand(shape) + 0.5).to(dtype) for shape in shapes] for _ in range(3))
+    a[0], b[0], c[0] = (x[0].t() for x in (a, b, c))
+    numbers: list[Any] = [0.1, 3, -7, 1e-3, [0.1, 2, -0.3, 5.0, 1e-4]]
+    for number in numbers:
+        for name in ("add", "sub", "mul", "div"):
+            compare(name, a, number)
+        compare("lerp", a, b, number)
+        for name in ("addcmul", "addcdiv"):
+            compare(name, a, b, c, number)
+    for alpha in (1, 0.3, -2):
+        compare("add", a, b, alpha=alpha)
+        compare("sub", a, b, alpha=alpha)
+    for name in ("mul", "div", "maximum", "minimum"):
+        compare(name, a, b)
+        compare(name, a, a)
+    compare("lerp", a, b, c)
+    for name in ("neg", "sqrt", "reciprocal"):
+        compare(name, a)
+
+
+def compare(name: str, *arguments: Any, **options: Any) -> None:
+    """Compares the operator that returns new tensors and the one in place with the CPU's."""
+    for suffix in ("", "_"):
+        operator = getattr(torch, f"_foreach_{name}{suffix}")
+        outcomes = []
+        for device in ("cpu", "openreg"):
+            known: dict[int, Any] = {}
+            moved = [known.setdefault(id(argument), on(device, argument)) for argument in arguments]
+            result = operator(*moved, **options)
+            outcomes.append(on("cpu", [moved[0], result]))
+        for here, there in zip(*map(pytree.tree_leaves, outcomes), strict=True):
+            if here is None:
+                continue
+            assert here.stride() == there.stride()
+            # In place, and only there, the CPU rounds the number to 16 bits before it multiplies.
+            rounds = name == "mul" and suffix == "_" and here.itemsize == 2
+            torch.testing.assert_close(there, here, **({} if rounds else {"rtol": 0, "atol": 0}))
+
+
+def test_a_number_too_large_for_a_half() -> None:
+    """Some of the CPU's loops refuse such a number, and others compute with it."""
+    for number in (70000.0, [1.0, 70000.0]):
+        halves = [torch.ones(3, dtype=torch.float16) for _ in range(2)]
+        compare("mul", halves, number)
+        compare("add", halves, number)
+        compare("addcmul", halves, halves, halves, number)
+        compare("mul", [half.float() for half in halves], number)
+    there = on("openreg", halves)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
+        torch._foreach_add_(there, there, alpha=70000.0)
+    torch.openreg.synchronize()
+
+
+def test_queued_arithmetic_keeps_its_numbers_and_lists() -> None:
+    """The kernel runs when the lists, and the last references to them, are gone."""
+    (tensors,) = lists(3)
+    expected = [(tensor * 2.5 + 1).cpu() for tensor in tensors]
+    torch.openreg._sleep(30_000_000)
+    factors = [2.5, 2.5, 2.5]
+    results = torch._foreach_mul(tensors, factors)
+    factors.clear()
+    del tensors
+    torch._foreach_add_(results, [torch.ones(3, 2, device="openreg") for _ in range(3)])
+    torch.testing.assert_close([result.cpu() for result in results], expected)
