@@ -60,18 +60,6 @@ def recurrent_sequence(device: str) -> Callable[[], object]:
     return torch.no_grad()(lambda: layer(x))
 
 
-def halves(
-    function: Callable[[torch.Tensor, torch.Tensor], object], size: int
-) -> Callable[[str], Callable[[], object]]:
-    """A function of two tensors in half precision."""
-
-    def make(device: str) -> Callable[[], object]:
-        x = torch.randn(size).half().to(device)
-        return lambda: function(x, x)
-
-    return make
-
-
 def attention(x: torch.Tensor) -> torch.Tensor:
     """Self-attention."""
     return torch.nn.functional.scaled_dot_product_attention(x, x, x)
@@ -110,9 +98,11 @@ def on_calling_thread(device: str) -> Callable[[], object]:
 def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
     """The calls, by name. Each creates its tensors once, for one device."""
 
-    def on(shape: tuple[int, ...], call: Callable[[torch.Tensor], object]) -> Callable[[str], Callable[[], object]]:
+    def on(
+        shape: tuple[int, ...], call: Callable[[torch.Tensor], object], dtype: torch.dtype = torch.float32
+    ) -> Callable[[str], Callable[[], object]]:
         def make(device: str) -> Callable[[], object]:
-            x = torch.randn(shape).to(device)
+            x = torch.randn(shape).to(device, dtype)
             return lambda: call(x)
 
         return make
@@ -149,8 +139,11 @@ def calls() -> dict[str, Callable[[str], Callable[[], object]]]:
         "mm(256, 256)": on((256, 256), lambda x: x @ x),
         "angle(16)": on((16,), torch.angle),
         "angle(1M)": on((MIB,), torch.angle),
-        "x + x (16k), half": halves(torch.add, 16384),
+        "x + x (16k), half": on((16384,), lambda x: x + x, torch.half),
         "mean(16k)": on((16384,), torch.mean),
+        "mean(1024, 1024) of columns": on((1024, 1024), lambda x: x.mean(0)),
+        "amax(1M)": on((MIB,), torch.amax),
+        "amax(1M), bfloat16": on((MIB,), torch.amax, torch.bfloat16),
         "uniform_ (1M)": on((MIB,), lambda x: x.uniform_()),
         "normal_ (16)": on((16,), lambda x: x.normal_()),
         "normal_ (1M)": on((MIB,), lambda x: x.normal_()),
