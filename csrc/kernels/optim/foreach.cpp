@@ -220,7 +220,7 @@ std::vector<at::Tensor> new_results(const c10::FunctionSchema& schema, const Lis
 // One operator of the family, and the dtypes that it has accepted.
 class ForeachKernel final : public c10::OperatorKernel {
  public:
-  explicit ForeachKernel(const c10::OperatorName& name) : loop_(find_list_loop(name.name, name.overload_name)) {}
+  explicit ForeachKernel(const ListLoop* loop) : loop_(loop) {}  // NOT PROVEN: runs when the library is loaded
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     const Lists lists(op, *stack);
@@ -266,7 +266,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     const bool is_other = std::find(std::begin(kOthers), std::end(kOthers), name.name) != std::end(kOthers);
     if (name.name.starts_with("aten::_foreach_") && !name.overload_name.ends_with("out") && !is_other) {
-      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>(name)));
+      const ListLoop* const loop = find_list_loop(name.name, name.overload_name);
+      m.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<ForeachKernel>(loop)));
     }
   }
 }
