@@ -35,6 +35,8 @@ ON_CPU = "on the CPU"
 FACTORIES = ("arange", "linspace", "logspace")  # their samples leave the device out
 # The CPU's loop for 16 bits reads beyond its rows, and gives other numbers each time: the CPU computes in float32.
 IN_FLOAT = ("grid_sampler_2d", "grid_sampler_3d", "nn.functional.grid_sample")
+# How `linear_cross_entropy` cuts a batch depends on the device before PyTorch 2.14, and then on the policy alone.
+CUTS_BY_POLICY = torch.torch_version.TorchVersion(torch.__version__) >= "2.14"
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 
 
@@ -79,7 +81,7 @@ def chosen_options(value: Any, dtype: torch.dtype) -> Any:
     chosen: dict[str, Any] = {}
     if value.acc_policy == "auto":
         chosen |= {"acc_policy": "compact", "acc_dtype": value.acc_dtype or dtype}
-    if value.chunking_method == "auto" and value.batch_chunk_size is None:
+    if value.chunking_method == "auto" and value.batch_chunk_size is None and not CUTS_BY_POLICY:
         chosen["chunking_method"] = "aspect_ratio:2"
     return dataclasses.replace(value, **chosen)
 
