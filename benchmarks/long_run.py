@@ -5,7 +5,7 @@
 
 Each round does what a training program does, and ends with everything deleted: batches from pinned memory, copied on a
 stream of their own; a model in mixed precision; an optimizer; a checkpoint that is saved and loaded; calls that fail.
-Exits with 1 if memory, threads, open files or Python objects have grown after the first tenth of the time.
+Exits with 1 if memory, threads, open files or Python objects have grown after the first fifth of the time.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MIB = 1 << 20
 STEPS = 20  # in a round
 WAYS: list[dict[str, Any]] = [{"fused": True}, {"foreach": True}, {"foreach": False}]  # of the optimizer
 SUBJECTS = list(networks.NETWORKS.values())
-# How much may be more at the end than after a tenth of the time: the allocators of the host round up and keep.
-ALLOWED = {"host, MiB": 16.0, "device, MiB": 0.0, "reserved, MiB": 0.0, "threads": 0, "files": 0, "objects": 200}
+# How much may be more at the end than after a fifth of the time: the allocators of the host round up and keep.
+ALLOWED = {"host, MiB": 32.0, "device, MiB": 0.0, "reserved, MiB": 0.0, "threads": 0, "files": 0, "objects": 200}
 
 
 @dataclass
@@ -136,14 +136,21 @@ def run(seconds: float) -> list[Sample]:
 
 
 def grown(samples: list[Sample]) -> list[str]:
-    """What is more at the end than after a tenth of the time, by more than is allowed."""
-    settled = next(sample for sample in samples if sample.seconds >= samples[-1].seconds / 10)
-    more = {name: value - settled.held[name] for name, value in samples[-1].held.items()}
+    """What is more in the last fifth of the time than in the second one, by more than is allowed.
+
+    The least of each: the host's allocator gives memory back now and then, and a sample may be taken just before.
+    """
+    fifths = [
+        [sample.held for sample in samples if first <= sample.seconds / samples[-1].seconds <= first + 0.2]
+        for first in (0.2, 0.8)
+    ]
+    before, after = ({name: min(held[name] for held in fifth) for name in ALLOWED} for fifth in fifths)
+    more = {name: after[name] - before[name] for name in ALLOWED}
     return [f"{name}: {more[name]:.1f} more, of {ALLOWED[name]} allowed" for name in more if more[name] > ALLOWED[name]]
 
 
 def table_of(samples: list[Sample]) -> str:
-    """Some of the samples: after a tenth of the time, and then at each fifth."""
+    """Some of the samples: after a tenth of the time, and then after each fifth."""
     names = list(samples[0].held)
     lines = [f"| minutes | steps | {' | '.join(names)} |", f"| {' | '.join(['---:'] * (len(names) + 2))} |"]
     last = samples[-1].seconds
