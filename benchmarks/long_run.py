@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def grown(samples: list[Sample]) -> list[str]:
     The least of each: the host's allocator gives memory back now and then, and a sample may be taken just before.
     """
     fifths = [
-        [sample.held for sample in samples if first <= sample.seconds / samples[-1].seconds <= first + 0.2]
+        [one.held for one in samples if first <= one.seconds / samples[-1].seconds <= first + 0.2] or [samples[0].held]
         for first in (0.2, 0.8)
     ]
     before, after = ({name: min(held[name] for held in fifth) for name in ALLOWED} for fifth in fifths)
@@ -169,6 +170,11 @@ def seconds_of(call: Callable[[], object]) -> float:
     call()
     torch.accelerator.synchronize()
     return time.perf_counter() - start
+
+
+def load(state: dict[str, torch.Tensor], file: Path, device: str) -> None:
+    """Reads tensors of a file into a dictionary."""
+    state.update(torch.load(file, map_location=device))
 
 
 def large_model(layers: int) -> str:
@@ -203,11 +209,9 @@ def large_model(layers: int) -> str:
             times[name]["first step of SGD with momentum"] = seconds_of(optimizer.step)
             times[name]["second"] = seconds_of(optimizer.step)
             file = Path(folder, name)
-            times[name]["save"] = seconds_of(lambda model=model, file=file: torch.save(model.state_dict(), file))
+            times[name]["save"] = seconds_of(partial(torch.save, model.state_dict(), file))
             loaded: dict[str, torch.Tensor] = {}
-            times[name]["load"] = seconds_of(
-                lambda loaded=loaded, file=file, device=device: loaded.update(torch.load(file, map_location=device))
-            )
+            times[name]["load"] = seconds_of(partial(load, loaded, file, device))
             if not all(torch.equal(loaded[key], value) for key, value in model.state_dict().items()):
                 raise RuntimeError(f"what was loaded on the {name} is not what was saved")
             file.unlink()
@@ -220,8 +224,8 @@ def large_model(layers: int) -> str:
     parameters = layers * 64
     lines = [f"| {parameters} MiB of parameters | CPU, s | device, s | ratio |", "| --- | ---: | ---: | ---: |"]
     for what, cpu in times["CPU"].items():
-        device = times["device"][what]
-        lines.append(f"| {what} | {cpu:.2f} | {device:.2f} | {device / cpu:.2f} |")
+        there_too = times["device"][what]
+        lines.append(f"| {what} | {cpu:.2f} | {there_too:.2f} | {there_too / cpu:.2f} |")
     return "\n".join(lines)
 
 
