@@ -86,12 +86,17 @@ def batches(subject: Subject) -> Iterator[Batch]:
 
 def fails() -> None:
     """Calls that are refused: the device goes on, and they leave nothing behind."""
-    with suppress(torch.OutOfMemoryError):
-        torch.empty(1 << 50, dtype=torch.uint8, device="openreg")
-    with suppress(RuntimeError):
-        torch.ones(3, device="openreg") + torch.ones(4, device="openreg")
-    with suppress(IndexError, RuntimeError):
-        torch.ones(3, device="openreg")[torch.tensor([7], device="openreg")].cpu()
+    three, four = torch.ones(3, device="openreg"), torch.ones(4, device="openreg")
+    seven = torch.tensor([7], device="openreg")
+    calls: list[tuple[str, Callable[[], object], type[Exception]]] = [
+        ("a tensor of 2^50 elements", lambda: torch.empty(1 << 50, device="openreg"), torch.OutOfMemoryError),
+        ("3 elements + 4 elements", lambda: three + four, RuntimeError),
+        ("element 7 of 3", lambda: three[seven].cpu(), IndexError),
+    ]
+    for what, call, error in calls:
+        with suppress(error):
+            call()
+            raise AssertionError(f"{what}: {error.__name__} was expected, and the call returned")
 
 
 def train(number: int) -> None:

@@ -12,8 +12,8 @@ namespace openreg {
 
 // LITERALINCLUDE START: library-scope
 // While it lives, the operators that this thread calls belong to the library, not to the user's program: autograd and
-// autocast ignore them, and profilers do not see them. Setting this costs a fifth of a small sum, so a scope inside
-// another one, as in a kernel that runs at once, sets nothing.
+// autocast ignore them, and profilers do not see them. Setting this costs a twentieth of a small sum, so a scope
+// inside another one, as in a kernel that runs at once, sets nothing.
 class LibraryScope {
  public:
   LibraryScope() {
