@@ -18,10 +18,14 @@ from driver import about_device, result
 Call = Callable[[], object]
 TURNS = 40
 TURN_SECONDS = 0.002
+WARM_UP = 3
 
 
 def repetitions(call: Call) -> int:
-    """How often the call fits into a turn."""
+    """How often the call fits into a turn. Not counted are calls that are slow once: they get memory, or load code."""
+    for _ in range(WARM_UP):
+        call()
+    torch.accelerator.synchronize()
     count = 1
     while True:
         start = time.perf_counter()

@@ -62,6 +62,15 @@ extern "C" int third(const int* numbers) {
   return at(numbers, index);
 }
 """,
+    # The table is constant, so the default that it uses cannot be chosen at run time.
+    "toy-table": """\
+struct Row {
+  int factor;
+  bool is_negative = false;
+};
+constexpr Row kRows[] = {{3}, {4, true}};
+extern "C" int scaled(int row) { return kRows[row].is_negative ? -kRows[row].factor : kRows[row].factor; }
+""",
     "toy-guard": """\
 static int depth = 5;
 struct Deeper {
@@ -93,6 +102,8 @@ EXAMPLES = """\
 [1, 5]
 >>> toy.third((ctypes.c_int * 4)(4, 5, 6, 7))
 6
+>>> [toy.scaled(0), toy.scaled(1)]
+[3, -4]
 >>> [toy.deep(), toy.deep()]
 [6, 6]
 ```
@@ -217,6 +228,11 @@ def test_what_does_not_compile_counts_for_nothing(toy: Toy) -> None:
     assert (index["refused"], index["survived"]) == (1, [])
 
 
+def test_what_the_compiler_evaluates_counts_for_nothing(toy: Toy) -> None:
+    table = toy.regions()["toy-table"]
+    assert (table["refused"], table["killed"], table["survived"]) == (1, 3, [])
+
+
 def test_a_mutant_of_python_is_killed_in_a_process_of_its_own(toy: Toy) -> None:
     small = toy.regions()["toy-small"]
     assert small["killed"] == 1
@@ -305,7 +321,7 @@ def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.Cap
     result = toy.root / "docs/proof/mutants.json"
     text = result.read_text(encoding="utf-8")
     mutate.main(toy.configuration, ["--sample", "2", "--seed", "1"])
-    assert "2 of 19 mutants tried (seed 1), all killed" in capsys.readouterr().out
+    assert "2 of 23 mutants tried (seed 1), all killed" in capsys.readouterr().out
     data = json.loads(text)
     for entry in data["regions"]:
         if entry["region"] == "toy-unseen":

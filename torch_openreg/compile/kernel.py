@@ -12,7 +12,11 @@ import torch
 from torch._inductor.codecache import CodeCacheFuture, LambdaFuture
 
 from torch_openreg import _C
+from torch_openreg.openreg.device import device
 from torch_openreg.openreg.streams import current_stream
+
+# A new tensor of the current device, for sizes, strides and dtype, without the dispatcher: no observer sees the call.
+empty_strided_openreg = _C._empty_strided
 
 
 def expect_launcher() -> None:
@@ -55,6 +59,20 @@ def generated_kernel(name: str, library: Any) -> GeneratedKernel | CodeCacheFutu
     if isinstance(library, CodeCacheFuture):
         return LambdaFuture(lambda: GeneratedKernel(name, library.result()))
     return GeneratedKernel(name, library)
+
+
+class DeviceGuard(device):
+    """`torch.openreg.device` without its checks, which would be repeated at each call of the generated code.
+
+    Args:
+        index: a device that exists. The call has arguments or results there, so it is in use.
+    """
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __enter__(self) -> None:
+        self._previous = _C._exchange_device(self._index)
 
 
 # LITERALINCLUDE END: compile-kernel-object

@@ -14,8 +14,8 @@ class Operations(DeviceOpOverrides):
         return f"from torch_openreg.compile.kernel import get_raw_stream as {name}"
 
     def set_device(self, device_idx: int) -> str:
-        """Makes a device current."""
-        return f"torch.openreg.set_device({device_idx})"
+        """Nothing: Inductor writes it behind the guard, which has made the device current."""
+        return f"pass  # openreg:{device_idx} is current"
 
     def synchronize(self) -> str:
         """Waits for the current device."""
@@ -23,7 +23,7 @@ class Operations(DeviceOpOverrides):
 
     def device_guard(self, device_idx: int) -> str:
         """A context manager that makes a device current."""
-        return f"torch.openreg.device({device_idx})"
+        return f"DeviceGuard({device_idx})"
 
     def current_stream(self) -> str:
         """The current stream of the current device."""

@@ -85,6 +85,34 @@ def _keep_expensive_results() -> None:
     _replace("is_cpu", ("ir",), make)
 
 
+# As many elements as a core's cache holds of the two or three tensors that a kernel with a variance reads and writes.
+_IN_CACHE = 1 << 18
+
+
+def _read_short_rows_twice() -> None:
+    """For a variance, Inductor reads short rows twice on the CPU, and once, by Welford's method, everywhere else.
+
+    The first is faster in vectors, and the second where reading is slow: here, if the tensor does not fit in the cache,
+    or if its size is not known.
+    Without the patch, a layer norm of 256 by 256 takes 1.7 times as long as on the CPU.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def use_two_step_variance(x: Any, *others: Any, **named: Any) -> Any:
+            from torch._inductor import config, ir
+
+            elements = x.get_numel()
+            if ir.get_device_type(x) != "openreg" or not elements.is_number or elements > _IN_CACHE:
+                return original(x, *others, **named)
+            with config.patch(unroll_reductions_threshold=config.cpp.use_two_step_variance_threshold):
+                return original(x, *others, **named)
+
+        return use_two_step_variance
+
+    _replace("use_two_step_variance", ("lowering",), make)
+
+
 def _replay_graphs() -> None:
     """Inductor captures the work of a compiled graph for CUDA alone.
 
@@ -115,10 +143,15 @@ def _replay_graphs() -> None:
         _replace(name, ("output_code",), after_compiling)
 
 
-PATCHES: dict[str, tuple[Callable[[], None], ...]] = {
-    "2.13": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results, _replay_graphs),
-    "2.14": (_name_the_backend, _enter_the_device, _fuse_as_for_the_cpu, _keep_expensive_results, _replay_graphs),
-}
+_ALL = (
+    _name_the_backend,
+    _enter_the_device,
+    _fuse_as_for_the_cpu,
+    _keep_expensive_results,
+    _read_short_rows_twice,
+    _replay_graphs,
+)
+PATCHES: dict[str, tuple[Callable[[], None], ...]] = {"2.13": _ALL, "2.14": _ALL}
 
 
 @functools.cache

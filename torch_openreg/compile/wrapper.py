@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._inductor import ir
+from torch._inductor import config, ir
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
@@ -23,6 +24,24 @@ class _Launches(PythonWrapperCodegen):
             self.writeline(call)  # type: ignore[no-untyped-call]
         else:
             super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **others)
+
+    def make_allocation(
+        self,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        shape: Sequence[Any],
+        stride: Sequence[Any],
+        allocation_shape: Sequence[Any] | None = None,
+        *others: Any,
+        **named: Any,
+    ) -> str:
+        """Writes the allocation of a buffer, which may be larger than the tensor that the graph sees."""
+        larger = allocation_shape is not None and allocation_shape != shape
+        if device.type != "openreg" or larger or config.test_configs.track_memory_lifecycle:
+            return str(super().make_allocation(name, device, dtype, shape, stride, allocation_shape, *others, **named))
+        sizes, strides = (self.codegen_python_shape_tuple(each) for each in (shape, stride))
+        return f"{name} = empty_strided_openreg({sizes}, {strides}, {dtype})"
 
     def codegen_cuda_stream_exit(self) -> None:
         """Ends a block of the program's stream, after the calls of the kernels that belong into it."""
@@ -55,7 +74,8 @@ class Wrapper(_Launches):
     def write_header(self) -> None:
         """Writes the imports of the generated module."""
         super().write_header()
-        self.header.splice("from torch_openreg.compile.kernel import generated_kernel")
+        names = "DeviceGuard, empty_strided_openreg, generated_kernel"
+        self.header.splice(f"from torch_openreg.compile.kernel import {names}")
 
 
 class _SubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):

@@ -22,6 +22,8 @@ from weaver.run import cached_compiler
 
 _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
+# A mutant in an expression that the compiler evaluates: what GCC and clang say of the call (see weaver_mutant.h).
+_EVALUATED = re.compile(r"(?:expansion of|in call to) [‘'](?:\w+::)*weaver_mutant\((?P<number>\d+)\)[’']")
 # Warnings are of no use here. A mutant may have a different type than the original, as long as it compiles.
 _OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
 
@@ -116,6 +118,8 @@ class Schemata(Sandbox):
             for number in self._blame(places)
             if number in self.mutants
         }
+        evaluated = {int(match["number"]) for match in _EVALUATED.finditer(messages)}
+        refused |= dict.fromkeys(evaluated & self.mutants.keys(), "evaluated by the compiler")
         if not refused:
             raise Fault(f"the sources with their mutants do not compile, and no mutant is to blame:\n{messages}")
         self.refused |= refused
@@ -149,6 +153,9 @@ def _errors(messages: str) -> list[tuple[str, list[tuple[str, int, int]]]]:
     found: list[tuple[str, list[tuple[str, int, int]]]] = []
     before: list[tuple[str, int, int]] = []
     for match in _MESSAGE.finditer(messages):
+        if match["path"].endswith("/weaver_mutant.h"):
+            before = []  # an expression that the compiler evaluates: the message names the mutant
+            continue
         place = match["path"], int(match["line"]), int(match["column"])
         if match["kind"].strip().endswith("error"):
             text = messages[match.end() : messages.find("\n", match.end())]

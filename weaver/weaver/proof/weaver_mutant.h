@@ -52,13 +52,21 @@ class Maybe {
   std::optional<T> object_;
 };
 
-}  // namespace weaver_mutants
-
-inline bool weaver_mutant(int number) noexcept {
-  const weaver_mutants::Choice& choice = weaver_mutants::choice();
+inline bool is_chosen(int number) noexcept {
+  const Choice& choice = weaver_mutants::choice();
   if (choice.reached != nullptr) {
     const uint64_t place = static_cast<uint64_t>(number) * choice.reached[1] + choice.reached[0];
     reinterpret_cast<volatile uint8_t*>(choice.reached + 2 + choice.reached[1])[place] = 1;
   }
   return choice.chosen == number;
+}
+
+// An error wherever the compiler evaluates it: the choice is made at run time.
+constexpr bool not_constant(int number) { return number >= 0 ? throw number : false; }
+
+}  // namespace weaver_mutants
+
+// Named with its number in the compiler's message, which may give no other place: that of a default that a table uses.
+constexpr bool weaver_mutant(int number) noexcept {
+  return __builtin_is_constant_evaluated() ? weaver_mutants::not_constant(number) : weaver_mutants::is_chosen(number);
 }
