@@ -31,21 +31,29 @@ def fallbacks(training: Training) -> str:
 
 
 def rows(name: str, subject: Subject) -> tuple[str, str]:
-    """A line of the table of numbers, and one of the table of costs."""
+    """A line of the table of numbers, and one of the table of costs.
+
+    The costs are measured as PyTorch is by default, with backward on a thread of the device, and on the calling thread.
+    """
     expected, training = pair(subject)
     on_cpu, on_device = expected.losses(), training.losses()
     difference, _ = largest_difference(training.model, expected.model)
     fell_back = fallbacks(training)
     cpu, device = (time / 1000 for time in microseconds((expected.step, training.step)))
+    with torch.autograd.set_multithreading_enabled(False):
+        alone = microseconds((expected.step, training.step))
     numbers = f"| {name} | {on_cpu[0]:.6f} | {on_cpu[-1]:.6f} | {on_device[-1]:.6f} | {difference:.0e} |"
-    return numbers, f"| {name} | {cpu:.2f} | {device:.2f} | {device / cpu:.2f} | {fell_back} |"
+    return numbers, f"| {name} | {cpu:.2f} | {device:.2f} | {device / cpu:.2f} | {alone[1] / alone[0]:.2f} | {fell_back} |"
 
 
 def main() -> None:
     """Trains, measures, prints and writes the tables."""
     torch.set_num_threads(1)
     numbers = ["| model | first loss | last, CPU | last, device | difference |", "| --- | ---: | ---: | ---: | ---: |"]
-    costs = ["| model | CPU, ms | device, ms | ratio | fallbacks in a step |", "| --- | ---: | ---: | ---: | --- |"]
+    costs = [
+        "| model | CPU, ms | device, ms | ratio | ratio, calling thread | fallbacks in a step |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
     for name, subject in (NETWORKS | LANGUAGE_MODELS).items():
         for table, line in zip((numbers, costs), rows(name, subject), strict=True):
             table.append(line)

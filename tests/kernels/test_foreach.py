@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -226,8 +227,21 @@ def test_arithmetic_is_that_of_the_cpu(dtype: torch.dtype) -> None:
         compare(name, a, b)
         compare(name, a, a)
     compare("lerp", a, b, c)
-    for name in ("neg", "sqrt", "reciprocal"):
+    signed = [*(x - 1 for x in a), torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0], dtype=dtype)]
+    for name in ("abs", "neg", "sign", "sqrt", "rsqrt", "reciprocal"):
         compare(name, a)
+        compare(name, signed)
+    for name in ("clamp_min", "clamp_max"):
+        compare(name, signed, 0.1)
+        compare(name, a, [0.1, 2, 0.7, 1.25, -1.0])
+    for name in ("mul", "div"):
+        compare(name, a, torch.tensor(0.3, dtype=dtype))
+        compare(name, signed, torch.tensor(math.inf, dtype=dtype))
+    there = on("openreg", signed)
+    torch._foreach_zero_(there)
+    for tensor in on("cpu", there):
+        assert torch.equal(tensor, torch.zeros_like(tensor))
+        assert not tensor.signbit().any()
 
 
 def compare(name: str, *arguments: Any, **options: Any) -> None:
@@ -246,7 +260,8 @@ def compare(name: str, *arguments: Any, **options: Any) -> None:
             assert here.stride() == there.stride()
             # In place, and only there, the CPU rounds the number to 16 bits before it multiplies.
             rounds = name == "mul" and suffix == "_" and here.itemsize == 2
-            torch.testing.assert_close(there, here, rtol=None if rounds else 0, atol=None if rounds else 0)
+            bound = None if rounds else 0
+            torch.testing.assert_close(there, here, rtol=bound, atol=bound, equal_nan=True)
 
 
 def test_a_number_too_large_for_a_half() -> None:
@@ -261,6 +276,24 @@ def test_a_number_too_large_for_a_half() -> None:
     with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
         torch._foreach_add_(there, there, alpha=70000.0)
     torch.openreg.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_a_number_that_is_still_computed(dtype: torch.dtype) -> None:
+    """The kernel reads it when it runs; a number of the host is read at the call."""
+    tensors = [torch.rand(3, 2).to(dtype) for _ in range(3)]
+    number, of_host = torch.ones((), dtype=dtype, device="openreg"), torch.tensor(0.3, dtype=dtype)
+    there = on("openreg", tensors)
+    torch.openreg._sleep(30_000_000)
+    number.mul_(0.7)
+    results = torch._foreach_mul(there, number), torch._foreach_div(there, of_host)
+    number.fill_(9)
+    of_host.fill_(9)
+    expected = (
+        torch._foreach_mul(tensors, torch.tensor(0.7, dtype=dtype)),
+        torch._foreach_div(tensors, torch.tensor(0.3, dtype=dtype)),
+    )
+    torch.testing.assert_close(on("cpu", results), list(map(tuple, expected)), rtol=0, atol=0)
 
 
 def test_queued_arithmetic_keeps_its_numbers_and_lists() -> None:

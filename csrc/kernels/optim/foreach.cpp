@@ -149,13 +149,16 @@ class Lists {
 
   // The same call of a loop: lists that fit have adjacent elements, in one order.
   ListLoopCall on(const ListLoop* loop, const std::vector<at::Tensor>& results) const {
+    const auto address = [](const at::Tensor& tensor) {
+      return static_cast<char*>(host_alias(tensor.mutable_data_ptr(), tensor.nbytes()));
+    };
     ListLoopCall call{loop, first()[0].scalar_type(), 1 + lists_.size(), {}, numbers()};
+    for (const c10::IValue& argument : arguments_) {
+      if (argument.isTensor() && !argument.toTensor().is_cpu()) call.number_at = address(argument.toTensor());
+    }
     call.parts.reserve(first().size());
     for (size_t i = 0; i < first().size(); ++i) {
       ListPart& part = call.parts.emplace_back(ListPart{{}, first()[i].numel()});
-      const auto address = [](const at::Tensor& tensor) {
-        return static_cast<char*>(host_alias(tensor.mutable_data_ptr(), tensor.nbytes()));
-      };
       for (size_t list = 0; list < lists_.size(); ++list) part.at[1 + list] = address(lists_[list][i]);
       part.at[0] = results.empty() ? part.at[1] : address(results[i]);
     }
@@ -176,6 +179,9 @@ class Lists {
     for (const c10::IValue& argument : arguments_) {
       if (argument.isScalar()) {
         numbers.push_back(argument.toScalar().to<double>());
+      } else if (argument.isTensor() && argument.toTensor().is_cpu()) {
+        const at::Tensor number = argument.toTensor();
+        numbers.push_back(read_number(number.const_data_ptr(), number.scalar_type()));
       } else if (argument.isList() && !argument.isTensorList()) {
         for (const c10::IValue& number : argument.toListRef()) numbers.push_back(number.toScalar().to<double>());
       }

@@ -7,9 +7,11 @@
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Lerp.h>
 #include <ATen/native/PointwiseOps.h>
+#include <ATen/native/TensorCompare.h>
 #include <ATen/native/UnaryOps.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -28,6 +30,9 @@ template <auto& kStub>
 void with_number(at::TensorIteratorBase& iter, double number) {
   kStub(c10::kCPU, iter, number);
 }
+void zero(at::TensorIteratorBase& iter, double) {
+  std::memset(iter.data_ptr(0), 0, static_cast<size_t>(iter.numel() * iter.element_size(0)));
+}
 template <int kSign>
 void add_multiple(at::TensorIteratorBase& iter, double number) {
   at::native::add_stub(c10::kCPU, iter, kSign * number);
@@ -39,7 +44,7 @@ void add_number(at::TensorIteratorBase& iter, double) {
 
 struct NamedLoop {
   std::string_view name;
-  std::string_view overload;  // "Scalar" includes "ScalarList"
+  std::string_view overload;  // "Scalar" includes "ScalarList", and "Tensor" in the two that have a number in a tensor
   ListLoop loop;
 };
 constexpr NamedLoop kLoops[] = {
@@ -57,9 +62,15 @@ constexpr NamedLoop kLoops[] = {
     {"lerp", "List", {plain<at::native::lerp_kernel_tensor_weight>}},
     {"maximum", "List", {plain<at::native::maximum_stub>}},
     {"minimum", "List", {plain<at::native::minimum_stub>}},
+    {"clamp_min", "Scalar", {with_number<at::native::clamp_min_scalar_stub>}},
+    {"clamp_max", "Scalar", {with_number<at::native::clamp_max_scalar_stub>}},
+    {"abs", "", {plain<at::native::abs_stub>}},
     {"neg", "", {plain<at::native::neg_stub>}},
+    {"sign", "", {plain<at::native::sign_stub>}},
     {"sqrt", "", {plain<at::native::sqrt_stub>}},
+    {"rsqrt", "", {plain<at::native::rsqrt_stub>}},
     {"reciprocal", "", {plain<at::native::reciprocal_stub>}},
+    {"zero", "", {zero}},
 };
 // LITERALINCLUDE END: list-loop-table
 
@@ -128,17 +139,28 @@ bool remove_prefix(std::string_view& text, std::string_view prefix) {
 const ListLoop* find_list_loop(std::string_view name, std::string_view overload) {
   if (!remove_prefix(name, "aten::_foreach_")) return nullptr;
   if (name.ends_with('_')) name.remove_suffix(1);
-  if (overload == "ScalarList") overload = "Scalar";
+  if (overload == "ScalarList" || (overload == "Tensor" && (name == "mul" || name == "div"))) overload = "Scalar";
   const auto* const found = std::ranges::find_if(
       kLoops, [&](const NamedLoop& named) { return named.name == name && named.overload == overload; });
   return found == std::end(kLoops) ? nullptr : &found->loop;
 }
 
 // LITERALINCLUDE START: list-loop-run
+double read_number(const void* number, at::ScalarType dtype) {
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "read_number", [&] {
+    return static_cast<double>(*static_cast<const scalar_t*>(number));
+  });
+}
+
+double ListLoopCall::number_of(size_t part) const {
+  if (number_at != nullptr) return read_number(number_at, dtype);
+  return numbers.empty() ? 0 : numbers[numbers.size() == 1 ? 0 : part];
+}
+
 void ListLoopCall::operator()() const {
   std::optional<HostNumber> operand;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const double number = numbers.empty() ? 0 : numbers[numbers.size() == 1 ? 0 : i];
+    const double number = number_of(i);
     if (loop->number_is_operand && (i == 0 || numbers.size() > 1)) operand.emplace(number, dtype);
     AdjacentIterator iter(dtype, std::span(parts[i].at).first(operands), parts[i].numel, operand ? &*operand : nullptr);
     loop->compute(iter, number);

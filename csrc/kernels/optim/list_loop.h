@@ -28,6 +28,9 @@ struct ListLoop {
 // The loop of an operator such as "aten::_foreach_add_", overload "List"; null if the operator has none here.
 const ListLoop* find_list_loop(std::string_view name, std::string_view overload);
 
+// Requires: host memory with a number of a dtype that has loops.
+double read_number(const void* number, at::ScalarType dtype);
+
 // One call of a loop: the output and up to three inputs, each with numel adjacent elements.
 struct ListPart {
   std::array<char*, 4> at;
@@ -40,9 +43,13 @@ struct ListLoopCall {
   at::ScalarType dtype;
   size_t operands;  // the output and the inputs that are tensors
   std::vector<ListPart> parts;
-  std::vector<double> numbers;  // one for all parts, or one for each, or none
+  std::vector<double> numbers;      // one for all parts, or one for each, or none
+  const void* number_at = nullptr;  // a number for all parts, of the dtype, that earlier kernels may still compute
 
   void operator()() const;
+
+ private:
+  double number_of(size_t part) const;
 };
 // LITERALINCLUDE END: list-loop-contract
 
