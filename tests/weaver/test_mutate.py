@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +17,6 @@ from tests.weaver.conftest import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.25)
@@ -237,6 +239,35 @@ def test_a_mutant_of_python_is_killed_in_a_process_of_its_own(toy: Toy) -> None:
     small = toy.regions()["toy-small"]
     assert small["killed"] == 1
     assert [one["operator"] for one in small["survived"]] == ["boundary", "literal"]
+
+
+def test_what_does_not_compile_is_known_to_the_next_run(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    mutate.main(toy.configuration, ["--region", "toy-index"])
+    assert "that do not compile\n" not in capsys.readouterr().out
+    assert toy.regions()["toy-index"]["refused"] == 1
+    source = (toy.root / "csrc/toy.cpp").read_text(encoding="utf-8")
+    toy.write("csrc/toy.cpp", source + "// changed\n")
+    mutate.main(toy.configuration, ["--region", "toy-index"])
+    assert "left out 1 mutants that do not compile" in capsys.readouterr().out
+    toy.write("csrc/toy.cpp", source)
+
+
+def test_code_with_mutants_can_be_traced() -> None:
+    """Dynamo takes what weaver_mutant returns for a constant."""
+    program = (
+        "import torch, weaver_mutant\n"
+        "@torch.compile(backend='eager', fullgraph=True)\n"
+        "def twice(x):\n"
+        "    return x + 1 if _weaver_mutant(2) else x * 2\n"
+        "print(twice(torch.tensor(5.0)).item())\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(mutate.__file__).parent), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    for chosen in (1, 2):
+        command = [sys.executable, "-c", program]
+        ran = subprocess.run(
+            command, env=environment | {"WEAVER_MUTANT": str(chosen)}, stdout=subprocess.PIPE, text=True, check=True
+        )
+        assert ran.stdout == {1: "10.0\n", 2: "6.0\n"}[chosen]
 
 
 def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:

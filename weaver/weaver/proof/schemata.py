@@ -23,7 +23,7 @@ from weaver.run import cached_compiler
 _HERE = Path(__file__).parent
 _MESSAGE = re.compile(r"^(?P<path>/[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<kind>[\w ]+)", re.MULTILINE)
 # A mutant in an expression that the compiler evaluates: what GCC and clang say of the call (see weaver_mutant.h).
-_EVALUATED = re.compile(r"(?:expansion of|in call to) [‘'](?:\w+::)*weaver_mutant\((?P<number>\d+)\)[’']")
+_EVALUATED = re.compile(r"(?:expansion of|in call to) \S(?:\w+::)*weaver_mutant\((?P<number>\d+)\)")
 # Warnings are of no use here. A mutant may have a different type than the original, as long as it compiles.
 _OPTIONS = "-w -Wno-narrowing -fmax-errors=0 -fdiagnostics-color=never"
 
@@ -41,12 +41,30 @@ class Schemata(Sandbox):
         self.woven: dict[str, Woven] = {}
         # Maps paths to the digest of the source whose text with mutants is in the build.
         self._kept_file = self.folder / "woven.json"
+        # What does not compile, for further runs with the same sources.
+        self._refused_file = self.folder / "refused.json"
+        self._known_refused: dict[int, str] = {}
+        self._leave_out_known()
         self._weave({path: text for path, text in texts.items() if any(one.path == path for one in mutants.values())})
+
+    def _leave_out_known(self) -> None:
+        known = json.loads(self._refused_file.read_text(encoding="utf-8")) if self._refused_file.is_file() else {}
+        if known.get("sources") == self._sources():
+            self._known_refused = {int(number): text for number, text in known["refused"].items()}
+            self.refused = {number: text for number, text in self._known_refused.items() if number in self.mutants}
+            for number in self.refused:
+                del self.mutants[number]
+
+    def _sources(self) -> str:
+        """A digest of all that decides whether a mutant compiles."""
+        files = [*sorted(self.texts.items()), ("", (_HERE / "weaver_mutant.h").read_bytes())]
+        return _digest(b"".join(path.encode() + b"\0" + _digest(text).encode() for path, text in files))
 
     def _weave(self, paths: Iterable[str]) -> None:
         for path in paths:
             mutants = {number: one for number, one in self.mutants.items() if one.path == path}
-            self.woven[path] = weave(self.texts[path], mutants, lambda number: f"weaver_mutant({number})")
+            name = "_weaver_mutant" if path.endswith(".py") else "weaver_mutant"
+            self.woven[path] = weave(self.texts[path], mutants, lambda number, name=name: f"{name}({number})")  # type: ignore[misc]
 
     def restore(self, name: str) -> None:
         """Makes one file the same as in the working tree, except for its mutants.
@@ -94,6 +112,8 @@ class Schemata(Sandbox):
         # Not before: text that does not compile must not be kept.
         self._kept |= {path: _digest(self.texts[path]) for path in self.woven}
         self._keep()
+        known = {"sources": self._sources(), "refused": self._known_refused | self.refused}
+        self._refused_file.write_text(json.dumps(known), encoding="utf-8")
 
     def _keep(self) -> None:
         self._kept_file.write_text(json.dumps(self._kept), encoding="utf-8")

@@ -44,4 +44,7 @@ def example(number: int) -> None:
         struct.pack_into("d", reached, WORD * (2 + number), time.monotonic())
 
 
-builtins.weaver_mutant = weaver_mutant  # type: ignore[attr-defined]
+# torch.compile takes the answer for a constant: it asks once, where it traces code with mutants. It cannot trace a
+# builtin function, except for one whose name begins with an underscore, which it takes for code of the program.
+weaver_mutant._dynamo_marked_constant = True  # type: ignore[attr-defined]
+builtins._weaver_mutant = weaver_mutant  # type: ignore[attr-defined]
