@@ -31,12 +31,28 @@ def _reduce_scatter(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> No
     dist.reduce_scatter_single(tensor.new_empty(tensor.numel() // 2), tensor, group=group)
 
 
+def _gather(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> None:
+    outputs = [torch.empty_like(tensor) for _ in range(2)] if dist.get_rank() == 0 else None
+    dist.gather(tensor, outputs, dst=0, group=group)
+
+
+def _scatter(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> None:
+    inputs = [tensor, tensor] if dist.get_rank() == 0 else None
+    dist.scatter(torch.empty_like(tensor), inputs, src=0, group=group)
+
+
 COLLECTIVES: dict[str, Callable[[torch.Tensor, dist.ProcessGroup | None], object]] = {
     "all_reduce": lambda tensor, group: dist.all_reduce(tensor, group=group),
     "broadcast": lambda tensor, group: dist.broadcast(tensor, src=0, group=group),
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
+    "reduce": lambda tensor, group: dist.reduce(tensor, dst=0, group=group),
+    "gather": _gather,
+    "scatter": _scatter,
+    "all_to_all": lambda tensor, group: dist.all_to_all_single(torch.empty_like(tensor), tensor, group=group),
 }
+# Ranks know the sizes of their own tensors alone, and so choose no way by them.
+ALWAYS_DIRECT = "all_to_all"
 
 
 def measured() -> list[tuple[str, str, list[float]]]:
@@ -48,7 +64,7 @@ def measured() -> list[tuple[str, str, list[float]]]:
     rows = []
     for name, call in COLLECTIVES.items():
         for title, size in SIZES.items():
-            if name == "reduce_scatter" and size < 8:
+            if name in ("reduce_scatter", "all_to_all") and size < 8:
                 continue
             on_device = torch.zeros(size // 4, device="openreg")
             runs = [(torch.zeros(size // 4), None), (on_device, staged), (on_device, None)]
@@ -71,7 +87,8 @@ def main() -> None:
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, title, (host, staged, direct) in on_ranks(measured, backend="cpu:gloo,openreg:staged", seconds=100)[0]:
-        direct_columns = f"{direct:.0f} | {direct / host:.2f}" if SIZES[title] >= SIZES["256 KiB"] else "as staged |"
+        is_direct = name == ALWAYS_DIRECT or SIZES[title] >= SIZES["256 KiB"]
+        direct_columns = f"{direct:.0f} | {direct / host:.2f}" if is_direct else "as staged |"
         lines.append(f"| `{name}` | {title} | {host:.0f} | {staged:.0f} | {staged / host:.2f} | {direct_columns} |")
         print(lines[-1])
     print(f"benchmarks/distributed.py: table in {write(__file__, chr(10).join(lines))}")

@@ -43,7 +43,10 @@ def rows(name: str, subject: Subject) -> tuple[str, str]:
     with torch.autograd.set_multithreading_enabled(False):
         alone = microseconds((expected.step, training.step))
     numbers = f"| {name} | {on_cpu[0]:.6f} | {on_cpu[-1]:.6f} | {on_device[-1]:.6f} | {difference:.0e} |"
-    return numbers, f"| {name} | {cpu:.2f} | {device:.2f} | {device / cpu:.2f} | {alone[1] / alone[0]:.2f} | {fell_back} |"
+    return (
+        numbers,
+        f"| {name} | {cpu:.2f} | {device:.2f} | {device / cpu:.2f} | {alone[1] / alone[0]:.2f} | {fell_back} |",
+    )
 
 
 def main() -> None:

@@ -36,6 +36,13 @@ def others() -> dict[str, list[int]]:
     scattered = mine.new_empty(len(mine))
     dist.reduce_scatter_single(scattered, mine.repeat(size))
     results = {"broadcast": moved[:1], "gathered": gathered[:: len(mine)], "scattered": scattered[:1]}
+    collected = list(torch.empty_like(gathered).chunk(size)) if rank == 0 else None
+    dist.gather(mine, collected, dst=0)
+    back, exchanged, summed = torch.empty_like(moved), torch.empty_like(gathered), mine.clone()
+    dist.scatter(back, collected, src=0)
+    dist.all_to_all_single(exchanged, mine.repeat(size))
+    dist.reduce(summed, dst=0)
+    results |= {"back": back[:1], "exchanged": exchanged[:: len(mine)], "reduced": summed[:1]}
     for name in ("AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"):
         results[name] = mine.narrow(0, 0, MILLION).clone()
         dist.all_reduce(results[name], getattr(dist.ReduceOp, name))

@@ -1,4 +1,4 @@
-"""A rank that does not come to a large operation."""
+"""A rank that does not come to a large operation, and ranks that expect different sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,20 @@ def one_too_many(together: int) -> None:
 
 # LITERALINCLUDE END: distributed-missed
 
+
+# LITERALINCLUDE START: distributed-uneven
+def of_two_sizes() -> None:
+    """Rank 0 sends two numbers, and rank 1 expects three."""
+    sends = [3, 2] if dist.get_rank() == 0 else [3, 3]
+    output = torch.empty(6, device="openreg")
+    dist.all_to_all_single(output, torch.ones(sum(sends), device="openreg"), [3, 3], sends)
+    torch.openreg.synchronize()
+
+
+# LITERALINCLUDE END: distributed-uneven
+
 if __name__ == "__main__":
     for together in (0, 1):
         # Without what Gloo says of the connection.
         print(re.sub(r"\[/.*?\] |(send|recv) ", "", on_ranks(one_too_many, together, seconds=2)[0]))
+    print(on_ranks(of_two_sizes)[0])

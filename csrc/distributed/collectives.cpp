@@ -16,8 +16,6 @@ namespace {
 using c10d::OpType;
 
 // LITERALINCLUDE START: distributed-bytes
-at::Tensor bytes(const at::Tensor& host) { return host.view(at::kByte); }
-
 // Several tensors of the same number of elements, one for each process.
 void check_pieces(const char* name, const Tensors& pieces, const at::Tensor& whole, int processes) {
   TORCH_CHECK_VALUE(pieces.size() == static_cast<size_t>(processes), name, ": expected ", processes,
@@ -71,32 +69,6 @@ Tensors receive_all(Staging& staging, const Tensors& tensors) {
   return hosts;
 }
 
-// The host memory of a tensor whose first dimension is split among the processes, as rows of bytes.
-at::Tensor rows(const at::Tensor& host, const at::Tensor& tensor) {
-  const int64_t row = c10::multiply_integers(tensor.sizes().slice(1)) * static_cast<int64_t>(tensor.element_size());
-  return bytes(host).view({tensor.size(0), row});
-}
-
-// One buffer for a list of tensors, and the number of bytes of each.
-struct Packed {
-  at::Tensor buffer;
-  std::vector<int64_t> sizes;
-  Tensors parts;
-};
-
-Packed pack(const Tensors& tensors) {
-  Packed packed;
-  int64_t total = 0;
-  for (const at::Tensor& tensor : tensors) {
-    packed.sizes.push_back(static_cast<int64_t>(tensor.nbytes()));
-    total += packed.sizes.back();
-  }
-  packed.buffer = pinned(total, at::kByte);
-  const Tensors parts = packed.buffer.split_with_sizes(packed.sizes);
-  for (size_t i = 0; i < tensors.size(); ++i) packed.parts.push_back(parts[i].view(tensors[i].scalar_type()));
-  return packed;
-}
-
 }  // namespace
 
 // LITERALINCLUDE START: distributed-broadcast
@@ -108,8 +80,9 @@ WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions&
   const auto root = static_cast<int>(options.rootRank);
   if (is_direct(kName, device, tensors[0].nbytes())) {
     const at::Tensor into = flattened(tensors[0]);
-    return submit({next(kName), OpType::BROADCAST, tensors[0], into, into,
-                   [=](DirectExchange& direct) { direct.broadcast(bytes(into), root); }});
+    return submit({next(kName), OpType::BROADCAST, device, tensors, {}, {into}, [=](DirectExchange& direct) {
+                     direct.broadcast(bytes(into), root);
+                   }});
   }
   Staging staging(streams(device.index()));
   const bool is_root = root == getRank();
@@ -128,8 +101,9 @@ WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
   const c10::Device device = device_of(kName, {tensors, prepared});
   if (is_direct(kName, device, prepared.nbytes())) {
     const at::Tensor into = flattened(prepared);
-    return submit({next(kName), OpType::ALLREDUCE, tensors[0], into, into,
-                   [=](DirectExchange& direct) { direct.all_reduce(reduction.view(into), reduction); }});
+    return submit({next(kName), OpType::ALLREDUCE, device, tensors, {}, {into}, [=](DirectExchange& direct) {
+                     direct.all_reduce(reduction.view(into), reduction);
+                   }});
   }
   Staging staging(streams(device.index()));
   const at::Tensor host = staging.send(prepared);
@@ -180,10 +154,20 @@ WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& optio
   check_root(kName, options.rootRank, getSize());
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
   const at::Tensor prepared = reduction.prepare(tensors[0]);
-  Staging staging = stage(kName, {tensors, prepared});
+  const auto root = static_cast<int>(options.rootRank);
+  const bool is_root = root == getRank();
+  const c10::Device device = device_of(kName, {tensors, prepared});
+  if (is_direct(kName, device, prepared.nbytes())) {
+    const at::Tensor from = flattened(prepared);
+    const at::Tensor into = is_root ? flattened(tensors[0]) : tensors[0];  // The others' stay as they are.
+    return submit({next(kName), OpType::REDUCE, device, tensors, {from}, {into}, [=](DirectExchange& direct) {
+                     direct.reduce(is_root ? reduction.view(into) : into, reduction.view(from), root, reduction);
+                   }});
+  }
+  Staging staging(streams(device.index()));
   const at::Tensor host = staging.send(prepared);
   // The tensors of the other processes stay as they are.
-  if (options.rootRank == getRank()) staging.receive(tensors[0], host);
+  if (is_root) staging.receive(tensors[0], host);
   return submit({next(kName), OpType::REDUCE, std::move(staging), tensors,
                  [=](Backend& inner) {
                    c10d::ReduceOptions on_host = options;
@@ -200,7 +184,11 @@ WorkPtr StagedBackend::allgather(TensorLists& outputs, Tensors& inputs, const c1
   check_one(kName, inputs.size());
   check_same_count(kName, outputs.size(), inputs.size());
   check_pieces(kName, outputs[0], inputs[0], getSize());
-  Staging staging = stage(kName, {inputs, outputs[0]});
+  const c10::Device device = device_of(kName, {inputs, outputs[0]});
+  if (is_direct(kName, device, inputs[0].nbytes())) {
+    return gather_directly({next(kName), OpType::ALLGATHER, device, outputs[0]}, inputs[0]);
+  }
+  Staging staging(streams(device.index()));
   Tensors from = send_all(staging, inputs);
   TensorLists into{receive_all(staging, outputs[0])};
   return submit({next(kName), OpType::ALLGATHER, std::move(staging), outputs[0],
@@ -218,8 +206,11 @@ WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, co
     // The input may be this rank's part of the output, as in FSDP. Elsewhere in the output, another part comes over it.
     const bool is_in_place = part.const_data_ptr() == whole.narrow(0, getRank() * part.numel(), 0).const_data_ptr();
     if (part.is_alias_of(whole) && !is_in_place) part = part.clone();
-    return submit({next(kName), OpType::_ALLGATHER_BASE, output, part, whole,
-                   [=](DirectExchange& direct) { direct.all_gather(bytes(whole), bytes(part)); }});
+    const Tensors outputs = bytes(whole).view({getSize(), -1}).unbind();
+    return submit(
+        {next(kName), OpType::_ALLGATHER_BASE, device, {output}, {part}, {whole}, [=](DirectExchange& direct) {
+           direct.gather(outputs, bytes(part));
+         }});
   }
   Staging staging(streams(device.index()));
   at::Tensor from = bytes(staging.send(input));
@@ -259,6 +250,15 @@ WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors
                  [=](Backend& inner) mutable { return inner.allgather_into_tensor_coalesced(into, from, options); }});
 }
 
+WorkPtr StagedBackend::gather_directly(DirectOperation operation, const at::Tensor& input) {
+  operation.from = {flattened(input)};
+  operation.into = apart(operation.results, operation.from);
+  operation.exchange = [from = operation.from, into = operation.into](DirectExchange& direct) {
+    direct.gather(bytes(into), bytes(from[0]));
+  };
+  return submit(std::move(operation));
+}
+
 WorkPtr StagedBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
   static constexpr auto kName = "gather";
   check_one(kName, inputs.size());
@@ -268,7 +268,11 @@ WorkPtr StagedBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d:
                     getRank(), " has ", outputs.size(), " lists, and the root is ", options.rootRank);
   if (is_root) check_pieces(kName, outputs[0], inputs[0], getSize());
   const Tensors results = flat(outputs);
-  Staging staging = stage(kName, {inputs, results});
+  const c10::Device device = device_of(kName, {inputs, results});
+  if (is_direct(kName, device, inputs[0].nbytes())) {
+    return gather_directly({next(kName), OpType::GATHER, device, results}, inputs[0]);
+  }
+  Staging staging(streams(device.index()));
   Tensors from = send_all(staging, inputs);
   TensorLists into;
   if (is_root) into.push_back(receive_all(staging, results));
@@ -280,59 +284,26 @@ WorkPtr StagedBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10d
   static constexpr auto kName = "scatter";
   check_one(kName, outputs.size());
   check_root(kName, options.rootRank, getSize());
-  const bool is_root = options.rootRank == getRank();
+  const auto root = static_cast<int>(options.rootRank);
+  const bool is_root = root == getRank();
   TORCH_CHECK_VALUE(inputs.size() == (is_root ? 1 : 0), kName, ": the root alone has a list of inputs, but rank ",
                     getRank(), " has ", inputs.size(), " lists, and the root is ", options.rootRank);
   if (is_root) check_pieces(kName, inputs[0], outputs[0], getSize());
   const Tensors sources = flat(inputs);
-  Staging staging = stage(kName, {outputs, sources});
+  const c10::Device device = device_of(kName, {outputs, sources});
+  if (is_direct(kName, device, outputs[0].nbytes())) {
+    const Tensors from = flattened(sources);
+    const Tensors into = apart(outputs, from);
+    return submit({next(kName), OpType::SCATTER, device, outputs, from, into,
+                   [=](DirectExchange& direct) { direct.scatter(bytes(into[0]), bytes(from), root); }});
+  }
+  Staging staging(streams(device.index()));
   TensorLists from;
   if (is_root) from.push_back(send_all(staging, sources));
   Tensors into = receive_all(staging, outputs);
   return submit({next(kName), OpType::SCATTER, std::move(staging), outputs,
                  [=](Backend& inner) mutable { return inner.scatter(into, from, options); }});
 }
-
-// LITERALINCLUDE START: distributed-alltoall
-WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
-                                     std::vector<int64_t>& input_rows, const c10d::AllToAllOptions& options) {
-  static constexpr auto kName = "all_to_all_single";
-  TORCH_CHECK_VALUE(output.dim() > 0 && input.dim() > 0, kName, ": a tensor without dimensions cannot be split");
-  check_whole(kName, output, output, 1);
-  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), kName, ": expected one dtype, but got ",
-                   output.scalar_type(), " and ", input.scalar_type());
-  c10d::checkSplitSizes(output_rows, output, getSize());
-  c10d::checkSplitSizes(input_rows, input, getSize());
-  Staging staging = stage(kName, {input, output});
-  at::Tensor from = rows(staging.send(input), input);
-  at::Tensor into = rows(staging.receive(output), output);
-  return submit({next(kName),
-                 OpType::ALLTOALL_BASE,
-                 std::move(staging),
-                 {output},
-                 [=, into_rows = output_rows, from_rows = input_rows](Backend& inner) mutable {
-                   return inner.alltoall_base(into, from, into_rows, from_rows, options);
-                 }});
-}
-
-// Gloo has no such operation for lists. The parts lie one after another in one buffer, which is split by bytes.
-WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  static constexpr auto kName = "all_to_all";
-  TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), kName,
-                    ": expected ", getSize(), " outputs and inputs, one for each process, but got ", outputs.size(),
-                    " and ", inputs.size());
-  Staging staging = stage(kName, {inputs, outputs});
-  Packed from = pack(inputs);
-  Packed into = pack(outputs);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    staging.send(inputs[i], from.parts[i]);
-    staging.receive(outputs[i], into.parts[i]);
-  }
-  return submit({next(kName), OpType::ALLTOALL, std::move(staging), outputs, [=](Backend& inner) mutable {
-                   return inner.alltoall_base(into.buffer, from.buffer, into.sizes, from.sizes, options);
-                 }});
-}
-// LITERALINCLUDE END: distributed-alltoall
 
 // LITERALINCLUDE START: distributed-barrier
 // Waits for the work that was queued on the current stream of each process, as a collective on tensors would.

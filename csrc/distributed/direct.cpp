@@ -1,6 +1,8 @@
 // The life of an operation that goes through windows: one thread runs them one after another, each from its first copy
 // to its last. is_direct() and submit() are called on any thread, without the GIL.
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
 
@@ -20,7 +22,10 @@ constexpr size_t kSmallestDirect = size_t{256} << 10;
 }  // namespace
 
 bool StagedBackend::is_direct(const char* operation, c10::Device device, size_t bytes) {
-  if (bytes < kSmallestDirect) return false;
+  return bytes >= kSmallestDirect && is_direct(operation, device);
+}
+
+bool StagedBackend::is_direct(const char* operation, c10::Device device) {
   c10::intrusive_ptr<c10d::Backend> group;
   {
     const std::lock_guard lock(mutex_);
@@ -39,25 +44,26 @@ bool StagedBackend::is_direct(const char* operation, c10::Device device, size_t 
 
 // LITERALINCLUDE START: distributed-direct-submit
 WorkPtr StagedBackend::submit(DirectOperation operation) {
-  const c10::Device device = operation.result.device();
-  operation.ready.record(current_stream(device.index()));
-  auto work = c10::make_intrusive<StagedWork>(operation.name, operation.type, device, Tensors{operation.result});
+  operation.ready.record(current_stream(operation.device.index()));
+  auto work = c10::make_intrusive<StagedWork>(operation.name, operation.type, operation.device, operation.results);
   auto shared = std::make_shared<DirectOperation>(std::move(operation));
   return begin(work, direct_, [this, shared, work] { run(*shared, work); });
 }
 
 void StagedBackend::run(DirectOperation& operation, const c10::intrusive_ptr<StagedWork>& work) {
-  const auto& [name, type, result, from, into, exchange, ready] = operation;
+  const auto& [name, type, device, results, from, into, exchange, ready] = operation;
   try {
     const c10::MultiStreamGuard guard(windows_->streams());
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    const c10::Stream stream = current_stream(result.device().index());
+    const c10::Stream stream = current_stream(device.index());
     ready.block(stream);
-    DirectExchange direct(*windows_, getRank(), getSize(), [&] { meet(work); });
+    DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work));
     exchange(direct);
-    if (!into.is_alias_of(result)) result.copy_(into.view(result.sizes()));
-    for (const at::Tensor* tensor : {&result, &from, &into}) {
-      allocator().recordStream(tensor->storage().data_ptr(), stream);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!into[i].is_alias_of(results[i])) results[i].copy_(into[i].view(results[i].sizes()));
+    }
+    for (const Tensors* tensors : {&results, &from, &into}) {
+      for (const at::Tensor& tensor : *tensors) allocator().recordStream(tensor.storage().data_ptr(), stream);
     }
     work->complete(-1);
   } catch (const std::exception& error) {
@@ -68,13 +74,21 @@ void StagedBackend::run(DirectOperation& operation, const c10::intrusive_ptr<Sta
   forget(work);
 }
 
-void StagedBackend::meet(const c10::intrusive_ptr<StagedWork>& work) {
-  const WorkPtr meeting = control()->barrier({});
-  {
-    const std::lock_guard lock(mutex_);
-    in_flight_[work] = meeting;
-  }
-  wait(*meeting);
+Meetings StagedBackend::meetings_of(const c10::intrusive_ptr<StagedWork>& work) {
+  const auto wait_for = [this, work](const WorkPtr& meeting) {
+    {
+      const std::lock_guard lock(mutex_);
+      in_flight_[work] = meeting;
+    }
+    wait(*meeting);
+  };
+  return {[this, wait_for] { wait_for(control()->barrier({})); },
+          [this, wait_for](const std::vector<int64_t>& numbers) {
+            at::Tensor own = at::tensor(numbers, at::kLong);
+            at::Tensor all = at::empty({getSize() * own.numel()}, at::kLong);
+            wait_for(control()->_allgather_base(all, own));
+            return all.view({getSize(), own.numel()});
+          }};
 }
 // LITERALINCLUDE END: distributed-direct-submit
 

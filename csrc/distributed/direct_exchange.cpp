@@ -31,13 +31,14 @@ int64_t elements_of_window(const at::Tensor& tensor) {
 // LITERALINCLUDE START: distributed-direct-publish
 void DirectExchange::publish() {
   windows_.streams().front().synchronize();  // which waits for the others: a copy between devices orders both
-  meet_();
+  meetings_.meet();
 }
 // LITERALINCLUDE END: distributed-direct-publish
 
 // LITERALINCLUDE START: distributed-direct-reduce
 // In the order of the ranks, so that sums do not depend on which rank adds them up.
-void DirectExchange::reduce(const at::Tensor& part, const at::Tensor& own, int64_t offset, const Reduction& reduction) {
+void DirectExchange::combine(const at::Tensor& part, const at::Tensor& own, int64_t offset,
+                             const Reduction& reduction) {
   const auto contribution = [&](int rank) {
     const at::Tensor there =
         rank == rank_ ? own : windows_.of(rank, offset + own.numel(), own.scalar_type()).narrow(0, offset, own.numel());
@@ -61,7 +62,7 @@ void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduc
       if (rank != rank_) part_of(window(rank_), rank).copy_(part_of(piece, rank));
     }
     publish();
-    reduce(part_of(window(rank_), rank_), part_of(piece, rank_), std::min(rank_ * length, piece.numel()), reduction);
+    combine(part_of(window(rank_), rank_), part_of(piece, rank_), std::min(rank_ * length, piece.numel()), reduction);
     publish();
     for (int rank = 0; rank < size_; ++rank) part_of(piece, rank).copy_(part_of(window(rank), rank));
     windows_.turn();
@@ -69,33 +70,67 @@ void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduc
 }
 // LITERALINCLUDE END: distributed-direct-reduce
 
-void DirectExchange::reduce_scatter(const at::Tensor& output, const at::Tensor& input, const Reduction& reduction) {
-  const at::Tensor parts = input.view({size_, output.numel()});
+// LITERALINCLUDE START: distributed-direct-to-one
+void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, int root, const Reduction& reduction) {
+  int64_t start = 0;
+  for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
+    const at::Tensor window = windows_.of(rank_, piece.numel(), piece.scalar_type());
+    if (rank_ != root) window.copy_(piece);
+    publish();
+    if (rank_ == root) {
+      combine(window, piece, 0, reduction);
+      output.narrow(0, start, piece.numel()).copy_(window);
+    }
+    windows_.turn();
+    start += piece.numel();
+  }
+}
+// LITERALINCLUDE END: distributed-direct-to-one
+
+void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inputs, const Reduction& reduction) {
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
     const int64_t length = piece.numel();
-    const at::Tensor window = windows_.of(rank_, size_ * length, piece.scalar_type()).view({size_, length});
-    window.copy_(parts.narrow(1, start, length));
+    const at::Tensor window = windows_.of(rank_, size_ * length, piece.scalar_type());
+    const auto part = [&](int rank) { return inputs[rank].narrow(0, start, length); };
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank != rank_) window.narrow(0, rank * length, length).copy_(part(rank));
+    }
     publish();
-    reduce(piece, parts[rank_].narrow(0, start, length), rank_ * length, reduction);
+    combine(piece, part(rank_), rank_ * length, reduction);
     windows_.turn();
     start += length;
   }
 }
 
 // LITERALINCLUDE START: distributed-direct-gather
-void DirectExchange::all_gather(const at::Tensor& output, const at::Tensor& input) {
-  const at::Tensor parts = output.view({size_, input.numel()});
+void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
     const auto window = [&](int rank) { return windows_.of(rank, piece.numel(), piece.scalar_type()); };
     window(rank_).copy_(piece);
     publish();
-    for (int rank = 0; rank < size_; ++rank) {
-      parts[rank].narrow(0, start, piece.numel()).copy_(rank == rank_ ? piece : window(rank));
+    for (int rank = 0; rank < static_cast<int>(outputs.size()); ++rank) {
+      outputs[rank].narrow(0, start, piece.numel()).copy_(rank == rank_ ? piece : window(rank));
     }
     windows_.turn();
     start += piece.numel();
+  }
+}
+
+void DirectExchange::scatter(const at::Tensor& output, const Tensors& inputs, int root) {
+  int64_t start = 0;
+  for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
+    const int64_t length = piece.numel();
+    const at::Tensor window = windows_.of(root, size_ * length, piece.scalar_type());
+    const auto part = [&](int rank) { return window.narrow(0, rank * length, length); };
+    for (int rank = 0; rank < static_cast<int>(inputs.size()); ++rank) {
+      if (rank != rank_) part(rank).copy_(inputs[rank].narrow(0, start, length));
+    }
+    publish();
+    piece.copy_(rank_ == root ? inputs[rank_].narrow(0, start, length) : part(rank_));
+    windows_.turn();
+    start += length;
   }
 }
 
@@ -109,5 +144,54 @@ void DirectExchange::broadcast(const at::Tensor& tensor, int root) {
   }
 }
 // LITERALINCLUDE END: distributed-direct-gather
+
+// LITERALINCLUDE START: distributed-direct-all-to-all
+int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
+  std::vector<int64_t> sizes;
+  for (const Tensors* list : {&inputs, &outputs}) {
+    for (const at::Tensor& tensor : *list) sizes.push_back(tensor.numel());
+  }
+  windows_.streams().front().synchronize();
+  const at::Tensor told = meetings_.tell(sizes);
+  const at::Tensor sent = told.narrow(1, 0, size_);
+  const at::Tensor expected = told.narrow(1, size_, size_).t();
+  if (!sent.equal(expected)) {
+    const at::Tensor place = sent.ne(expected).nonzero()[0];
+    const auto from = place[0].item<int64_t>();
+    const auto to = place[1].item<int64_t>();
+    TORCH_CHECK_VALUE(false, "rank ", from, " sends ", sent[from][to].item<int64_t>(), " bytes to rank ", to,
+                      ", which expects ", expected[from][to].item<int64_t>());
+  }
+  return sent.max().item<int64_t>();
+}
+
+void DirectExchange::all_to_all(const Tensors& outputs, const Tensors& inputs) {
+  const int64_t slot = Windows::kBytes / size_;
+  int64_t rounds = 1;
+  for (int64_t round = 0; round < rounds; ++round) {
+    const auto piece = [&](const at::Tensor& whole) {
+      const int64_t start = std::min(round * slot, whole.numel());
+      return whole.narrow(0, start, std::min(slot, whole.numel() - start));
+    };
+    const auto in_window = [&](int from, int to, int64_t bytes) {
+      return windows_.of(from, Windows::kBytes, at::kByte).narrow(0, to * slot, bytes);
+    };
+    for (int rank = 0; rank < size_; ++rank) {
+      const at::Tensor part = piece(inputs[rank]);
+      if (rank != rank_) in_window(rank_, rank, part.numel()).copy_(part);
+    }
+    if (round == 0) {
+      rounds = (publish(outputs, inputs) + slot - 1) / slot;
+    } else {
+      publish();
+    }
+    for (int rank = 0; rank < size_; ++rank) {
+      const at::Tensor part = piece(outputs[rank]);
+      part.copy_(rank == rank_ ? piece(inputs[rank]) : in_window(rank, rank_, part.numel()));
+    }
+    windows_.turn();
+  }
+}
+// LITERALINCLUDE END: distributed-direct-all-to-all
 
 }  // namespace openreg

@@ -40,14 +40,15 @@ WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& inpu
   Tensors inputs{input};
   check_parts(kName, outputs, inputs, getSize());
   const Reduction reduction(kName, options.reduceOp, input.scalar_type(), getSize());
-  if (!is_direct(kName, device_of(kName, {outputs, inputs}), output.nbytes())) {
+  const c10::Device device = device_of(kName, {outputs, inputs});
+  if (!is_direct(kName, device, output.nbytes())) {
     return reduce_scatter_tensor_coalesced(outputs, inputs, options);
   }
   const at::Tensor from = flattened(reduction.prepare(input));
-  at::Tensor into = flattened(output);
-  if (into.is_alias_of(from)) into = into.clone();  // Sums would come over numbers that are not added yet.
-  return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, output, from, into, [=](DirectExchange& direct) {
-                   direct.reduce_scatter(reduction.view(into), reduction.view(from), reduction);
+  const Tensors parts = reduction.view(from).view({getSize(), -1}).unbind();
+  const Tensors into = apart(outputs, {from});
+  return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, device, outputs, {from}, into, [=](DirectExchange& direct) {
+                   direct.reduce_scatter(reduction.view(into[0]), parts, reduction);
                  }});
 }
 
@@ -93,7 +94,17 @@ WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                      outputs[0].scalar_type(), " and ", input.scalar_type());
     prepared.push_back(reduction.prepare(input));
   }
-  Staging staging = stage(kName, {outputs, prepared});
+  const c10::Device device = device_of(kName, {outputs, prepared});
+  if (is_direct(kName, device, outputs[0].nbytes())) {
+    const Tensors from = flattened(prepared);
+    const Tensors into = apart(outputs, from);
+    return submit({next(kName), OpType::REDUCE_SCATTER, device, outputs, from, into, [=](DirectExchange& direct) {
+                     Tensors parts;
+                     for (const at::Tensor& part : from) parts.push_back(reduction.view(part));
+                     direct.reduce_scatter(reduction.view(into[0]), parts, reduction);
+                   }});
+  }
+  Staging staging(streams(device.index()));
   TensorLists from(1);
   for (const at::Tensor& input : prepared) from[0].push_back(reduction.view(staging.send(input)));
   const at::Tensor host = staging.receive(outputs[0]);

@@ -129,10 +129,11 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   struct DirectOperation {
     OperationName name;
     c10d::OpType type;
-    at::Tensor result;
-    at::Tensor from;  // the input, without gaps
-    at::Tensor into;  // the result without gaps: its own memory, or other memory that is copied there in the end
-    std::function<void(DirectExchange&)> exchange;
+    c10::Device device;
+    Tensors results;
+    Tensors from = {};  // the inputs, without gaps
+    Tensors into = {};  // each result without gaps: its own memory, or other memory that is copied there in the end
+    std::function<void(DirectExchange&)> exchange = {};
     c10::Event ready{c10::kPrivateUse1};  // the work that the caller queued before
   };
   // LITERALINCLUDE END: distributed-direct-operation
@@ -147,14 +148,16 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
     return Staging(streams(device_of(operation, lists).index()));
   }
   WorkPtr submit(Operation operation);
-  // Whether an operation on so many bytes goes through windows. All ranks get the same answer.
-  // Throws: when the ranks make their windows, in the first such operation, and one of them does not come.
+  // Whether an operation on so many bytes, or on any number of them, goes through windows. All ranks get the same
+  // answer. Throws: when the ranks make their windows, in the first such operation, and one of them does not come.
   bool is_direct(const char* operation, c10::Device device, size_t bytes);
+  bool is_direct(const char* operation, c10::Device device);
   WorkPtr submit(DirectOperation operation);
+  // Submits the gathering of an input of each rank in the operation's results, of which a rank may have none.
+  WorkPtr gather_directly(DirectOperation operation, const at::Tensor& input);
   void run(DirectOperation& operation, const c10::intrusive_ptr<StagedWork>& work);
-  // Returns when all ranks have come here.
-  // Throws: when one of them does not.
-  void meet(const c10::intrusive_ptr<StagedWork>& work);
+  // How the operation of this work meets those of the other ranks.
+  Meetings meetings_of(const c10::intrusive_ptr<StagedWork>& work);
   WorkPtr begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task);
   WorkPtr receive(const char* name, c10d::OpType type, Tensors& tensors,
                   std::function<WorkPtr(c10d::Backend&, Tensors&)> exchange);

@@ -5,7 +5,10 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/StreamGuard.h>
+
+#include <algorithm>
 
 #include "runtime/allocator.h"
 #include "runtime/stream.h"
@@ -19,6 +22,27 @@ at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
 at::Tensor flattened(const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   return tensor.reshape(-1).contiguous();
+}
+
+std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(flattened(tensor));
+  return flat;
+}
+
+std::vector<at::Tensor> bytes(const std::vector<at::Tensor>& flat) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : flat) all.push_back(bytes(tensor));
+  return all;
+}
+
+std::vector<at::Tensor> apart(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& from) {
+  std::vector<at::Tensor> into = flattened(results);
+  for (at::Tensor& memory : into) {
+    const auto shares = [&](const at::Tensor& tensor) { return tensor.is_alias_of(memory); };
+    if (std::any_of(from.begin(), from.end(), shares)) memory = at::empty_like(memory);
+  }
+  return into;
 }
 
 // LITERALINCLUDE START: distributed-staging-send

@@ -57,6 +57,16 @@ class Staging {
 // current stream makes.
 at::Tensor flattened(const at::Tensor& tensor);
 
+std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors);
+
+// Flat memory for the results of an exchange that reads `from` meanwhile: a result's own, unless it has gaps or shares
+// memory with one of them. Then it is other memory, for a copy in the end.
+std::vector<at::Tensor> apart(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& from);
+
+// Flat memory as bytes.
+inline at::Tensor bytes(const at::Tensor& flat) { return flat.view(at::kByte); }
+std::vector<at::Tensor> bytes(const std::vector<at::Tensor>& flat);
+
 // Pinned host memory for `numel` elements.
 at::Tensor pinned(int64_t numel, at::ScalarType dtype);
 

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tests.distributed import on_ranks
 from tests.distributed.on_ranks import on_device, reduced, same, values
 
 NUMEL = 70_001  # of float32: more than what goes through host memory, and no multiple of a number of ranks
@@ -17,34 +18,20 @@ SEVERAL_ROUNDS = 5_000_003  # 20 MB of float32: several times what a window take
 
 
 def reductions(op: str, dtype: torch.dtype) -> None:
-    """all_reduce and reduce_scatter_single, of dense and of strided tensors."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    numel = 4 * NUMEL // dtype.itemsize
-    operation = getattr(dist.ReduceOp, op)
-    parts = [values(r, (numel,), dtype) for r in range(size)]
-    expected = reduced(op, parts)
-    for strided in (False, True):
-        tensor = on_device(parts[rank], strided=strided)
-        dist.all_reduce(tensor, operation)
-        same(tensor, expected)
-        output = on_device(torch.zeros(numel, dtype=dtype), strided=strided)
-        dist.reduce_scatter_single(output, on_device(parts[rank].repeat(size), strided=strided), operation)
-        same(output, expected)
+    """all_reduce, reduce and reduce_scatter, of dense and of strided tensors."""
+    on_ranks.reductions(op, dtype, [(4 * NUMEL // dtype.itemsize,)])
 
 
 def moves(dtype: torch.dtype) -> None:
-    """broadcast and all_gather_single."""
+    """All collectives that only move values, of dense and of strided tensors; broadcast from each rank."""
     rank, size = dist.get_rank(), dist.get_world_size()
     numel = 4 * NUMEL // dtype.itemsize
-    parts = [values(r, (numel,), dtype) for r in range(size)]
     for strided in (False, True):
+        on_ranks.move(dtype, (numel,), strided)
         for root in range(size):
-            tensor = on_device(parts[rank], strided=strided)
+            tensor = on_device(values(rank, (numel,), dtype), strided=strided)
             dist.broadcast(tensor, src=root)
-            same(tensor, parts[root])
-        output = on_device(torch.zeros(size * numel, dtype=dtype), strided=strided)
-        dist.all_gather_single(output, on_device(parts[rank], strided=strided))
-        same(output, torch.cat(parts))
+            same(tensor, values(root, (numel,), dtype))
 
 
 def in_several_rounds() -> None:
@@ -56,11 +43,23 @@ def in_several_rounds() -> None:
         tensors = [on_device(parts[rank]) for _ in range(4)]
         gathered = torch.empty(size * numel, device="openreg")
         scattered = torch.empty(numel, device="openreg")
+        received = torch.empty(numel, device="openreg")
+        collected = [torch.empty(numel, device="openreg") for _ in range(size)] if rank == 0 else None
+        spread = [on_device(part) for part in parts] if rank == 1 else None
+        # Of each rank, the last gets all but one element for each other.
+        uneven = [*[1] * (size - 1), numel - size + 1]
+        from_each = [uneven[rank]] * size
+        exchanged = torch.empty(sum(from_each), device="openreg")
+        summed = on_device(parts[rank])
         works = [
             dist.all_reduce(tensors[0], async_op=True),
             dist.broadcast(tensors[1], src=size - 1, async_op=True),
             dist.reduce_scatter_single(scattered, tensors[2].repeat(size), async_op=True),
             dist.all_gather_single(gathered, tensors[3], async_op=True),
+            dist.reduce(summed, dst=1, async_op=True),
+            dist.gather(tensors[3], collected, dst=0, async_op=True),
+            dist.scatter(received, spread, src=1, async_op=True),
+            dist.all_to_all_single(exchanged, tensors[3], from_each, uneven, async_op=True),
         ]
         for work in works:
             work.wait()
@@ -68,6 +67,11 @@ def in_several_rounds() -> None:
         same(tensors[1], parts[-1])
         same(scattered, reduced("SUM", parts))
         same(gathered, torch.cat(parts))
+        same(summed, reduced("SUM", parts) if rank == 1 else parts[rank])
+        for output, part in zip(collected or [], parts, strict=False):
+            same(output, part)
+        same(received, parts[rank])
+        same(exchanged, torch.cat([part.split(uneven)[rank] for part in parts]))
 
 
 def sums_are_equal_on_all_ranks() -> None:
@@ -86,6 +90,9 @@ def premultiplied() -> None:
     tensor = on_device(parts[rank])
     dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
     same(tensor, 0.5 * reduced("SUM", parts))
+    tensor = on_device(parts[rank])
+    dist.reduce(tensor, dst=0, op=dist._make_nccl_premul_sum(0.5))
+    same(tensor, 0.5 * reduced("SUM", parts) if rank == 0 else parts[rank])
 
 
 def in_place() -> None:
@@ -100,6 +107,19 @@ def in_place() -> None:
         whole[:] = on_device(parts[rank])
         dist.reduce_scatter_single(whole[place], whole.view(-1))
         same(whole[place], reduced("SUM", parts))
+        whole[:] = on_device(parts[rank])
+        dist.reduce_scatter(whole[place], list(whole))
+        same(whole[place], reduced("SUM", parts))
+        whole[place] = on_device(parts[rank])
+        dist.all_gather(list(whole), whole[place])
+        same(whole, torch.stack(parts))
+        dist.scatter(whole[place], list(whole) if rank == 0 else None, src=0)
+        same(whole[place], parts[rank])
+        whole[:] = on_device(torch.stack(parts) + rank)
+        dist.all_to_all_single(whole, whole)
+        same(whole, torch.stack([parts[rank] + r for r in range(size)]))
+        dist.all_to_all(list(whole), list(whole))
+        same(whole, torch.stack([parts[r] + rank for r in range(size)]))
 
 
 def with_requires_grad() -> None:
@@ -223,3 +243,13 @@ def split() -> list[float]:
         dist.all_reduce(tensor, group=pair)
         sums.append(tensor[-1].item())
     return sums
+
+
+def parts_that_do_not_fit() -> None:
+    """Rank 0 sends fewer elements than rank 1 expects."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    sends = [3] * size if rank > 0 else [3, 2, *[3] * (size - 2)]
+    dist.all_to_all_single(
+        torch.empty(3 * size, device="openreg"), torch.ones(sum(sends), device="openreg"), [3] * size, sends
+    )
+    torch.openreg.synchronize()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import torch
@@ -64,11 +64,11 @@ def reduced(op: str, parts: list[Tensor]) -> Tensor:
     return total
 
 
-def reductions(op: str, dtype: torch.dtype) -> None:
+def reductions(op: str, dtype: torch.dtype, shapes: Sequence[tuple[int, ...]] = SHAPES) -> None:
     """all_reduce, reduce and reduce_scatter in all forms."""
     rank, size = dist.get_rank(), dist.get_world_size()
     operation = getattr(dist.ReduceOp, op)
-    for shape in SHAPES:
+    for shape in shapes:
         parts = [values(r, shape, dtype) for r in range(size)]
         expected = reduced(op, parts)
         for strided in (False, True):
@@ -83,9 +83,10 @@ def reductions(op: str, dtype: torch.dtype) -> None:
         output = torch.empty(shape, dtype=dtype, device="openreg")
         dist.reduce_scatter(output, [on_device(piece) for piece in pieces[rank]], operation)
         same(output, mine)
-        output = torch.empty(shape, dtype=dtype, device="openreg")
-        dist.reduce_scatter_single(output, on_device(torch.cat(pieces[rank])), operation)
-        same(output, mine)
+        for strided in (False, True):
+            output = on_device(torch.zeros(shape, dtype=dtype), strided=strided)
+            dist.reduce_scatter_single(output, on_device(torch.cat(pieces[rank]), strided=strided), operation)
+            same(output, mine)
         tensors = [on_device(parts[rank]), on_device(parts[rank])]
         with dist.distributed_c10d._coalescing_manager():
             for tensor in tensors:
@@ -101,7 +102,7 @@ def moves(dtype: torch.dtype) -> None:
     """All collectives that only move values."""
     for shape in SHAPES:
         for strided in (False, True):
-            _move(dtype, shape, strided)
+            move(dtype, shape, strided)
     rank, size = dist.get_rank(), dist.get_world_size()
     scalar = on_device(values(rank, (), dtype))
     dist.broadcast(scalar, src=1)
@@ -115,7 +116,8 @@ def moves(dtype: torch.dtype) -> None:
     same(output, torch.cat(expected))
 
 
-def _move(dtype: torch.dtype, shape: tuple[int, ...], strided: bool) -> None:
+def move(dtype: torch.dtype, shape: tuple[int, ...], strided: bool) -> None:
+    """Each collective that only moves values, of tensors of a shape."""
     rank, size = dist.get_rank(), dist.get_world_size()
     parts = [values(r, shape, dtype) for r in range(size)]
     whole = torch.cat(parts)

@@ -6,7 +6,7 @@ import pytest
 
 from tests import offers
 from tests.distributed import large, on_ranks
-from tests.distributed.ranks import Ranks, ranks
+from tests.distributed.ranks import RankFailed, Ranks, ranks
 
 pytestmark = pytest.mark.needs("sharing")
 
@@ -57,6 +57,14 @@ def test_nothing_is_copied_to_the_host_unless_a_rank_wants_it(group: Ranks) -> N
     for direct, staged in group(large.staged_by_one_rank):
         assert direct == 0
         assert staged > 0
+
+
+def test_parts_of_which_two_ranks_expect_another_size() -> None:
+    with ranks(2) as started:
+        started.start(large.parts_that_do_not_fit)
+        for outcome in started.outcomes():
+            assert isinstance(outcome, RankFailed), outcome
+            assert "rank 0 sends 8 bytes to rank 1, which expects 12" in outcome.message
 
 
 def test_windows_are_released() -> None:
