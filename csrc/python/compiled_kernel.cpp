@@ -1,5 +1,5 @@
-// Bindings of generated code, the calls of its kernels and the memory for their results: torch_openreg/compile/kernel.py
-// names them.
+// Bindings of generated code, the calls of its kernels and the memory for their results:
+// torch_openreg/compile/kernel.py names them.
 #include "aten/compiled_kernel.h"
 
 #include <pybind11/pybind11.h>

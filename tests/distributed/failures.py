@@ -17,19 +17,29 @@ def _halves(x: Tensor) -> list[Tensor]:
     return list(x.chunk(dist.get_world_size()))
 
 
+def _at(rank: int, tensors: list[Tensor]) -> list[Tensor] | None:
+    return tensors if dist.get_rank() == rank else None
+
+
 OPERATIONS: dict[str, Callable[[Tensor], object]] = {
     "all_reduce": lambda x: dist.all_reduce(x, async_op=True),
     "broadcast": lambda x: dist.broadcast(x, src=1, async_op=True),
     "all_gather_single": lambda x: dist.all_gather_single(x, _halves(x)[0].clone(), async_op=True),
     "reduce_scatter_single": lambda x: dist.reduce_scatter_single(_halves(x)[0].clone(), x, async_op=True),
     "all_to_all_single": lambda x: dist.all_to_all_single(torch.empty_like(x), x, async_op=True),
+    "all_to_all": lambda x: dist.all_to_all([torch.empty_like(y) for y in _halves(x)], _halves(x), async_op=True),
+    "all_gather": lambda x: dist.all_gather([torch.empty_like(x) for _ in _halves(x)], x, async_op=True),
+    "reduce": lambda x: dist.reduce(x, dst=0, async_op=True),
+    "gather": lambda x: dist.gather(x, _at(0, [torch.empty_like(x) for _ in _halves(x)]), dst=0, async_op=True),
+    "scatter": lambda x: dist.scatter(_halves(x)[0].clone(), _at(1, _halves(x)), src=1, async_op=True),
+    "reduce_scatter": lambda x: dist.reduce_scatter(_halves(x)[0].clone(), _halves(x), async_op=True),
     "barrier": lambda x: dist.barrier(group=_device_group(), async_op=True),
     "recv": lambda x: dist.irecv(x, src=1) if dist.get_rank() == 0 else None,
 }
 
 
 # Those that exchange large tensors through device memory.
-DIRECT = ["all_gather_single", "all_reduce", "broadcast", "reduce_scatter_single"]
+DIRECT = sorted(OPERATIONS.keys() - {"barrier", "recv"})
 
 
 def _device_group() -> dist.ProcessGroup:

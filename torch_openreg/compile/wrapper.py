@@ -39,7 +39,8 @@ class _Launches(PythonWrapperCodegen):
         """Writes the allocation of a buffer, which may be larger than the tensor that the graph sees."""
         larger = allocation_shape is not None and allocation_shape != shape
         if device.type != "openreg" or larger or config.test_configs.track_memory_lifecycle:
-            return str(super().make_allocation(name, device, dtype, shape, stride, allocation_shape, *others, **named))
+            rest = (shape, stride, allocation_shape, *others)
+            return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
         sizes, strides = (self.codegen_python_shape_tuple(each) for each in (shape, stride))
         return f"{name} = empty_strided_openreg({sizes}, {strides}, {dtype})"
 

@@ -48,8 +48,8 @@ struct ReductionLoop {
  private:
   // Accumulators of one output. Not 16: g++ unrolls a loop of 16 entirely, and then does not vectorize a choice.
   static constexpr int64_t kAlong = 32;
-  // Outputs that are computed at once. Their accumulators fit into the cache nearest to a core, and the input is read in
-  // stretches long enough for the processor to fetch what follows: with 128 outputs it took 1.7 times as long.
+  // Outputs that are computed at once. Their accumulators fit into the cache nearest to a core, and the input is read
+  // in stretches long enough for the processor to fetch what follows: with 128 outputs it took 1.7 times as long.
   static constexpr int64_t kAcross = 1024;
 
   // Computes one output. Its inputs go to the accumulators in turn, which also keeps the rounding error of a sum small.

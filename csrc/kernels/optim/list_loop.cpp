@@ -114,7 +114,7 @@ class AdjacentIterator final : public at::TensorIteratorBase {
 
  private:
   const at::Tensor& maybe_get_output(int64_t i) override {  // NOT PROVEN: called only while an iterator is built
-    return operands_[i].tensor();                           // NOT PROVEN: called only while an iterator is built
+    return operands_[i].tensor();  // NOT PROVEN: called only while an iterator is built
   }
   void add_operand(char* data, int64_t stride_bytes, const at::TensorBase& tensor) {
     at::OperandInfo& operand = operands_.emplace_back();
@@ -147,9 +147,8 @@ const ListLoop* find_list_loop(std::string_view name, std::string_view overload)
 
 // LITERALINCLUDE START: list-loop-run
 double read_number(const void* number, at::ScalarType dtype) {
-  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "read_number", [&] {
-    return static_cast<double>(*static_cast<const scalar_t*>(number));
-  });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "read_number",
+                                         [&] { return static_cast<double>(*static_cast<const scalar_t*>(number)); });
 }
 
 double ListLoopCall::number_of(size_t part) const {
