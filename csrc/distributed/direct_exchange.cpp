@@ -159,8 +159,10 @@ int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
     const at::Tensor place = sent.ne(expected).nonzero()[0];
     const auto from = place[0].item<int64_t>();
     const auto to = place[1].item<int64_t>();
-    TORCH_CHECK_VALUE(false, "rank ", from, " sends ", sent[from][to].item<int64_t>(), " bytes to rank ", to,
-                      ", which expects ", expected[from][to].item<int64_t>());
+    const auto bytes = sent[from][to].item<int64_t>();
+    const auto wanted = expected[from][to].item<int64_t>();
+    C10_THROW_ERROR(ValueError,
+                    c10::str("rank ", from, " sends ", bytes, " bytes to rank ", to, ", which expects ", wanted));
   }
   return sent.max().item<int64_t>();
 }

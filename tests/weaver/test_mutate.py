@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -364,13 +365,14 @@ def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.Cap
     result.write_text(text, encoding="utf-8")
 
 
-def test_a_page_that_fails_without_a_mutant_ends_the_run(toy: Toy) -> None:
+def test_of_a_page_that_fails_without_a_mutant_nothing_is_tried(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     page = toy.root / "docs/source/index.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace("[0, 3]", "[0, 4]"), encoding="utf-8")
     before = toy.regions()
-    with pytest.raises(Fault, match=r"index.md:.*fails without a mutant"):
+    with pytest.raises(Fault, match=r"1 pages fail without a mutant, and their listings were not tried: index"):
         mutate.main(toy.configuration, ["--region", "toy-small"])
+    assert re.search(r"index.md:.*fails without a mutant", capsys.readouterr().out)
     assert toy.regions() == before
     page.write_text(text, encoding="utf-8")
 

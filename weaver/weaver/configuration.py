@@ -108,7 +108,7 @@ class Mutants:
     return value in ``defaults`` equals ``{}``. ``registrations`` maps a macro to the number of the argument that a
     mutant may replace by null, to drop the registration. A macro in ``optional`` is dropped by the macro
     ``WEAVER_OPTIONAL_<name>`` of the ``header``, whose first argument is the condition. ``environment`` is added to
-    that of the pages.
+    that of the pages. The paths in ``left_out`` have no mutants: the program itself compiles them, without any.
     """
 
     checks: str = r"(?!)"
@@ -118,6 +118,7 @@ class Mutants:
     optional: tuple[str, ...] = ()
     header: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,10 @@ def is_mutated(configuration: Configuration, path: str) -> bool:
     """Return whether a source has mutants.
 
     Build files and tools have none, since their output is the build; examples have none, since they would have to
-    detect faults in themselves.
+    detect faults in themselves. Nor have the files that the configuration leaves out.
     """
-    return PurePath(path).suffix in {".cpp", ".h", ".py"} and configuration.covers(configuration.package, path)
+    is_source = PurePath(path).suffix in {".cpp", ".h", ".py"} and configuration.covers(configuration.package, path)
+    return is_source and path not in configuration.mutants.left_out
 
 
 @dataclass(frozen=True)

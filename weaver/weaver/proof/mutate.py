@@ -44,7 +44,14 @@ class Run:
             configuration, configuration.root / configuration.sandboxes / "mutate", shown.texts, mutants
         )
         self.verdicts: dict[int, Verdict] = {}
+        self.failed: dict[str, str] = {}  # pages that fail without a mutant, so that nothing can be said of theirs
         self.log = work(configuration) / "log"
+
+    def check_pages(self) -> None:
+        """Throws: ``Fault`` if pages fail without a mutant."""
+        if self.failed:
+            names = ", ".join(sorted(self.failed))
+            raise Fault(f"{len(self.failed)} pages fail without a mutant, and their listings were not tried: {names}")
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -61,14 +68,21 @@ class Run:
         compiler = {"CXX": str(self.sandbox.compiler)}
         self.trial = Trial(self.sandbox, pages, max(self.shown.mutants, default=0), compiler)
         with self.trial.processes:
-            self.trial.measure(workers())
-            say(f"{len(pages)} pages pass without a mutant ({time.monotonic() - started:.0f} s)")
+            self.failed = self.trial.measure(workers())
+            passed = len(pages) - len(self.failed)
+            say(f"{passed} pages pass without a mutant ({time.monotonic() - started:.0f} s)")
+            for message in self.failed.values():
+                say(message)
             yield
 
     def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
         """Tries mutants in this order, prints the progress, and calls ``tell`` for each that is done."""
         started = said = time.monotonic()
-        order = [number for number in order if number in self.sandbox.mutants]
+        order = [
+            number
+            for number in order
+            if number in self.sandbox.mutants and not self.failed.keys() & set(self.shown.pages_of(number))
+        ]
         with ThreadPoolExecutor(workers()) as pool:
             running = {
                 pool.submit(self.trial.try_mutant, number, self.shown.pages_of(number)): number for number in order
@@ -182,6 +196,7 @@ def sample(
     run = Run(configuration, shown, set(chosen))
     command, file = configuration.command("mutate"), configuration.result(MUTANTS)
     with run.sandbox.lock(), run.prepared():
+        run.check_pages()
         run.try_all(chosen)
     survived = [number for number, verdict in run.verdicts.items() if not verdict.killed]
     for number in survived:
@@ -289,6 +304,7 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     result.write(configuration, root / file, [*regions, *result.others(committed, regions)] if named_only else regions)
     report(regions, run, reasons)
     floor.raise_floor(configuration)
+    run.check_pages()
     print(
         f"{command}: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "
         f"of {len(regions)} listings in {file}, {_share(regions)}"

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault, say
@@ -41,24 +42,31 @@ class Schemata(Sandbox):
         self.woven: dict[str, Woven] = {}
         # Maps paths to the digest of the source whose text with mutants is in the build.
         self._kept_file = self.folder / "woven.json"
-        # What does not compile, for further runs with the same sources.
+        # What does not compile, for further runs: by path, while the source is the same.
         self._refused_file = self.folder / "refused.json"
-        self._known_refused: dict[int, str] = {}
+        self._known_refused: dict[str, dict[str, Any]] = {}
+        self._path_of = {number: one.path for number, one in mutants.items()}
         self._leave_out_known()
         self._weave({path: text for path, text in texts.items() if any(one.path == path for one in mutants.values())})
 
     def _leave_out_known(self) -> None:
         known = json.loads(self._refused_file.read_text(encoding="utf-8")) if self._refused_file.is_file() else {}
-        if known.get("sources") == self._sources():
-            self._known_refused = {int(number): text for number, text in known["refused"].items()}
-            self.refused = {number: text for number, text in self._known_refused.items() if number in self.mutants}
-            for number in self.refused:
-                del self.mutants[number]
+        self._known_refused = {path: one for path, one in known.items() if one["text"] == self._state(path)}
+        for one in self._known_refused.values():
+            self.refused |= {int(number): why for number, why in one["refused"].items() if int(number) in self.mutants}
+        for number in self.refused:
+            del self.mutants[number]
 
-    def _sources(self) -> str:
-        """A digest of all that decides whether a mutant compiles."""
-        files = [*sorted(self.texts.items()), ("", (_HERE / "weaver_mutant.h").read_bytes())]
-        return _digest(b"".join(path.encode() + b"\0" + _digest(text).encode() for path, text in files))
+    def _state(self, path: str) -> str:
+        """A digest of what a mutant is woven into."""
+        return _digest(self.texts.get(path, b"") + (_HERE / "weaver_mutant.h").read_bytes())
+
+    def _remember_refused(self) -> None:
+        for number, why in self.refused.items():
+            path = self._path_of[number]
+            one = self._known_refused.setdefault(path, {"text": self._state(path), "refused": {}})
+            one["refused"][str(number)] = why
+        self._refused_file.write_text(json.dumps(self._known_refused), encoding="utf-8")
 
     def _weave(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -112,8 +120,7 @@ class Schemata(Sandbox):
         # Not before: text that does not compile must not be kept.
         self._kept |= {path: _digest(self.texts[path]) for path in self.woven}
         self._keep()
-        known = {"sources": self._sources(), "refused": self._known_refused | self.refused}
-        self._refused_file.write_text(json.dumps(known), encoding="utf-8")
+        self._remember_refused()
 
     def _keep(self) -> None:
         self._kept_file.write_text(json.dumps(self._kept), encoding="utf-8")

@@ -53,11 +53,19 @@ class Trial:
     ) -> isolation.Outcome:
         return self.processes.run(page.file, blocks, seconds, environment=environment, stop=True)
 
-    def measure(self, workers: int) -> None:
-        """Runs every page without a mutant, twice. Throws: ``Fault`` when an example fails."""
+    def measure(self, workers: int) -> dict[str, str]:
+        """Runs every page without a mutant, twice. Returns: the pages of which an example fails, with its message."""
+        failed: dict[str, str] = {}
+
+        def measured(page: Page) -> None:
+            try:
+                self.reaches[page.name] = self._measure(page)
+            except Fault as fault:
+                failed[page.name] = str(fault)
+
         with ThreadPoolExecutor(workers) as pool:
-            for found in pool.map(self._measure, self.pages.values()):
-                self.reaches[found.page] = found
+            list(pool.map(measured, self.pages.values()))
+        return failed
 
     def _measure(self, page: Page) -> Reach:
         found = Reach(page.name, reach.read_examples(page.blocks))
