@@ -11,10 +11,10 @@ namespace {
 
 using c10d::OpType;
 
-// The host memory of a tensor whose first dimension is split among the processes, as rows of bytes.
-at::Tensor rows(const at::Tensor& host, const at::Tensor& tensor) {
+// The memory of a tensor, here or on the host, whose first dimension is split among the processes: rows of bytes.
+at::Tensor rows(const at::Tensor& flat, const at::Tensor& tensor) {
   const int64_t row = c10::multiply_integers(tensor.sizes().slice(1)) * static_cast<int64_t>(tensor.element_size());
-  return bytes(host).view({tensor.size(0), row});
+  return bytes(flat).view({tensor.size(0), row});
 }
 
 // The bytes of a tensor that go to, or come from, each process. Without rows, all get the same number.
