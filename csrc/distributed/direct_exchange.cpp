@@ -85,7 +85,6 @@ void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, i
     start += piece.numel();
   }
 }
-// LITERALINCLUDE END: distributed-direct-to-one
 
 void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inputs, const Reduction& reduction) {
   int64_t start = 0;
@@ -102,6 +101,8 @@ void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inp
     start += length;
   }
 }
+
+// LITERALINCLUDE END: distributed-direct-to-one
 
 // LITERALINCLUDE START: distributed-direct-gather
 void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
