@@ -70,10 +70,28 @@ def test_figures(repository: Repository) -> None:
     assert found["mutants"][1:] == ["Guide | 4 | 2 | 1 | 66.6 % | 1 | 0", "All | 4 | 2 | 1 | 66.6 % | 1 | 0"]
     assert found["examples"][1:] == ["Guide | 1 | 1.5", "All | 1 | 1.5"]
     assert found["excused"][1:] == ["csrc/hooks.cpp:8 | it is the end"]
-    assert found["survivors"][1:] == ["csrc/hooks.cpp:6 | Guide | start(); | stop();"]
+    assert found["survivors"][1:] == ["csrc/hooks.cpp | 3 | 1 | 66.6 %"]
     assert found["equivalent"][1:] == ["csrc/hooks.cpp:6 | start(); | stop(); | it is never called"]
     assert found["narrated"][1:3] == ["csrc | 1 | 6 | 4 | 66.6 %", "All | 1 | 6 | 4 | 66.6 %"]
     assert found["narrated"][4] == "csrc/hooks.cpp | 6 | 4 | 66.6 % | Guide"
+
+
+def test_survivors_are_below_the_source_that_they_are_in(repository: Repository) -> None:
+    def shown() -> str:
+        assert repository.build().status == 0
+        page = (repository.root / "docs/build/html/sources/csrc/hooks.cpp.html").read_text(encoding="utf-8")
+        return " ".join(re.sub(r"<[^>]+>", " ", page.partition('<section id="survivors">')[2]).split())
+
+    mutate(repository, killed=2)
+    assert not shown()
+    mutate(repository, killed=2, survived=1)
+    assert shown().count("6 start(); stop();") == 1
+    mutate(repository, killed=2, survived=2)
+    assert shown().count("6 start(); stop();") == 2
+    # An example that had killed one of its mutants is there no more: the trial holds no longer.
+    index = repository.root / "docs/source/index.md"
+    repository.write("docs/source/index.md", index.read_text(encoding="utf-8").replace("1 + 1\n2", "1 + 2\n3"))
+    assert not shown()
 
 
 def test_stale_figures_are_not_shown(repository: Repository) -> None:

@@ -29,9 +29,10 @@ class source_link(nodes.Inline, nodes.TextElement):  # noqa: N801 (docutils name
     """A link to a line of a generated source page. On a site it becomes a reference."""
 
 
-def link(source: Source, text: str, line: int | None, *classes: str) -> source_link:
-    """Return a link to ``line`` of ``source``, or to its top."""
-    return source_link(text, text, page=source.page, anchor=f"L{line}" if line else "", classes=list(classes))
+def link(source: Source, text: str, place: int | str | None, *classes: str) -> source_link:
+    """Return a link to a line of ``source``, to another anchor of its page, or to its top."""
+    anchor = f"L{place}" if isinstance(place, int) else place or ""
+    return source_link(text, text, page=source.page, anchor=anchor, classes=list(classes))
 
 
 class SourceRole(SphinxRole):

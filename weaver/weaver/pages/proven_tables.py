@@ -12,12 +12,13 @@ from weaver.pages import current, narrated
 from weaver.pages.folded import details, summary
 from weaver.pages.links import link
 from weaver.pages.repository import configuration_of, repository_source
+from weaver.pages.source_pages import SURVIVORS
 from weaver.proof.figures import all_lines, chapter_lines, mutants
 from weaver.proof.proof_files import LINES, MUTANTS
 from weaver.sources.installed import title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from docutils.nodes import Node
     from sphinx.application import Sphinx
@@ -68,9 +69,8 @@ class _Site:
         text = f"{path}:{number}" if number else path
         return link(repository_source(self.app.config, path), text, number, "provenance")
 
-    def showing(self, listing: Listing) -> nodes.Node:
-        name = next(name for name in self.chapters if listing in self.measured.pages[name].listings)
-        return self.chapter(name, f"region-{listing.region}" if listing.region else "")
+    def survivors(self, path: str) -> nodes.Node:
+        return link(repository_source(self.app.config, path), path, SURVIVORS, "provenance")
 
 
 def _note(*parts: str | Node) -> nodes.paragraph:
@@ -168,20 +168,14 @@ def _excused(app: Sphinx, docname: str) -> list[Node]:
     return [table(["Line", "Why no example executes it"], rows) if rows else _note("No line is excused.")]
 
 
-def _listed(site: _Site, kind: str) -> Iterator[tuple[Listing, Mutant]]:
-    for listing in sorted(site.measured.tried):
-        entry = site.measured.mutants(listing)
-        for mutant in getattr(entry, kind, []):
-            yield listing, mutant
-
-
 def _survivors(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
-    rows = [
-        [site.line(listing.path, mutant.line), site.showing(listing), *_change(mutant)]
-        for listing, mutant in _listed(site, "survived")
-    ]
-    headers = ["Line", "Chapter", "As it is", "As no example notices it"]
+    rows: list[Sequence[Cell]] = []
+    for path, listings in groupby(sorted(site.measured.tried), key=lambda listing: listing.path):
+        found = mutants(site.measured, listings)
+        if found.survived:
+            rows.append([site.survivors(path), found.killed + found.survived, found.survived, found.share])
+    headers = ["Source", "Mutants", "Survived", "Killed of these"]
     return [table(headers, rows) if rows else _note("No mutant that was tried survived.")]
 
 
@@ -189,7 +183,7 @@ def _equivalent(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
     rows = [
         [site.line(listing.path, mutant.line), *_change(mutant), mutant.reason]
-        for listing, mutant in _listed(site, "equivalent")
+        for listing, mutant in site.measured.listed("equivalent")
     ]
     headers = ["Line", "As it is", "Mutant", "Why it makes no difference"]
     return [table(headers, rows) if rows else _note("No mutant is listed as equivalent.")]

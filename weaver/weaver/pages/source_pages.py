@@ -1,20 +1,22 @@
 """One generated page for each source file, with an anchor at each line (``#L26``).
 
-Captions and lists link to them. The copy button of a page copies the file without the markers of the guide. A page is
-rewritten when its source is newer, or when its frame has changed: the table of contents, the templates, the
-configuration.
+Captions and lists link to them. The copy button of a page copies the file without the markers of the guide. Below the
+file are the mutants of it that no example has killed. A page is rewritten when its source is newer, when those have
+changed, or when its frame has: the table of contents, the templates, the configuration.
 """
 
 from __future__ import annotations
 
 import html
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygments import highlight
 from pygments.lexers import get_lexer_by_name
 
+from weaver.pages import current
 from weaver.pages.book import is_site
 from weaver.pages.copied import element
 from weaver.pages.highlighting import formatter
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
+    from weaver.proof.proof_files import Mutant
+
 _INDEX = "sources/index"
+SURVIVORS = "survivors"
 
 
 def _shown_sources(app: Sphinx) -> list[Source]:
@@ -43,15 +48,21 @@ def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     sources = _shown_sources(app)
     _remove_others(app, sources)
     frame_changed, writer = _has_frame_changed(app), formatter(app)(nowrap=True)
+    survived = current.measured(app).listed("survived")
+    mutants = {path: list(group) for path, group in groupby(survived, key=lambda one: one[0].path)}
     for source in sources:
-        if frame_changed or _is_stale(app, source):
-            yield source.page, {"title": source.label, "body": _body(source, writer)}, "source.html"
+        section = _survivors([mutant for _, mutant in mutants.get(source.label, [])])
+        if frame_changed or _is_stale(app, source, section):
+            yield source.page, {"title": source.label, "body": _body(source, writer) + section}, "source.html"
     yield _INDEX, {"title": "Sources", "body": _index(sources)}, "source.html"
 
 
-def _is_stale(app: Sphinx, source: Source) -> bool:
+def _is_stale(app: Sphinx, source: Source, section: str) -> bool:
     written = _file(app, source.page)
-    return not written.is_file() or source.file.stat().st_mtime > written.stat().st_mtime
+    if not written.is_file() or source.file.stat().st_mtime > written.stat().st_mtime:
+        return True
+    text = written.read_text(encoding="utf-8")
+    return section not in text if section else _SECTION in text
 
 
 def _has_frame_changed(app: Sphinx) -> bool:
@@ -97,6 +108,32 @@ def _body(source: Source, writer: Formatter[str]) -> str:
     own = "" if source.installed else without_marks(source.label, text)
     copied = element(own, "Copy the file", 1) if own and own != text else ""
     return f'{title}\n<div><div class="highlight source-page"><pre>{code}</pre></div>{copied}</div>'
+
+
+_SECTION = f'<section id="{SURVIVORS}">'
+
+
+def _survivors(mutants: list[Mutant]) -> str:
+    """The deliberate faults in a file that no example detects; empty when there is none."""
+    if not mutants:
+        return ""
+    rows = "\n".join(
+        f'<tr><td><a href="#L{one.line}">{one.line}</a></td><td>{_changed(one.before)}</td>'
+        f"<td>{_changed(one.after)}</td></tr>"
+        for one in sorted(mutants, key=lambda one: one.line)
+    )
+    return (
+        f"\n{_SECTION}<h2>Survivors</h2>\n"
+        "<p>With each of these changes, one at a time, the examples of all pages that show the line still pass. In a "
+        "copy, a test of yours has to notice such a mistake.</p>\n"
+        '<div class="table-wrapper docutils container"><table class="proven docutils align-default">'
+        "<thead><tr><th>Line</th><th>As it is</th><th>As no example notices it</th></tr></thead>\n"
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _changed(text: str) -> str:
+    return f'<span class="proven-code">{html.escape(text.strip(), quote=False)}</span>' if text.strip() else "removed"
 
 
 def _index(sources: list[Source]) -> str:

@@ -19,10 +19,10 @@ from weaver.sources.binding import code_digest, region_digest, text_digest
 from weaver.sources.installed import bound_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from weaver.configuration import Configuration
-    from weaver.proof.proof_files import ListingLines, ListingMutants, PageLines, Proof
+    from weaver.proof.proof_files import ListingLines, ListingMutants, Mutant, PageLines, Proof
     from weaver.sources.listing import Listing
 
 
@@ -203,3 +203,10 @@ class Measured:
     def mutants(self, listing: Listing) -> ListingMutants | None:
         """Return the mutants of a listing; None if they are not current."""
         return None if self.stale_mutants(listing) else self.tried[listing]
+
+    def listed(self, kind: str) -> Iterator[tuple[Listing, Mutant]]:
+        """Return the current mutants that ``survived`` or are ``equivalent``, in the order of the sources."""
+        for listing in sorted(self.tried):
+            entry = self.mutants(listing)
+            for mutant in getattr(entry, kind, []):
+                yield listing, mutant
