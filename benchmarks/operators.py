@@ -49,8 +49,10 @@ def one_processor() -> Iterator[None]:
             os.sched_setaffinity(int(thread.name), processors)
 
     move({min(everywhere)})
-    yield
-    move(everywhere)
+    try:
+        yield
+    finally:
+        move(everywhere)
 
 
 def network(device: str) -> torch.nn.Module:

@@ -18,9 +18,7 @@ from torch_openreg import _C
 @pytest.mark.usefixtures("inductor")
 def test_generated_cpp_wrappers() -> None:
     compiled = torch.compile(lambda x: x + 1, options={"cpp_wrapper": True})
-    with pytest.raises(
-        Exception, match="openreg: cpp_wrapper and AOTInductor generate C\\+\\+ that calls each operator"
-    ):
+    with pytest.raises(Exception, match="openreg: cpp_wrapper generates C\\+\\+ that calls each operator"):
         compiled(torch.ones(2, device=LAST_DEVICE))
 
 
@@ -32,7 +30,7 @@ def test_ahead_of_time_compilation() -> None:
             return x * 2
 
     exported = torch.export.export(Double(), (torch.ones(2, device=LAST_DEVICE),))
-    with pytest.raises(Exception, match="openreg: cpp_wrapper and AOTInductor"):
+    with pytest.raises(Exception, match="openreg: the runtime of AOTInductor loads models for cpu, cuda, xpu and mps"):
         torch._inductor.aoti_compile_and_package(exported)
 
 

@@ -102,8 +102,10 @@ def _read_short_rows_twice() -> None:
         def use_two_step_variance(x: Any, *others: Any, **named: Any) -> Any:
             from torch._inductor import config, ir
 
+            if ir.get_device_type(x) != "openreg":
+                return original(x, *others, **named)
             elements = x.get_numel()
-            if ir.get_device_type(x) != "openreg" or not elements.is_number or elements > _IN_CACHE:
+            if not elements.is_number or elements > _IN_CACHE:
                 return original(x, *others, **named)
             with config.patch(unroll_reductions_threshold=config.cpp.use_two_step_variance_threshold):
                 return original(x, *others, **named)

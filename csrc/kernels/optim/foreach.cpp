@@ -149,13 +149,8 @@ class Lists {
 
   // The same call of a loop: lists that fit have adjacent elements, in one order.
   ListLoopCall on(const ListLoop* loop, const std::vector<at::Tensor>& results) const {
-    const auto address = [](const at::Tensor& tensor) {
-      return static_cast<char*>(host_alias(tensor.mutable_data_ptr(), tensor.nbytes()));
-    };
-    ListLoopCall call{loop, first()[0].scalar_type(), 1 + lists_.size(), {}, numbers()};
-    for (const c10::IValue& argument : arguments_) {
-      if (argument.isTensor() && !argument.toTensor().is_cpu()) call.number_at = address(argument.toTensor());
-    }
+    ListLoopCall call{loop, first()[0].scalar_type(), 1 + lists_.size()};
+    for (const c10::IValue& argument : arguments_) add_number(call, argument);
     call.parts.reserve(first().size());
     for (size_t i = 0; i < first().size(); ++i) {
       ListPart& part = call.parts.emplace_back(ListPart{{}, first()[i].numel()});
@@ -174,19 +169,23 @@ class Lists {
   }
 
  private:
-  std::vector<double> numbers() const {
-    std::vector<double> numbers;
-    for (const c10::IValue& argument : arguments_) {
-      if (argument.isScalar()) {
-        numbers.push_back(argument.toScalar().to<double>());
-      } else if (argument.isTensor() && argument.toTensor().is_cpu()) {
-        const at::Tensor number = argument.toTensor();
-        numbers.push_back(read_number(number.const_data_ptr(), number.scalar_type()));
-      } else if (argument.isList() && !argument.isTensorList()) {
-        for (const c10::IValue& number : argument.toListRef()) numbers.push_back(number.toScalar().to<double>());
+  static char* address(const at::Tensor& tensor) {
+    return static_cast<char*>(host_alias(tensor.mutable_data_ptr(), tensor.nbytes()));
+  }
+  // Adds the number that an argument is, or one for each tensor.
+  static void add_number(ListLoopCall& call, const c10::IValue& argument) {
+    if (argument.isScalar()) {
+      call.numbers.push_back(argument.toScalar().to<double>());
+    } else if (argument.isTensor()) {
+      const at::Tensor number = argument.toTensor();
+      if (number.is_cpu()) {
+        call.numbers.push_back(read_number(number.const_data_ptr(), number.scalar_type()));
+      } else {
+        call.number_at = address(number);
       }
+    } else if (argument.isList() && !argument.isTensorList()) {
+      for (const c10::IValue& number : argument.toListRef()) call.numbers.push_back(number.toScalar().to<double>());
     }
-    return numbers;
   }
   bool overlaps_first(const std::vector<at::Tensor>& list) const {
     return !std::equal(list.begin(), list.end(), lists_[0].begin(), [](const at::Tensor& one, const at::Tensor& first) {

@@ -42,9 +42,9 @@ struct ListLoopCall {
   const ListLoop* loop;
   at::ScalarType dtype;
   size_t operands;  // the output and the inputs that are tensors
-  std::vector<ListPart> parts;
-  std::vector<double> numbers;      // one for all parts, or one for each, or none
-  const void* number_at = nullptr;  // a number for all parts, of the dtype, that earlier kernels may still compute
+  std::vector<ListPart> parts = {};
+  std::vector<double> numbers = {};  // one for all parts, or one for each, or none
+  const void* number_at = nullptr;   // a number for all parts, of the dtype, that earlier kernels may still compute
 
   void operator()() const;
 
