@@ -1,0 +1,65 @@
+"""Products of matrices in every layout, and of matrices that share memory with the output, against the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import torch
+from torch import Tensor
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "rows": lambda matrix: matrix.contiguous(),
+    "columns": lambda matrix: matrix.t().contiguous().t(),
+    "part": lambda matrix: torch.cat([matrix, matrix], 1)[:, : matrix.shape[1]],
+    "every second": lambda matrix: torch.stack([matrix, matrix], -1)[..., 0],
+    "one row for all": lambda matrix: matrix[:1].expand(matrix.shape),
+}
+WRITABLE = [name for name in LAYOUTS if name != "one row for all"]
+SIZES = [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (3, 0, 5), (0, 4, 5)]
+
+# The output, a matrix that begins before it, one that begins within it, and one elsewhere.
+Write = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+WRITES: dict[str, Write] = {
+    "mm, the first": lambda out, before, _, other: torch.mm(before, other, out=out),
+    "mm, the second": lambda out, _, after, other: torch.mm(other, after, out=out),
+    "addmm, the first": lambda out, _, after, other: torch.addmm(other, after, other, beta=2, out=out),
+    "addmm, the second": lambda out, before, _, other: torch.addmm(other, other, before, alpha=2, out=out),
+    "addmm, the addend": lambda out, before, _, other: torch.addmm(before, other, other, beta=3, alpha=2, out=out),
+    "addmm, in place": lambda out, _, __, other: out.addmm_(other, other, beta=3, alpha=2),
+}
+
+
+def agree(sizes: tuple[int, int, int], of_a: str, of_b: str, of_added: str, of_out: str) -> bool:
+    """Whether the device's products of matrices with these layouts are the CPU's."""
+    m, k, n = sizes
+    a, b, added = (torch.randn(size) for size in ((m, k), (k, n), (m, n)))
+    a, b, added = LAYOUTS[of_a](a), LAYOUTS[of_b](b), LAYOUTS[of_added](added)
+    there = [LAYOUTS[of](matrix.to("openreg")) for of, matrix in ((of_added, added), (of_a, a), (of_b, b))]
+    out = LAYOUTS[of_out](torch.full((m, n), 7.0, device="openreg"))
+    both = torch.addmm(*there, beta=2, alpha=3, out=out).cpu()
+    alone = torch.mm(*there[1:], out=out).cpu()
+    return torch.allclose(both, added * 2 + (a @ b) * 3, atol=1e-5) and torch.allclose(alone, a @ b, atol=1e-5)
+
+
+def written(write: Write, device: str, *, apart: bool) -> list[list[float]]:
+    """What a product writes to its output, which shares memory with an argument, or is ``apart``."""
+    numbers = torch.arange(24.0, device=device)
+    out, before, after = (numbers[first : first + 4].view(2, 2) for first in (8, 5, 11))
+    if apart:
+        out, before, after = out.clone(), before.clone(), after.clone()
+    result: list[list[float]] = write(
+        out, before, after, torch.tensor([[1.0, 2.0], [3.0, 5.0]], device=device)
+    ).tolist()
+    return result
+
+
+torch.manual_seed(0)
+cases = list(product(SIZES, LAYOUTS, LAYOUTS, LAYOUTS, WRITABLE))
+print(f"{len(cases)} products of layouts; wrong: {[case for case in cases if not agree(*case)]}")
+shared = [
+    name
+    for name, write in WRITES.items()
+    if written(write, "openreg", apart=False) != written(write, "cpu", apart=True)
+]
+print(f"{len(WRITES)} products over shared memory; wrong: {shared}")
