@@ -12,7 +12,7 @@ from examples.distributed_ranks import on_ranks
 def split_off() -> float | None:
     """Ranks 0 and 2 are one group, and rank 1 is in none."""
     group = dist.split_group(split_ranks=[[0, 2]])
-    if group is None:
+    if not isinstance(group, dist.ProcessGroup):  # None, or since PyTorch 2.14 GroupMember.NON_GROUP_MEMBER
         return None
     tensor = torch.full((3,), 10.0 + dist.get_rank(), device="openreg")
     dist.all_reduce(tensor, group=group)

@@ -238,8 +238,9 @@ def split() -> list[float]:
         same(tensor, torch.full((numel,), float(sum(halves[rank % 2]))))
         sums.append(tensor[-1].item())
     pair = dist.split_group(split_ranks=[[0, 1]])
-    assert (pair is None) == (rank > 1)
-    if pair is not None:
+    is_in_pair = isinstance(pair, dist.ProcessGroup)  # else None, or since PyTorch 2.14 GroupMember.NON_GROUP_MEMBER
+    assert is_in_pair == (rank < 2)
+    if is_in_pair:
         dist.all_reduce(tensor, group=pair)
         sums.append(tensor[-1].item())
     return sums
