@@ -1,4 +1,4 @@
-"""Products of matrices in every layout, and of matrices that share memory with the output, against the CPU's."""
+"""Products of matrices in every layout, over shared memory, and of several dtypes, against the CPU's."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ WRITES: dict[str, Write] = {
     "addmm, the first": lambda out, _, after, other: torch.addmm(other, after, other, beta=2, out=out),
     "addmm, the second": lambda out, before, _, other: torch.addmm(other, other, before, alpha=2, out=out),
     "addmm, the addend": lambda out, before, _, other: torch.addmm(before, other, other, beta=3, alpha=2, out=out),
+    "mm, squared": lambda out, _, __, ___: torch.mm(out, out, out=out),
+    "addmm, squared": lambda out, _, __, other: torch.addmm(out, out, other, out=out),
     "addmm, in place": lambda out, _, __, other: out.addmm_(other, other, beta=3, alpha=2),
 }
 
@@ -54,6 +56,17 @@ def written(write: Write, device: str, *, apart: bool) -> list[list[float]]:
     return result
 
 
+def exact(dtype: torch.dtype) -> bool:
+    """Whether products of small numbers are right, also of factors that are conjugated or negated when read."""
+    ones, twos = torch.ones(3, 4).to(dtype), torch.full((4, 5), 2).to(dtype)
+    sums = torch.addmm(ones[:, :1].to("openreg"), ones.to("openreg"), twos.to("openreg"))
+    right = torch.equal(sums.cpu(), torch.full((3, 5), 9).to(dtype))
+    if dtype.is_complex:
+        z = torch.tensor([[1 + 2j]], dtype=dtype, device="openreg")
+        right &= (z @ z.conj()).item() == (z.conj() @ z).item() == 5 and (z.conj().imag @ z.real).item() == -2
+    return right
+
+
 torch.manual_seed(0)
 cases = list(product(SIZES, LAYOUTS, LAYOUTS, LAYOUTS, WRITABLE))
 print(f"{len(cases)} products of layouts; wrong: {[case for case in cases if not agree(*case)]}")
@@ -63,3 +76,5 @@ shared = [
     if written(write, "openreg", apart=False) != written(write, "cpu", apart=True)
 ]
 print(f"{len(WRITES)} products over shared memory; wrong: {shared}")
+dtypes = [torch.float64, torch.complex64, torch.complex128, torch.float16, torch.int64]
+print(f"{len(dtypes)} dtypes; wrong: {[dtype for dtype in dtypes if not exact(dtype)]}")

@@ -113,7 +113,17 @@ def pages() -> Iterator[str]:
     This checks markers, regions, the gate, the lock and every reference, and weaves or executes nothing. An unchanged
     page is not read again; its faults are remembered (weaver/weaver/pages/faults.py).
     """
-    sphinx = [sys.executable, "-m", "sphinx", "--quiet", *STRICT, "--doctree-dir", str(PAGES / "doctrees")]
+    sphinx = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--jobs",
+        "auto",
+        "--quiet",
+        *STRICT,
+        "--doctree-dir",
+        str(PAGES / "doctrees"),
+    ]
     found = list(_faults([*sphinx, "--builder", "dummy", "docs/source", str(PAGES)]))
     yield from found
     if not found:

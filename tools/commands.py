@@ -43,9 +43,8 @@ def _run(command: list[str], environment: Mapping[str, str] | None = None) -> in
 
 
 def _sphinx(builder: str, output: Path, *options: str) -> int:
-    return _run(
-        [sys.executable, "-m", "sphinx", "--builder", builder, *checks.STRICT, *options, str(SOURCE), str(output)]
-    )
+    command = [sys.executable, "-m", "sphinx", "--jobs", "auto", "--builder", builder, *checks.STRICT, *options]
+    return _run([*command, str(SOURCE), str(output)])
 
 
 def html(_arguments: list[str]) -> None:

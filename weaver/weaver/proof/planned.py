@@ -44,7 +44,8 @@ def read_pages(configuration: Configuration, output: Path, *, strict: bool = Tru
     correct yet. Throws: ``Fault``.
     """
     options = [*STRICT, "--quiet"] if strict else ["--silent"]
-    command = [sys.executable, "-m", "sphinx", "--builder", "plan", *options, configuration.pages, str(output)]
+    sphinx = [sys.executable, "-m", "sphinx", "--jobs", "auto", "--builder", "plan"]
+    command = [*sphinx, *options, configuration.pages, str(output)]
     if subprocess.run(command, cwd=configuration.root, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     return planned(output)
