@@ -279,7 +279,9 @@ void is_written_down() {
   text << std::ifstream(path).rdbuf();
   unlink(path);
   offered(error, "graphs in the DOT language");
-  expect(text.str().find("digraph") != std::string::npos, "a file in the DOT language", "'" + text.str() + "'");
+  const std::string written = text.str();
+  expect(written.find("digraph") != std::string::npos, "a file in the DOT language",
+         written.empty() ? "an empty one" : written);
   refused(orErrorInvalidValue, driver.orGraphDebugDotPrint(graph, "/no/such/folder/graph.dot"),
           "a file that cannot be written");
 }
