@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _INDEX = "sources/index"
 SURVIVORS = "survivors"
+_SECTION = f'<section id="{SURVIVORS}">'
 
 
 def _shown_sources(app: Sphinx) -> list[Source]:
@@ -108,9 +109,6 @@ def _body(source: Source, writer: Formatter[str]) -> str:
     own = "" if source.installed else without_marks(source.label, text)
     copied = element(own, "Copy the file", 1) if own and own != text else ""
     return f'{title}\n<div><div class="highlight source-page"><pre>{code}</pre></div>{copied}</div>'
-
-
-_SECTION = f'<section id="{SURVIVORS}">'
 
 
 def _survivors(mutants: list[Mutant]) -> str:
