@@ -179,7 +179,14 @@ def test_failure_is_red_again_in_the_next_run(repository: Repository) -> None:
 )
 def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, code: str, status: int, last: str) -> None:
     repository.add(doctest(code))
-    done = subprocess.run(
+    done = prove(repository)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(last)
+
+
+def prove(repository: Repository) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m weaver doctest``."""
+    return subprocess.run(
         [sys.executable, "-m", "weaver", "doctest"],
         cwd=repository.root,
         env={**os.environ, "PYTHONPATH": str(ROOT / "weaver")},
@@ -187,8 +194,18 @@ def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, cod
         text=True,
         check=False,
     )
-    assert done.returncode == status, done.stderr
-    assert done.stdout.splitlines()[-1].startswith(last)
+
+
+def test_file_that_an_example_leaves_in_the_repository_is_named(repository: Repository) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=repository.root, check=True)
+    repository.write(".gitignore", "docs/build\n")
+    repository.write("notes.txt", "The author's own, and there before.\n")
+    repository.add(doctest(">>> from pathlib import Path\n>>> Path('model.pt2').write_text('left')\n4"))
+    done = prove(repository)
+    assert done.returncode == 1
+    left = "doctest: not proven: an example left model.pt2 in the repository, not in a temporary folder"
+    assert done.stdout.splitlines()[-1] == left
+    assert not (repository.root / "docs/build/doctest/proof.json").exists()
 
 
 def test_proof_says_how_long_each_page_took(repository: Repository) -> None:

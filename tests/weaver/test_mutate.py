@@ -152,6 +152,8 @@ BUILD = {
     "mutated": ["-DCMAKE_CXX_FLAGS={options} -O0", "-DCMAKE_BUILD_TYPE="],
 }
 
+SETTINGS: dict[str, Any] = {"build": BUILD, "run": {"page_seconds": 20, "read_late": ["CXX"]}}
+
 
 class Toy(Repository):
     """A repository whose library has a region for each possible outcome of a mutant."""
@@ -167,7 +169,7 @@ class Toy(Repository):
         self.write("csrc/toy.cpp", "".join(marked(name, code, "//") for name, code in REGIONS.items()))
         self.write("torch_openreg/__init__.py", marked("toy-small", PYTHON, "#"))
         self.write("docs/proof/equivalent.toml", excuse())
-        self.configure(build=BUILD, run={"page_seconds": 20, "read_late": ["CXX"]})
+        self.configure(**SETTINGS)
         shown = "".join(show("csrc/toy.cpp", name) for name in REGIONS)
         self.page("# Toy\n\n" + shown + show("torch_openreg/__init__.py", "toy-small") + EXAMPLES + ISOLATED)
         subprocess.run(["git", "init", "--quiet", str(root)], check=True)
@@ -296,6 +298,19 @@ def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
     mutate.main(toy.configuration, ["--region", "toy-count"])
     assert compiled.read_text(encoding="utf-8") == source + "# changed\n"
     toy.write("torch_openreg/__init__.py", source)
+
+
+def test_a_source_that_is_left_out_from_now_on_loses_its_mutants(toy: Toy) -> None:
+    compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
+    source, result = toy.root / "torch_openreg/__init__.py", toy.root / "docs/proof/mutants.json"
+    before = result.read_text(encoding="utf-8")
+    mutate.main(toy.configuration, ["--region", "toy-small"])
+    assert b"weaver_mutant(" in compiled.read_bytes()
+    toy.configure(**SETTINGS, mutants={"left_out": ["torch_openreg/__init__.py"]})
+    mutate.main(toy.configuration, ["--region", "toy-count"])
+    assert compiled.read_bytes() == source.read_bytes()
+    toy.configure(**SETTINGS)
+    result.write_text(before, encoding="utf-8")
 
 
 def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,8 @@ class Schemata(Sandbox):
         self._kept: dict[str, str] = {}
         if self._kept_file.is_file() and (self.folder / "complete").exists():
             self._kept = json.loads(self._kept_file.read_text(encoding="utf-8"))
-        self._kept = {path: digest for path, digest in self._kept.items() if path not in self.woven}
+        gone = self.woven.keys() | set(self.configuration.mutants.left_out)
+        self._kept = {path: digest for path, digest in self._kept.items() if path not in gone}
         self.folder.mkdir(parents=True, exist_ok=True)
         self._keep()
         self.prepare()

@@ -1,8 +1,9 @@
 """``python -m weaver doctest``: run every example of the pages, and report whether they are proven.
 
 Starts from scratch (``-E``), so that no earlier state can hide a fault, and relies on the proof file: a process that an
-example ended can also return an exit status of zero. If pages are named, only these run, and Sphinx's state of the
-others is kept, which suffices while a page is being written.
+example ended can also return an exit status of zero. Examples run in the root of the repository: what one of them
+writes there would be committed with the next change, so that a file that was not there before is a fault too. If pages
+are named, only these run, and Sphinx's state of the others is kept, which suffices while a page is being written.
 """
 
 from __future__ import annotations
@@ -44,6 +45,13 @@ def slowest(proof: Path, count: int = 5) -> str:
     return f"doctest: slowest pages, in seconds (of processors): {', '.join(took)}"
 
 
+def untracked(root: Path) -> set[str]:
+    """Return the files in ``root`` that git neither tracks nor ignores; none where there is no repository."""
+    command = ["git", "ls-files", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return set(listed.stdout.split("\0")) - {""}
+
+
 def _is_short(page: dict[str, int]) -> bool:
     return page["ran"] != page["examples"]
 
@@ -59,10 +67,15 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-W", "--keep-going", "-n"]
     command += ["-D", f"weaver_pages={','.join(options.pages)}"] if options.pages else ["-E"]
     command += [configuration.pages, str(options.output)]
+    before = untracked(configuration.root)
     status = subprocess.run(command, cwd=configuration.root, check=False).returncode
     proven, line = judge(proof)
+    left = ", ".join(sorted(untracked(configuration.root) - before))
     if proven and status:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
+    if proven and left:
+        proof.unlink()
+        proven, line = False, f"doctest: not proven: an example left {left} in the repository, not in a temporary folder"
     if proven:
         print(slowest(proof))
     print(line)
