@@ -15,13 +15,6 @@ from tests.offers import LAST_DEVICE
 from torch_openreg import _C
 
 
-@pytest.mark.usefixtures("inductor")
-def test_generated_cpp_wrappers() -> None:
-    compiled = torch.compile(lambda x: x + 1, options={"cpp_wrapper": True})
-    with pytest.raises(Exception, match="openreg: cpp_wrapper generates C\\+\\+ that calls each operator"):
-        compiled(torch.ones(2, device=LAST_DEVICE))
-
-
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # PyTorch's own, in torch.export
 @pytest.mark.usefixtures("inductor")
 def test_ahead_of_time_compilation() -> None:

@@ -203,7 +203,7 @@ def test_file_that_an_example_leaves_in_the_repository_is_named(repository: Repo
     repository.add(doctest(">>> from pathlib import Path\n>>> Path('model.pt2').write_text('left')\n4"))
     done = prove(repository)
     assert done.returncode == 1
-    left = "doctest: not proven: an example left model.pt2 in the repository, not in a temporary folder"
+    left = "doctest: not proven: an example left model.pt2 in the repository; write to a temporary folder"
     assert done.stdout.splitlines()[-1] == left
     assert not (repository.root / "docs/build/doctest/proof.json").exists()
 

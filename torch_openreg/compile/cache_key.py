@@ -13,6 +13,8 @@ import torch
 from torch._inductor.codegen.common import custom_backend_passes
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 
+from torch_openreg.compile.cpp_wrapper import HEADER
+
 
 # LITERALINCLUDE START: compile-cache-key
 class SourcesKey(CustomGraphModulePass):
@@ -22,9 +24,10 @@ class SourcesKey(CustomGraphModulePass):
         """Changes nothing."""
 
     def uuid(self) -> str:
-        """The digest of the sources from which code is generated."""
-        sources = sorted(Path(__file__).parent.glob("*.py"))
-        return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+        """The digest of what code is generated from, and of the header that it includes by its path."""
+        sources = [*sorted(Path(__file__).parent.glob("*.py")), HEADER]
+        contents = [source.read_bytes() for source in sources]
+        return hashlib.sha256(b"".join([*contents, bytes(HEADER)])).hexdigest()
 
 
 def depend_on_sources() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from torch._inductor.codegen.common import register_device_op_overrides
 
 from torch_openreg.compile.cache_key import depend_on_sources
+from torch_openreg.compile.cpp_wrapper import CppWrapper
 from torch_openreg.compile.dynamo import register_each_device
 from torch_openreg.compile.operations import Operations
 from torch_openreg.compile.patches import patch_inductor
-from torch_openreg.compile.refused import CppWrapperCodegen, FxWrapperCodegen
+from torch_openreg.compile.refused import FxWrapperCodegen
 from torch_openreg.compile.scheduling import Scheduling
 from torch_openreg.compile.wrapper import Wrapper
 
@@ -24,7 +25,7 @@ register_device_op_overrides("openreg", Operations())
 CLASSES: dict[str, type] = {
     "Scheduling": Scheduling,
     "PythonWrapperCodegen": Wrapper,
-    "CppWrapperCodegen": CppWrapperCodegen,
+    "CppWrapperCodegen": CppWrapper,
     "WrapperFxCodegen": FxWrapperCodegen,
 }
 # LITERALINCLUDE END: compile-inductor-classes

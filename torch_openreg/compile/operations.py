@@ -1,4 +1,4 @@
-"""What generated Python writes to choose a device, to read its stream, and to wait for it."""
+"""What generated code writes to choose a device, to read its stream, and to wait for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch._inductor.codegen.common import DeviceOpOverrides
 
 # LITERALINCLUDE START: compile-device-operations
 class Operations(DeviceOpOverrides):
-    """Lines of generated Python. The methods for generated C++ stay abstract: see `refused`."""
+    """Parts of generated Python and C++. The methods for Triton and AOTInductor stay abstract."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
         """Imports the function that returns the driver's handle of a stream."""
@@ -28,6 +28,10 @@ class Operations(DeviceOpOverrides):
     def current_stream(self) -> str:
         """The current stream of the current device."""
         return "torch.openreg.current_stream()"
+
+    def cpp_aoti_device_guard(self) -> str:
+        """The C++ class that makes a device current."""
+        return "GeneratedGuard"
 
 
 # LITERALINCLUDE END: compile-device-operations

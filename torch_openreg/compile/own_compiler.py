@@ -20,8 +20,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_eq
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from torch_openreg.compile.entry_point import library
 from torch_openreg.compile.kernel import GeneratedKernel, expect_launcher
-from torch_openreg.compile.scheduling import entry_point
 
 aten = torch.ops.aten
 
@@ -99,18 +99,16 @@ def loop_source(part: fx.GraphModule) -> str:
     lines += [f"out{number}[i] = {element[node]};" for number, node in enumerate(results)]
     parameters = [f"const float* in{number}" for number in range(len(inputs))]
     parameters += [f"float* out{number}" for number in range(len(results))]
-    return "\n".join(
-        (
-            "#include <cmath>",
-            "#include <cstdint>",
-            f"static void generated({', '.join(parameters)}, int64_t count) {{",
-            "  for (int64_t i = 0; i < count; ++i) {",
-            *(f"    {line}" for line in lines),
-            "  }",
-            "}",
-            entry_point([*(each.rpartition(" ")[0] for each in parameters), "int64_t"]),
-        )
-    )
+    loop = [
+        "#include <cmath>",
+        "#include <cstdint>",
+        f"static void generated({', '.join(parameters)}, int64_t count) {{",
+        "  for (int64_t i = 0; i < count; ++i) {",
+        *(f"    {line}" for line in lines),
+        "  }",
+        "}\n",
+    ]
+    return library("\n".join(loop), [*(each.rpartition(" ")[0] for each in parameters), "int64_t"])
 
 
 # LITERALINCLUDE END: own-compiler-source

@@ -8,12 +8,44 @@ from typing import Any
 import torch
 from torch._inductor import config, ir
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.utils import Placeholder
 from torch._inductor.virtualized import V
+
+from torch_openreg.compile.entry_point import library
 
 
 # LITERALINCLUDE START: compile-wrapper
-class _Launches(PythonWrapperCodegen):
+class DeviceWrapper(PythonWrapperCodegen):
+    """What the wrappers in Python and in C++ have in common."""
+
+    def define_generated(self, name: str, source: str, cpp_types: Sequence[str]) -> None:
+        """Writes the source of a kernel.
+
+        Args:
+            name: what the wrapper calls the kernel.
+            source: C++ of a function, with a placeholder for its name.
+            cpp_types: those of the function's parameters.
+        """
+        raise NotImplementedError  # NOT PROVEN: each wrapper has its own
+
+    def codegen_cuda_stream_exit(self) -> None:
+        """Ends a block of the program's stream, after the calls of its kernels."""
+        V.graph.scheduler.flush()
+        super().codegen_cuda_stream_exit()
+
+    def codegen_device_guard_exit(self) -> None:
+        """Ends a block in which a device is current, after the calls of its kernels."""
+        V.graph.scheduler.flush()
+        super().codegen_device_guard_exit()
+
+
+class _Launches(DeviceWrapper):
     """Writes the call of a device kernel. A kernel of the CPU, in the same graph, is called as always."""
+
+    def define_generated(self, name: str, source: str, cpp_types: Sequence[str]) -> None:
+        """Writes the expression that compiles a kernel when the generated module is loaded."""
+        text = library(source.replace(str(Placeholder.KERNEL_NAME), "generated"), cpp_types)
+        self.define_kernel(name, f"generated_kernel({name!r}, async_compile.cpp(r'''{text}'''))", gpu=False)
 
     def _generate_kernel_call_helper(
         self, kernel_name: str, call_args: Any, *, device: torch.device | None = None, **others: Any
@@ -43,16 +75,6 @@ class _Launches(PythonWrapperCodegen):
             return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
         sizes, strides = (self.codegen_python_shape_tuple(each) for each in (shape, stride))
         return f"{name} = empty_strided_openreg({sizes}, {strides}, {dtype})"
-
-    def codegen_cuda_stream_exit(self) -> None:
-        """Ends a block of the program's stream, after the calls of the kernels that belong into it."""
-        V.graph.scheduler.flush()
-        super().codegen_cuda_stream_exit()
-
-    def codegen_device_guard_exit(self) -> None:
-        """Ends a block in which a device is current, after the calls of its kernels."""
-        V.graph.scheduler.flush()
-        super().codegen_device_guard_exit()
 
 
 class Wrapper(_Launches):

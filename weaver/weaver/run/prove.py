@@ -75,7 +75,8 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
     if proven and left:
         proof.unlink()
-        proven, line = False, f"doctest: not proven: an example left {left} in the repository, not in a temporary folder"
+        left_there = f"an example left {left} in the repository; write to a temporary folder"
+        proven, line = False, f"doctest: not proven: {left_there}"
     if proven:
         print(slowest(proof))
     print(line)
