@@ -1,7 +1,6 @@
 // The functions that generated C++ calls, for handles and error codes.
 #include "aten/generated_code.h"
 
-#include <c10/util/ArrayRef.h>
 #include <torch/csrc/inductor/aoti_torch/utils.h>
 #include <torch/csrc/stable/c/shim.h>
 
@@ -26,15 +25,19 @@ CompiledValue compiled_value(const GeneratedValue& value) {
   }
 }
 
-void launch_generated(CompiledCall call, c10::ArrayRef<GeneratedValue> arguments) {
-  call.arguments.reserve(arguments.size());
-  for (const GeneratedValue& argument : arguments) call.arguments.push_back(compiled_value(argument));
+void launch_generated(void* entry, const char* name, int32_t device, const GeneratedValue* arguments, int64_t count) {
+  CompiledCall call{reinterpret_cast<CompiledEntry>(entry), name, static_cast<c10::DeviceIndex>(device), {}};
+  call.arguments.reserve(count);
+  for (const GeneratedValue* each = arguments; each != arguments + count; ++each) {
+    call.arguments.push_back(compiled_value(*each));
+  }
   launch_compiled(call);
 }
 
-AtenTensorHandle new_strided_handle(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype) {
-  return torch::aot_inductor::new_tensor_handle(
-      new_strided_tensor(sizes, strides, at::device(c10::kPrivateUse1).dtype(dtype)));
+AtenTensorHandle new_strided_handle(int64_t dimensions, const int64_t* sizes, const int64_t* strides, int32_t dtype) {
+  const auto options = at::device(c10::kPrivateUse1).dtype(static_cast<c10::ScalarType>(dtype));
+  const auto length = static_cast<size_t>(dimensions);
+  return torch::aot_inductor::new_tensor_handle(new_strided_tensor({sizes, length}, {strides, length}, options));
 }
 
 }  // namespace
@@ -47,16 +50,12 @@ void check_generated(AOTITorchError error, const char* call) {
 
 AOTITorchError openreg_launch_generated(void* entry, const char* name, int32_t device, const GeneratedValue* arguments,
                                         int64_t count) {
-  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(
-      launch_generated({reinterpret_cast<CompiledEntry>(entry), name, static_cast<c10::DeviceIndex>(device), {}},
-                       {arguments, static_cast<size_t>(count)}););
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(launch_generated(entry, name, device, arguments, count););
 }
 
 AOTITorchError openreg_empty_strided(int64_t dimensions, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                                      AtenTensorHandle* result) {
-  const auto length = static_cast<size_t>(dimensions);
-  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(*result = new_strided_handle({sizes, length}, {strides, length},
-                                                                          static_cast<c10::ScalarType>(dtype)););
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(*result = new_strided_handle(dimensions, sizes, strides, dtype););
 }
 // LITERALINCLUDE END: generated-code-functions
 
