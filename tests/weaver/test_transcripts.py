@@ -28,6 +28,17 @@ def test_a_page_shows_what_a_reader_types(repository: Repository) -> None:
     assert 'id="example-1"' in page
 
 
+def test_an_output_does_not_end_at_its_first_empty_line(repository: Repository) -> None:
+    repository.write("examples/two.py", "print('1\\n\\n2')\n")
+    block = '>>> run_example("examples/two.py")\n1\n<BLANKLINE>\n2\n>>> 1 + 2  # doctest: +ELLIPSIS\n3\n'
+    repository.page(f"# Guide\n\n```{{doctest}}\n{block}```\n" + SHOW)
+    result = repository.build()
+    assert result.status == 0, result.warnings
+    page = (result.output / "index.html").read_text(encoding="utf-8")
+    shown = [html.unescape(re.sub("<.*?>", "", text)) for text in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)]
+    assert shown[:2] == ["$ python examples/two.py\n1\n\n2\n", ">>> 1 + 2\n3\n"]
+
+
 @pytest.mark.parametrize(
     ("source", "command"),
     [

@@ -46,7 +46,7 @@ class Transcripts(SphinxPostTransform):
         for node in list(self.document.findall(is_executed)):
             if not isinstance(node, nodes.Element) or node.get("testnodetype", "doctest") != "doctest":
                 continue
-            found = list(parts(node.astext()))
+            found = list(parts(node.astext(), node.get("test")))
             if any(part.language == "console" for part in found):
                 node.replace_self([_shown(node, part) for part in found])
 
@@ -57,10 +57,14 @@ def _shown(node: nodes.Element, part: Part) -> nodes.literal_block:
     return block
 
 
-def parts(code: str) -> Iterator[Part]:
-    """Yield the parts of a doctest block in order; nothing for a malformed block, which the gate refuses."""
+def parts(code: str, executed: str | None = None) -> Iterator[Part]:
+    """Yield the parts of a doctest block in order; nothing for a malformed block, which the gate refuses.
+
+    Sphinx shows empty lines and no options; ``executed`` has ``<BLANKLINE>`` and the options, so that only it tells where
+    an output ends.
+    """
     try:
-        lines, examples = code.splitlines(), _PARSER.get_examples(code)
+        lines, examples = code.splitlines(), _PARSER.get_examples(executed or code)
     except ValueError:
         return
     starts = [*(example.lineno for example in examples), len(lines)]
