@@ -60,8 +60,8 @@ def _shown(node: nodes.Element, part: Part) -> nodes.literal_block:
 def parts(code: str, executed: str | None = None) -> Iterator[Part]:
     """Yield the parts of a doctest block in order; nothing for a malformed block, which the gate refuses.
 
-    Sphinx shows empty lines and no options; ``executed`` has ``<BLANKLINE>`` and the options, so that only it tells where
-    an output ends.
+    Sphinx shows empty lines and no options. ``executed`` has ``<BLANKLINE>`` and the options, and alone tells where an
+    output ends.
     """
     try:
         lines, examples = code.splitlines(), _PARSER.get_examples(executed or code)
