@@ -33,5 +33,9 @@ class Operations(DeviceOpOverrides):
         """The C++ class that makes a device current."""
         return "GeneratedGuard"
 
+    def cpp_aoti_stream_guard(self) -> str:
+        """Nothing: only models of AOTInductor have a guard for a stream. PyTorch 2.14 asks for it in each wrapper."""
+        return ""
+
 
 # LITERALINCLUDE END: compile-device-operations
