@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 #include <pybind11/pybind11.h>
+#include <torch/csrc/utils/pythoncapi_compat.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -33,7 +34,7 @@ Result ask(const char* name, Arguments... arguments) {
 // nothing while the interpreter shuts down.
 template <class... Arguments>
 void tell(const char* name, Arguments... arguments) noexcept {
-  if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) {
+  if (Py_IsInitialized() == 0 || Py_IsFinalizing() != 0) {
     return;  // NOT PROVEN: needs a tensor that C++ keeps to the end
   }
   const py::gil_scoped_acquire gil;
