@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -155,7 +156,10 @@ def inside_a_kernel() -> None:
 def in_a_fork() -> None:
     """The child goes through a full interpreter shutdown, with its parent's tensors."""
     queue_work()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 and newer warn of what this is about.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         try:
             ones()
