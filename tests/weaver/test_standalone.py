@@ -178,6 +178,12 @@ def test_a_macro_in_front_of_a_declaration_comes_along() -> None:
     assert copied(text, "void stop();") == ORIGIN + "\nvoid stop();\n"
 
 
+def test_a_macro_that_is_defined_again_is_removed_before() -> None:
+    text = "#undef CHECK\n#define CHECK(n) (n)\n\nint half() { return CHECK(0); }\n\nint whole() { return 1; }\n"
+    assert copied(text, "int half() { return CHECK(0); }") == ORIGIN + "\n" + text.partition("\nint whole")[0]
+    assert copied(text, "int whole() { return 1; }") == ORIGIN + "\nint whole() { return 1; }\n"
+
+
 def test_places_are_those_of_characters() -> None:
     text = "// \u00bd \u20ac \U0001f600\nint half() { return 0; }\n\nint whole() { return 1; }\n"
     assert copied(text, "int whole() { return 1; }") == ORIGIN + "\nint whole() { return 1; }\n"

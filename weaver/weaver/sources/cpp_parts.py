@@ -43,7 +43,7 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
     for index, node in enumerate(around.children):
         body = node.child_by_field_name("body")
         begin, end = node.start_byte, _end(node, text)
-        if node.type == "comment" or begin < start:
+        if node.type == "comment" or begin < start or _is_redefined(node, text):
             continue
         if node.type.startswith("preproc_if") and _is_of_macros(node):
             named = frozenset(_WORD.findall(text[one.start_byte : one.end_byte])[1] for one in _macros(node))
@@ -61,6 +61,15 @@ def _parts(around: Node, text: str, scopes: tuple[str, ...]) -> Iterator[Part]:
             everywhere = text.startswith("using namespace ", begin)
             yield Part(start, begin, end, names, uses, scopes, everywhere)
         start = end
+
+
+def _is_redefined(node: Node, text: str) -> bool:
+    """Whether a line removes a macro that the next one defines again: as a comment, it belongs to the definition."""
+    following = node.next_sibling
+    if node.type != "preproc_call" or following is None:
+        return False
+    words, defined = (_WORD.findall(text[one.start_byte : one.end_byte]) for one in (node, following))
+    return words[:1] == ["undef"] and defined[:2] == ["define", *words[1:2]]
 
 
 def _branches(node: Node) -> Iterator[Node]:
