@@ -20,8 +20,8 @@ def test_times_sum_to_what_events_measure() -> None:
             torch.openreg._sleep(10_000_000)
         end.record()
     measured = start.elapsed_time(end) * 1000
-    assert sum_of(recorded) == pytest.approx(measured, rel=0.05)
-    assert sum_of(recorded) >= 50_000
+    # Between two kernels the stream may wait for a processor, so the events may measure more, but never less.
+    assert 50_000 <= sum_of(recorded) <= measured
 
 
 def test_the_time_of_an_operator_is_that_of_its_kernels() -> None:
