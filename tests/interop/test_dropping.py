@@ -9,9 +9,19 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
-from tests.graph.capture import captured, replayed
 from tests.offers import LAST_DEVICE
 from torch_openreg import _C
+
+
+def replayed(work: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """The result of the function, captured by this thread and replayed."""
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    with torch.Stream(device=LAST_DEVICE), graph:
+        result = work()
+    graph.replay()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    return result
+
 
 DROPPED = {
     "an import": lambda: torch.from_dlpack(torch.ones(5, device=LAST_DEVICE).__dlpack__()),
@@ -64,9 +74,7 @@ def test_a_capture_goes_on(make: Callable[[], torch.Tensor]) -> None:
         dropped.clear()
         return y
 
-    graph, y = captured(work)
-    replayed(graph)
-    assert y.tolist() == [2.0] * 4
+    assert replayed(work).tolist() == [2.0] * 4
 
 
 @pytest.mark.needs("graphs", "kernels", "sharing")
@@ -81,9 +89,7 @@ def test_a_tensor_is_sent_while_another_thread_captures() -> None:
         thread.join()
         return y
 
-    graph, y = captured(work, mode="thread_local")
-    replayed(graph)
-    assert y.tolist() == [2.0] * 4
+    assert replayed(work).tolist() == [2.0] * 4
 
 
 @pytest.mark.needs("queue", "kernels", "sharing")

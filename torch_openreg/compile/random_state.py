@@ -28,11 +28,12 @@ def _device(arguments: tuple[Any, ...], named: dict[str, Any]) -> torch.device |
     return device if device is not None and device.type == "openreg" else None
 
 
-def _run_and_save(device: torch.device, op: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[Tensor, Any]:
+# Positional, because operators have an argument `device`, too.
+def _run_and_save(device: torch.device, op: Callable[..., Any], /, *arguments: Any, **named: Any) -> tuple[Tensor, Any]:
     return get_rng_state(device), op(*arguments, **named)
 
 
-def _run_with(device: torch.device, state: Tensor, op: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def _run_with(device: torch.device, state: Tensor, op: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     current = get_rng_state(device)
     set_rng_state(state.cpu(), device)
     try:
