@@ -594,5 +594,6 @@ def test_a_scale_that_turns_a_mask_around(scale: float) -> None:
     options: dict[str, Any] = {"is_causal": True, "scale": scale}
     with sdpa_kernel(SDPBackend.MATH):
         expected = functional.scaled_dot_product_attention(query, key, value, **options)
-    on_device = (tensor.to("openreg") for tensor in (query, key, value))
-    torch.testing.assert_close(functional.scaled_dot_product_attention(*on_device, **options).cpu(), expected)
+    attend, there = functional.scaled_dot_product_attention, "openreg"
+    here = attend(query.to(there), key.to(there), value.to(there), **options)
+    torch.testing.assert_close(here.cpu(), expected)
