@@ -48,9 +48,7 @@ class StagedWork final : public c10d::Work {
   void complete(int source_rank);
   void fail(const std::exception_ptr& error);
   // The host waits for the copies to the device. Requires: complete() was called, by this thread.
-  void wait_for_copies() const {
-    copied_.synchronize();  // NOT PROVEN: for memory of another library
-  }
+  void wait_for_copies() const { copied_.synchronize(); }  // NOT PROVEN: for memory of another library
 
  private:
   const OperationName name_;

@@ -2,6 +2,7 @@
 // stream reaches it.
 #include "event.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "capture.h"
