@@ -57,7 +57,8 @@ def reduced() -> dict[str, object]:
     dist.all_reduce(anyone)
     halves = _numbers(2)
     work = dist.all_reduce(halves, dist._make_nccl_premul_sum(0.5), async_op=True)
-    work.wait(timedelta(seconds=10))
+    work.wait(timedelta(seconds=10))  # the stream waits for the copy to the device
+    torch.accelerator.synchronize()  # and the host
     assert work.is_completed()
     return {
         "reduce_scatter_single": part.tolist(),

@@ -106,12 +106,6 @@ def supported_series() -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def torch_range() -> str:
-    """The same as part of a title: ``2.13 to 2.15``."""
-    series = list(map(torch_series, torch_releases()))
-    return f"{series[0]} to {series[-1]}" if len(series) > 1 else series[0]
-
-
 def is_supported_torch(version: str) -> bool:
     """Whether a version belongs to a supported series."""
     return torch_series(version) in map(torch_series, torch_releases())

@@ -1,8 +1,8 @@
 """DLPack for tensors on the device: where PyTorch knows only its own devices, its functions are completed.
 
 PyTorch 2.13 compares a device's name with "privateuse1", which no backend has once it is renamed, and orders streams
-for CUDA alone. Three functions are replaced, for tensors and arrays of this device only; each replacement checks first
-that it replaces what it was written for.
+for CUDA alone. Four functions are replaced, for tensors and arrays of this device only. Where a function has a
+signature, its replacement checks first that it replaces what it was written for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 from torch.overrides import has_torch_function_unary
+from torch.utils import _device as default_device
 from torch.utils.dlpack import DLDeviceType
 
 from torch_openreg import _C
@@ -23,7 +24,7 @@ from torch_openreg.openreg._lazy import _lazy_init
 
 # LITERALINCLUDE START: dlpack-complete
 def complete_dlpack() -> None:
-    """Makes `torch.from_dlpack`, `__dlpack__` and `__dlpack_device__` work for the device.
+    """Makes `torch.from_dlpack`, `torch.asarray`, `__dlpack__` and `__dlpack_device__` work for the device.
 
     Parameters that a replacement does not use pass through it, also those that a later release adds.
 
@@ -37,6 +38,8 @@ def complete_dlpack() -> None:
     tensor_class.__dlpack_device__ = _device_function(device)
     tensor_class.__dlpack__ = _export_function(export)
     torch.utils.dlpack.from_dlpack = torch.from_dlpack = _import_function(consume)  # type: ignore[attr-defined]
+    default_device._device_constructors()  # remembers the functions that a default device is for, by identity
+    torch.asarray = _asarray_function(torch.asarray)
 
 
 def _original(owner: Any, name: str, module: str, parameters: str) -> Callable[..., Any]:
@@ -134,6 +137,15 @@ def _import_function(original: Callable[..., Any]) -> Callable[..., Any]:
         return tensor
 
     return from_dlpack
+
+
+def _asarray_function(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    @functools.wraps(original)
+    def asarray(obj: Any, **options: Any) -> torch.Tensor:
+        _C._prepare_dlpack_import(obj)  # which leaves everything but a capsule for the device as it is
+        return original(obj, **options)
+
+    return asarray
 
 
 # LITERALINCLUDE END: dlpack-import

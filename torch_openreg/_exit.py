@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_openreg import openreg
 
@@ -44,11 +45,13 @@ def _pass_through_engine(index: int) -> None:
     The tensors are empty and the only operator is a view, so no kernel is launched and nothing waits for the device.
     The engine is called directly, because `Tensor.backward` would again leave the thread a Python context.
     """
-    leaf = torch.empty(0, device=torch.device("openreg", index), requires_grad=True)
-    gradient = torch.empty_like(leaf)
-    torch.autograd.Variable._execution_engine.run_backward(
-        (leaf.view(0),), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True
-    )
+    # The program may end in any mode of PyTorch.
+    with torch.inference_mode(mode=False), torch.enable_grad(), _disable_current_modes():
+        leaf = torch.empty(0, device=torch.device("openreg", index), requires_grad=True)
+        gradient = torch.empty_like(leaf)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (leaf.view(0),), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True
+        )
 
 
 def _comes_to_rest(index: int) -> bool:

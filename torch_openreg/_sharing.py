@@ -12,7 +12,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from multiprocessing import resource_sharer
+from multiprocessing import queues, resource_sharer
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NoReturn, cast
 
@@ -70,7 +70,8 @@ def _raised_where_seen(reduce: Callable[[Any], tuple[Any, ...]]) -> Callable[[An
     """Makes an error reach a program that sends through a `Queue`.
 
     A `Queue` pickles in a thread of its own: `put` has returned, an exception there would only be printed, and the
-    receiver would wait forever. So the error is sent in place of the tensor, and `get` raises it.
+    receiver would wait forever. So the error is sent in place of the tensor, and `get` raises it. This is for values
+    of this backend; those of others are sent as they are without it.
     """
 
     @functools.wraps(reduce)
@@ -78,13 +79,23 @@ def _raised_where_seen(reduce: Callable[[Any], tuple[Any, ...]]) -> Callable[[An
         try:
             return reduce(value)
         except Exception as error:
-            if threading.current_thread().name != "QueueFeederThread":
+            if value.device.type != "openreg" or not _is_only_printed():
                 raise
             with contextlib.suppress(UserWarning):  # a filter may make it an exception, which would end here unseen
                 warnings.warn(f"openreg: a Queue cannot send a value, and its receiver raises: {error}", stacklevel=2)
             return _raise, (f"the sender could not send a value: {error}",)
 
     return reduce_or_send_error
+
+
+def _is_only_printed() -> bool:
+    """Whether this is the thread of a `Queue` that prints its errors.
+
+    That of a `ProcessPoolExecutor` does not: it sets the error on the future of the call.
+    """
+    thread = vars(threading.current_thread())  # whose _args are those of Queue._feed, with the handler of errors
+    handler = queues.Queue._on_queue_feeder_error  # type: ignore[attr-defined]
+    return any(argument is handler for argument in thread.get("_args", ()))
 
 
 # LITERALINCLUDE END: sharing-errors

@@ -25,11 +25,14 @@ def _keep(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, float], output: to
 
 def _rms_norm_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
     """One gradient per argument, None for the number. Its operators are differentiable, so second derivatives exist."""
-    tensor, weight = ctx.saved_tensors
+    # In float32 at least, as in the library: the square of 300 is infinite in float16.
+    dtype = ctx.saved_tensors[0].dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    tensor, weight, grad = (each.to(wide) for each in (*ctx.saved_tensors, grad))
     scale = torch.rsqrt(tensor.square().mean(-1, keepdim=True) + ctx.eps)
     normal, weighted = tensor * scale, grad * weight
     grad_tensor = scale * (weighted - normal * (weighted * normal).mean(-1, keepdim=True))
-    return grad_tensor, (grad * normal).sum_to_size(weight.shape), None
+    return grad_tensor.to(dtype), (grad * normal).sum_to_size(weight.shape).to(dtype), None
 
 
 torch.library.register_autograd("openreg_stable::rms_norm", _rms_norm_backward, setup_context=_keep)

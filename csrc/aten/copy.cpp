@@ -116,6 +116,8 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   } else if (pinned) {
     // The host tensor may be freed before the copy has run: its memory must not be reused until then.
     host_allocator().record_event(data.get(), data.get_context(), current_stream(device));
+  } else if (!to_device) {
+    raise_kernel_error(device);  // the driver has waited
   }
 }
 // LITERALINCLUDE END: copy-transfer
@@ -184,8 +186,8 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
   const bool on_devices = src.is_privateuseone() && dst.is_privateuseone();
   TORCH_CHECK_NOT_IMPLEMENTED(on_devices || src.is_cpu() || dst.is_cpu(), "openreg: a copy from ", src.device(), " to ",
                               dst.device(), " is not supported: copy through the CPU");
-  check_has_memory(src.storage().data(), src.nbytes());
-  check_has_memory(dst.storage().data(), dst.nbytes());
+  check_has_memory(src);
+  check_has_memory(dst);
   if (on_devices) {
     src.device() == dst.device() ? copy_within_device(dst, src) : copy_between_devices(dst, src);
   } else {

@@ -1,6 +1,6 @@
 // Tensors that are not plain strided ones: nested, sparse and quantized. Their calls use dispatch keys of their own.
 // Nested tensors work as far as PyTorch's own code for them does, sparse compressed ones can be inspected and moved,
-// and any other operator is rejected by name. Called on any thread, with or without the GIL.
+// and the others are rejected, most of them by name. Called on any thread, with or without the GIL.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/_nested_from_padded_native.h>

@@ -9,6 +9,8 @@
 
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
+#include "runtime/kernel_error.h"
+#include "runtime/storage.h"
 #include "runtime/stream.h"
 #include "runtime/sync_debug.h"
 #include "runtime/trace.h"
@@ -21,6 +23,7 @@ namespace {
 at::Scalar _local_scalar_dense(const at::Tensor& self) {
   // item() and the rest of the Python API check this first; C++ may call the operator directly.
   TORCH_CHECK(self.numel() > 0, "openreg: _local_scalar_dense was asked for the number in a tensor without elements");
+  check_has_memory(self);
   // The bytes are copied to the stack, without a temporary CPU tensor. The driver has written pageable memory when it
   // returns, and reports failures of earlier kernels.
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
@@ -32,6 +35,7 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
     check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost, stream));
   }
   trace(&Tracer::trace_gpu_stream_synchronization, traced(stream));
+  raise_kernel_error(self.device().index());  // of the kernel that should have written the number, for example
   at::Scalar value;
   AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense", AT_WRAP([&] {
                    scalar_t element;

@@ -58,7 +58,9 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   at::Tensor attended;
   at::Tensor shares;  // the attention weights: a matrix that is materialized only on request
   if (need_weights) {
-    shares = at::matmul(queries, keys.transpose(2, 3)) / std::sqrt(static_cast<double>(embed_dim / num_head));
+    // Scaled before the product, which half precision could not hold.
+    const at::Tensor scaled = queries / std::sqrt(static_cast<double>(embed_dim / num_head));
+    shares = at::matmul(scaled, keys.transpose(2, 3));
     shares = at::softmax(hidden.has_value() ? shares + *hidden : shares, -1);
     attended = at::matmul(shares, values);
     shares = average_attn_weights ? shares.mean(1) : shares;

@@ -55,13 +55,14 @@ WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std:
                    output.scalar_type(), " and ", input.scalar_type());
   c10d::checkSplitSizes(output_rows, output, getSize());
   c10d::checkSplitSizes(input_rows, input, getSize());
-  const c10::Device device = device_of(kName, {input, output});
-  if (is_direct(kName, device)) {
+  const c10::Device device = device_of(kName, output, input);
+  if (is_direct(kName, device, options.timeout)) {
     const at::Tensor from = flattened(input);
     const Tensors into = apart({output}, {from});
     return submit({next(kName),
                    OpType::ALLTOALL_BASE,
                    device,
+                   options.timeout,
                    {output},
                    {from},
                    into,
@@ -88,11 +89,11 @@ WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::A
   TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(getSize()) && inputs.size() == outputs.size(), kName,
                     ": expected ", getSize(), " outputs and inputs, one for each process, but got ", outputs.size(),
                     " and ", inputs.size());
-  const c10::Device device = device_of(kName, {inputs, outputs});
-  if (is_direct(kName, device)) {
+  const c10::Device device = device_of(kName, outputs, inputs);
+  if (is_direct(kName, device, options.timeout)) {
     const Tensors from = flattened(inputs);
     const Tensors into = apart(outputs, from);
-    return submit({next(kName), OpType::ALLTOALL, device, outputs, from, into,
+    return submit({next(kName), OpType::ALLTOALL, device, options.timeout, outputs, from, into,
                    [=](DirectExchange& direct) { direct.all_to_all(bytes(into), bytes(from)); }});
   }
   Staging staging(streams(device.index()));

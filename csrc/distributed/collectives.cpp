@@ -76,16 +76,18 @@ WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions&
   static constexpr auto kName = "broadcast";
   check_one(kName, tensors.size());
   check_root(kName, options.rootRank, getSize());
-  const c10::Device device = device_of(kName, {tensors});
   const auto root = static_cast<int>(options.rootRank);
-  if (is_direct(kName, device, tensors[0].nbytes())) {
-    const at::Tensor into = flattened(tensors[0]);
-    return submit({next(kName), OpType::BROADCAST, device, tensors, {}, {into}, [=](DirectExchange& direct) {
-                     direct.broadcast(bytes(into), root);
-                   }});
+  const bool is_root = root == getRank();
+  const c10::Device device = is_root ? device_of(kName, {}, tensors) : device_of(kName, tensors);
+  if (is_direct(kName, device, options.timeout, tensors[0].nbytes())) {
+    const at::Tensor flat = flattened(tensors[0]);
+    const at::Tensor into = is_root ? tensors[0] : flat;  // The root's stays as it is.
+    return submit(
+        {next(kName), OpType::BROADCAST, device, options.timeout, tensors, {flat}, {into}, [=](DirectExchange& direct) {
+           direct.broadcast(bytes(flat), root);
+         }});
   }
   Staging staging(streams(device.index()));
-  const bool is_root = root == getRank();
   Tensors host{bytes(is_root ? staging.send(tensors[0]) : staging.receive(tensors[0]))};
   return submit({next(kName), OpType::BROADCAST, std::move(staging), tensors,
                  [=](Backend& inner) mutable { return inner.broadcast(host, options); }});
@@ -98,12 +100,13 @@ WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
   check_one(kName, tensors.size());
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
   const at::Tensor prepared = reduction.prepare(tensors[0]);
-  const c10::Device device = device_of(kName, {tensors, prepared});
-  if (is_direct(kName, device, prepared.nbytes())) {
+  const c10::Device device = device_of(kName, tensors, prepared);
+  if (is_direct(kName, device, options.timeout, prepared.nbytes())) {
     const at::Tensor into = flattened(prepared);
-    return submit({next(kName), OpType::ALLREDUCE, device, tensors, {}, {into}, [=](DirectExchange& direct) {
-                     direct.all_reduce(reduction.view(into), reduction);
-                   }});
+    return submit(
+        {next(kName), OpType::ALLREDUCE, device, options.timeout, tensors, {}, {into}, [=](DirectExchange& direct) {
+           direct.all_reduce(reduction.view(into), reduction);
+         }});
   }
   Staging staging(streams(device.index()));
   const at::Tensor host = staging.send(prepared);
@@ -129,7 +132,7 @@ WorkPtr StagedBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allredu
                      tensors[0].scalar_type(), " and ", tensor.scalar_type());
     prepared.push_back(reduction.prepare(tensor));
   }
-  Staging staging = stage(kName, {tensors, prepared});
+  Staging staging = stage(kName, tensors, prepared);
   Tensors hosts;
   Tensors views;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -156,13 +159,14 @@ WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& optio
   const at::Tensor prepared = reduction.prepare(tensors[0]);
   const auto root = static_cast<int>(options.rootRank);
   const bool is_root = root == getRank();
-  const c10::Device device = device_of(kName, {tensors, prepared});
-  if (is_direct(kName, device, prepared.nbytes())) {
+  const c10::Device device = is_root ? device_of(kName, tensors, prepared) : device_of(kName, {}, tensors);
+  if (is_direct(kName, device, options.timeout, prepared.nbytes())) {
     const at::Tensor from = flattened(prepared);
     const at::Tensor into = is_root ? flattened(tensors[0]) : tensors[0];  // The others' stay as they are.
-    return submit({next(kName), OpType::REDUCE, device, tensors, {from}, {into}, [=](DirectExchange& direct) {
-                     direct.reduce(is_root ? reduction.view(into) : into, reduction.view(from), root, reduction);
-                   }});
+    return submit(
+        {next(kName), OpType::REDUCE, device, options.timeout, tensors, {from}, {into}, [=](DirectExchange& direct) {
+           direct.reduce(is_root ? reduction.view(into) : into, reduction.view(from), root, reduction);
+         }});
   }
   Staging staging(streams(device.index()));
   const at::Tensor host = staging.send(prepared);
@@ -184,9 +188,9 @@ WorkPtr StagedBackend::allgather(TensorLists& outputs, Tensors& inputs, const c1
   check_one(kName, inputs.size());
   check_same_count(kName, outputs.size(), inputs.size());
   check_pieces(kName, outputs[0], inputs[0], getSize());
-  const c10::Device device = device_of(kName, {inputs, outputs[0]});
-  if (is_direct(kName, device, inputs[0].nbytes())) {
-    return gather_directly({next(kName), OpType::ALLGATHER, device, outputs[0]}, inputs[0]);
+  const c10::Device device = device_of(kName, outputs[0], inputs);
+  if (is_direct(kName, device, options.timeout, inputs[0].nbytes())) {
+    return gather_directly({next(kName), OpType::ALLGATHER, device, options.timeout, outputs[0]}, inputs[0]);
   }
   Staging staging(streams(device.index()));
   Tensors from = send_all(staging, inputs);
@@ -199,18 +203,22 @@ WorkPtr StagedBackend::allgather(TensorLists& outputs, Tensors& inputs, const c1
 WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   static constexpr auto kName = "all_gather_single";
   check_whole(kName, output, input, getSize());
-  const c10::Device device = device_of(kName, {input, output});
-  if (is_direct(kName, device, input.nbytes())) {
+  const c10::Device device = device_of(kName, output, input);
+  if (is_direct(kName, device, options.timeout, input.nbytes())) {
     const at::Tensor whole = flattened(output);
     at::Tensor part = flattened(input);
     // The input may be this rank's part of the output, as in FSDP. Elsewhere in the output, another part comes over it.
     const bool is_in_place = part.const_data_ptr() == whole.narrow(0, getRank() * part.numel(), 0).const_data_ptr();
     if (part.is_alias_of(whole) && !is_in_place) part = part.clone();
     const Tensors outputs = bytes(whole).view({getSize(), -1}).unbind();
-    return submit(
-        {next(kName), OpType::_ALLGATHER_BASE, device, {output}, {part}, {whole}, [=](DirectExchange& direct) {
-           direct.gather(outputs, bytes(part));
-         }});
+    return submit({next(kName),
+                   OpType::_ALLGATHER_BASE,
+                   device,
+                   options.timeout,
+                   {output},
+                   {part},
+                   {whole},
+                   [=](DirectExchange& direct) { direct.gather(outputs, bytes(part)); }});
   }
   Staging staging(streams(device.index()));
   at::Tensor from = bytes(staging.send(input));
@@ -230,7 +238,7 @@ WorkPtr StagedBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs
     for (size_t i = 0; i < list.size(); ++i) check_whole(kName, list[i], inputs[i], 1);
   }
   const Tensors results = flat(outputs);
-  Staging staging = stage(kName, {inputs, results});
+  Staging staging = stage(kName, results, inputs);
   Tensors from = send_all(staging, inputs);
   TensorLists into;
   for (const Tensors& list : outputs) into.push_back(receive_all(staging, list));
@@ -243,7 +251,7 @@ WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors
   static constexpr auto kName = "all_gather_single_coalesced";
   check_same_count(kName, outputs.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) check_whole(kName, outputs[i], inputs[i], getSize());
-  Staging staging = stage(kName, {inputs, outputs});
+  Staging staging = stage(kName, outputs, inputs);
   Tensors from = send_all(staging, inputs);
   Tensors into = receive_all(staging, outputs);
   return submit({next(kName), OpType::COALESCED, std::move(staging), outputs,
@@ -268,9 +276,9 @@ WorkPtr StagedBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d:
                     getRank(), " has ", outputs.size(), " lists, and the root is ", options.rootRank);
   if (is_root) check_pieces(kName, outputs[0], inputs[0], getSize());
   const Tensors results = flat(outputs);
-  const c10::Device device = device_of(kName, {inputs, results});
-  if (is_direct(kName, device, inputs[0].nbytes())) {
-    return gather_directly({next(kName), OpType::GATHER, device, results}, inputs[0]);
+  const c10::Device device = device_of(kName, results, inputs);
+  if (is_direct(kName, device, options.timeout, inputs[0].nbytes())) {
+    return gather_directly({next(kName), OpType::GATHER, device, options.timeout, results}, inputs[0]);
   }
   Staging staging(streams(device.index()));
   Tensors from = send_all(staging, inputs);
@@ -290,11 +298,11 @@ WorkPtr StagedBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10d
                     getRank(), " has ", inputs.size(), " lists, and the root is ", options.rootRank);
   if (is_root) check_pieces(kName, inputs[0], outputs[0], getSize());
   const Tensors sources = flat(inputs);
-  const c10::Device device = device_of(kName, {outputs, sources});
-  if (is_direct(kName, device, outputs[0].nbytes())) {
+  const c10::Device device = device_of(kName, outputs, sources);
+  if (is_direct(kName, device, options.timeout, outputs[0].nbytes())) {
     const Tensors from = flattened(sources);
     const Tensors into = apart(outputs, from);
-    return submit({next(kName), OpType::SCATTER, device, outputs, from, into,
+    return submit({next(kName), OpType::SCATTER, device, options.timeout, outputs, from, into,
                    [=](DirectExchange& direct) { direct.scatter(bytes(into[0]), bytes(from), root); }});
   }
   Staging staging(streams(device.index()));

@@ -21,11 +21,12 @@ constexpr size_t kSmallestDirect = size_t{256} << 10;
 
 }  // namespace
 
-bool StagedBackend::is_direct(const char* operation, c10::Device device, size_t bytes) {
-  return bytes >= kSmallestDirect && is_direct(operation, device);
+bool StagedBackend::is_direct(const char* operation, c10::Device device, std::chrono::milliseconds timeout,
+                              size_t bytes) {
+  return bytes >= kSmallestDirect && is_direct(operation, device, timeout);
 }
 
-bool StagedBackend::is_direct(const char* operation, c10::Device device) {
+bool StagedBackend::is_direct(const char* operation, c10::Device device, std::chrono::milliseconds timeout) {
   c10::intrusive_ptr<c10d::Backend> group;
   {
     const std::lock_guard lock(mutex_);
@@ -33,7 +34,7 @@ bool StagedBackend::is_direct(const char* operation, c10::Device device) {
   }
   if (group == nullptr) return false;
   try {
-    std::call_once(windows_made_, [&] { windows_ = Windows::open(*group, device); });
+    std::call_once(windows_made_, [&] { windows_ = Windows::open(*group, device, timeout); });
   } catch (const std::exception& error) {
     disconnect(error);
     throw error_of(next(operation), error);
@@ -47,17 +48,17 @@ WorkPtr StagedBackend::submit(DirectOperation operation) {
   operation.ready.record(current_stream(operation.device.index()));
   auto work = c10::make_intrusive<StagedWork>(operation.name, operation.type, operation.device, operation.results);
   auto shared = std::make_shared<DirectOperation>(std::move(operation));
-  return begin(work, direct_, [this, shared, work] { run(*shared, work); });
+  return begin(work, direct_, [this, shared, work] { run(shared, work); });
 }
 
-void StagedBackend::run(DirectOperation& operation, const c10::intrusive_ptr<StagedWork>& work) {
-  const auto& [name, type, device, results, from, into, exchange, ready] = operation;
+void StagedBackend::run(const std::shared_ptr<DirectOperation>& operation, const c10::intrusive_ptr<StagedWork>& work) {
+  auto& [name, type, device, timeout, results, from, into, exchange, ready, done] = *operation;
   try {
     const c10::MultiStreamGuard guard(windows_->streams());
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     const c10::Stream stream = current_stream(device.index());
     ready.block(stream);
-    DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work));
+    DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work, timeout));
     exchange(direct);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!into[i].is_alias_of(results[i])) results[i].copy_(into[i].view(results[i].sizes()));
@@ -65,16 +66,31 @@ void StagedBackend::run(DirectOperation& operation, const c10::intrusive_ptr<Sta
     for (const Tensors* tensors : {&results, &from, &into}) {
       for (const at::Tensor& tensor : *tensors) allocator().recordStream(tensor.storage().data_ptr(), stream);
     }
-    work->complete(-1);
+    done.record(stream);
+    conclude(work, [this, operation, work] { finish(*operation, *work); });
   } catch (const std::exception& error) {
-    fail(*work, name, error);
+    conclude(work, [work, failure = error_of(name, error)] { work->fail(std::make_exception_ptr(failure)); });
     // The others wait at the operation's next meeting. They would take one of a later operation for it.
     disconnect(error);
   }
-  forget(work);
 }
 
-Meetings StagedBackend::meetings_of(const c10::intrusive_ptr<StagedWork>& work) {
+// The thread that runs the exchanges has gone on, so the streams of the windows may have work of the next one by now.
+void StagedBackend::finish(DirectOperation& operation, StagedWork& work) {
+  try {
+    const c10::Stream stream = streams(operation.device.index()).to_device;
+    operation.done.block(stream);
+    const c10::StreamGuard guard(stream);
+    work.complete(-1);
+    for (const Tensors* tensors : {&operation.results, &operation.from, &operation.into}) {
+      if (has_memory_of_others(*tensors)) operation.done.synchronize();
+    }
+  } catch (const std::exception& error) {
+    fail(work, operation.name, error);  // NOT PROVEN: the device has failed after the exchange
+  }
+}
+
+Meetings StagedBackend::meetings_of(const c10::intrusive_ptr<StagedWork>& work, std::chrono::milliseconds timeout) {
   const auto wait_for = [this, work](const WorkPtr& meeting) {
     {
       const std::lock_guard lock(mutex_);
@@ -82,11 +98,15 @@ Meetings StagedBackend::meetings_of(const c10::intrusive_ptr<StagedWork>& work) 
     }
     wait(*meeting);
   };
-  return {[this, wait_for] { wait_for(control()->barrier({})); },
-          [this, wait_for](const std::vector<int64_t>& numbers) {
+  return {[this, wait_for, timeout] {
+            c10d::BarrierOptions options;
+            options.timeout = timeout;
+            wait_for(control()->barrier(options));
+          },
+          [this, wait_for, timeout](const std::vector<int64_t>& numbers) {
             at::Tensor own = at::tensor(numbers, at::kLong);
             at::Tensor all = at::empty({getSize() * own.numel()}, at::kLong);
-            wait_for(control()->_allgather_base(all, own));
+            wait_for(control()->_allgather_base(all, own, {timeout}));
             return all.view({getSize(), own.numel()});
           }};
 }

@@ -11,7 +11,7 @@ using c10d::OpType;
 WorkPtr StagedBackend::send(Tensors& tensors, int destination, int tag) {
   static constexpr auto kName = "send";
   TORCH_CHECK_VALUE(tensors.size() == 1, kName, ": expected one tensor, but got ", tensors.size());
-  Staging staging = stage(kName, {tensors});
+  Staging staging = stage(kName, {}, tensors);
   Tensors host{staging.send(tensors[0]).view(at::kByte)};
   return submit({next(kName), OpType::SEND, std::move(staging), tensors,
                  [=](Backend& inner) mutable { return inner.send(host, destination, tag); }});
@@ -20,7 +20,7 @@ WorkPtr StagedBackend::send(Tensors& tensors, int destination, int tag) {
 WorkPtr StagedBackend::receive(const char* name, OpType type, Tensors& tensors,
                                std::function<WorkPtr(Backend&, Tensors&)> exchange) {
   TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, but got ", tensors.size());
-  Staging staging = stage(name, {tensors});
+  Staging staging = stage(name, tensors);
   Tensors host{staging.receive(tensors[0]).view(at::kByte)};
   return submit({next(name), type, std::move(staging), tensors,
                  [=, exchange = std::move(exchange)](Backend& inner) mutable { return exchange(inner, host); }});

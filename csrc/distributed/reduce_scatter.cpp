@@ -40,16 +40,21 @@ WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& inpu
   Tensors inputs{input};
   check_parts(kName, outputs, inputs, getSize());
   const Reduction reduction(kName, options.reduceOp, input.scalar_type(), getSize());
-  const c10::Device device = device_of(kName, {outputs, inputs});
-  if (!is_direct(kName, device, output.nbytes())) {
+  const c10::Device device = device_of(kName, outputs, inputs);
+  if (!is_direct(kName, device, options.timeout, output.nbytes())) {
     return reduce_scatter_tensor_coalesced(outputs, inputs, options);
   }
   const at::Tensor from = flattened(reduction.prepare(input));
   const Tensors parts = reduction.view(from).view({getSize(), -1}).unbind();
   const Tensors into = apart(outputs, {from});
-  return submit({next(kName), OpType::_REDUCE_SCATTER_BASE, device, outputs, {from}, into, [=](DirectExchange& direct) {
-                   direct.reduce_scatter(reduction.view(into[0]), parts, reduction);
-                 }});
+  return submit({next(kName),
+                 OpType::_REDUCE_SCATTER_BASE,
+                 device,
+                 options.timeout,
+                 outputs,
+                 {from},
+                 into,
+                 [=](DirectExchange& direct) { direct.reduce_scatter(reduction.view(into[0]), parts, reduction); }});
 }
 
 WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -59,7 +64,7 @@ WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors
   const Reduction reduction(kName, options.reduceOp, inputs[0].scalar_type(), getSize());
   Tensors prepared;
   for (const at::Tensor& input : inputs) prepared.push_back(reduction.prepare(input));
-  Staging staging = stage(kName, {outputs, prepared});
+  Staging staging = stage(kName, outputs, prepared);
   Tensors from;
   Tensors into;
   Tensors hosts;
@@ -94,11 +99,12 @@ WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                      outputs[0].scalar_type(), " and ", input.scalar_type());
     prepared.push_back(reduction.prepare(input));
   }
-  const c10::Device device = device_of(kName, {outputs, prepared});
-  if (is_direct(kName, device, outputs[0].nbytes())) {
+  const c10::Device device = device_of(kName, outputs, prepared);
+  if (is_direct(kName, device, options.timeout, outputs[0].nbytes())) {
     const Tensors from = flattened(prepared);
     const Tensors into = apart(outputs, from);
-    return submit({next(kName), OpType::REDUCE_SCATTER, device, outputs, from, into, [=](DirectExchange& direct) {
+    return submit({next(kName), OpType::REDUCE_SCATTER, device, options.timeout, outputs, from, into,
+                   [=](DirectExchange& direct) {
                      Tensors parts;
                      for (const at::Tensor& part : from) parts.push_back(reduction.view(part));
                      direct.reduce_scatter(reduction.view(into[0]), parts, reduction);

@@ -2,6 +2,7 @@
 // Called on any thread, without the GIL.
 #include "distributed/staged_backend.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -52,6 +53,11 @@ StagedBackend::~StagedBackend() {
   StagedBackend::shutdown();
 }
 
+void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
+  host()->setTimeout(timeout);
+  if (const c10::intrusive_ptr<c10d::Backend> group = control()) group->setTimeout(timeout);
+}
+
 TransferStreams StagedBackend::streams(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   const auto found = streams_.find(device);
@@ -61,9 +67,10 @@ TransferStreams StagedBackend::streams(c10::DeviceIndex device) {
 }
 
 // LITERALINCLUDE START: distributed-checked-tensors
-c10::Device StagedBackend::device_of(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
+c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
+                                     c10::ArrayRef<at::Tensor> inputs) {
   std::optional<c10::Device> device;
-  for (const c10::ArrayRef<at::Tensor>& list : lists) {
+  for (const c10::ArrayRef<at::Tensor>& list : {results, inputs}) {
     for (const at::Tensor& tensor : list) {
       TORCH_CHECK_VALUE(tensor.defined(), operation, ": a tensor is undefined");
       TORCH_CHECK_VALUE(tensor.is_privateuseone(), operation, ": expected tensors on ", c10::get_privateuse1_backend(),
@@ -76,6 +83,11 @@ c10::Device StagedBackend::device_of(const char* operation, std::initializer_lis
     }
   }
   TORCH_CHECK_VALUE(device.has_value(), operation, ": expected at least one tensor");
+  for (const at::Tensor& result : results) {
+    TORCH_CHECK_VALUE(at::has_internal_overlap(result) != at::MemOverlap::Yes, operation,
+                      ": elements of a result share memory, as those of an expanded tensor or of a sum's gradient do, "
+                      "so it cannot be written; pass tensor.contiguous(), and use that one");
+  }
   return *device;
 }
 // LITERALINCLUDE END: distributed-checked-tensors
@@ -109,6 +121,7 @@ void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10
   try {
     operation->staging.wait_until_sent();
     rest_if_ended();
+    operation->staging.forget_sent();
     WorkPtr exchange = operation->exchange(*host());
     {
       const std::lock_guard lock(mutex_);
@@ -119,10 +132,23 @@ void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10
       forget(work);
     });
   } catch (const std::exception& error) {
-    fail(*work, operation->name, error);
+    conclude(work,
+             [work, failure = error_of(operation->name, error)] { work->fail(std::make_exception_ptr(failure)); });
     // The others have started a collective. They would take this rank's next one for it.
     if (!c10d::isP2POp(operation->type)) disconnect(error);
+  }
+}
+
+void StagedBackend::conclude(const c10::intrusive_ptr<StagedWork>& work, TaskThreads::Task end) {
+  const auto task = [this, work, end = std::move(end)] {
+    rest_if_ended();
+    end();
     forget(work);
+  };
+  try {
+    waiters_.run(task);
+  } catch (const std::exception&) {  // NOT PROVEN: the machine can start no more threads
+    task();                          // NOT PROVEN: as above
   }
 }
 
@@ -133,6 +159,7 @@ void StagedBackend::finish(Operation& operation, StagedWork& work, c10d::Work& e
     operation.staging.copy_back();
     const c10::StreamGuard guard(operation.staging.streams().to_device);
     work.complete(operation.type == c10d::OpType::RECVANYSOURCE ? exchange.sourceRank() : -1);
+    if (has_memory_of_others(operation.results)) work.wait_for_copies();
   } catch (const std::exception& error) {
     fail(work, operation.name, error);
   }
@@ -215,14 +242,12 @@ void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
 }
 
 // LITERALINCLUDE START: distributed-coalescing
-void StagedBackend::startCoalescing() {
-  TORCH_CHECK(!coalesced_.has_value(), "startCoalescing: the last group of operations has not ended");
-  coalesced_.emplace();
-}
+// A group that has not ended is that of a block which has raised: PyTorch does not end it.
+void StagedBackend::startCoalescing() { coalesced_.emplace(); }
 
 WorkPtr StagedBackend::endCoalescing() {
   TORCH_CHECK(coalesced_.has_value(), "endCoalescing without startCoalescing");
-  std::vector<WorkPtr> works = std::move(*coalesced_);
+  std::vector<c10::intrusive_ptr<StagedWork>> works = std::move(*coalesced_);
   coalesced_.reset();
   return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
 }

@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,7 +58,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   c10::intrusive_ptr<Options> getBackendOptions() override {
     return c10::make_intrusive<StagedOptions>(host()->getBackendOptions()->timeout);
   }
-  void setTimeout(std::chrono::milliseconds timeout) override { host()->setTimeout(timeout); }
+  void setTimeout(std::chrono::milliseconds timeout) override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -101,7 +100,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return number_; }
 
-  // Waits for all operations, which end at their timeouts at the latest.
+  // Waits for all operations, which end at their timeouts at the latest. The destructor does, too.
   void shutdown() override;
   // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
   void abort() override;
@@ -130,39 +129,47 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
     OperationName name;
     c10d::OpType type;
     c10::Device device;
+    std::chrono::milliseconds timeout;  // of each meeting; kUnsetTimeout is that of the group
     Tensors results;
     Tensors from = {};  // the inputs, without gaps
     Tensors into = {};  // each result without gaps: its own memory, or other memory that is copied there in the end
     std::function<void(DirectExchange&)> exchange = {};
     c10::Event ready{c10::kPrivateUse1};  // the work that the caller queued before
+    c10::Event done{c10::kPrivateUse1};  // the last copy
   };
   // LITERALINCLUDE END: distributed-direct-operation
 
   OperationName next(const char* operation) { return {operation, ++number_, getRank()}; }
-  // The device of an operation's tensors.
-  // Throws: unless all of them are dense tensors of one device of this backend.
-  static c10::Device device_of(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists);
+  // The device of an operation's tensors: those that this rank writes, and those that it only reads.
+  // Throws: unless all of them are dense tensors of one device of this backend, and each element of a result has memory
+  // of its own.
+  static c10::Device device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
+                               c10::ArrayRef<at::Tensor> inputs = {});
   // The staging of an operation on these tensors.
   // Throws: as device_of.
-  Staging stage(const char* operation, std::initializer_list<c10::ArrayRef<at::Tensor>> lists) {
-    return Staging(streams(device_of(operation, lists).index()));
+  Staging stage(const char* operation, c10::ArrayRef<at::Tensor> results, c10::ArrayRef<at::Tensor> inputs = {}) {
+    return Staging(streams(device_of(operation, results, inputs).index()));
   }
   WorkPtr submit(Operation operation);
   // Whether an operation on so many bytes, or on any number of them, goes through windows. All ranks get the same
-  // answer. Throws: when the ranks make their windows, in the first such operation, and one of them does not come.
-  bool is_direct(const char* operation, c10::Device device, size_t bytes);
-  bool is_direct(const char* operation, c10::Device device);
+  // answer. Throws: when the ranks make their windows, in the first such operation, and one of them does not come
+  // within the operation's timeout.
+  bool is_direct(const char* operation, c10::Device device, std::chrono::milliseconds timeout, size_t bytes);
+  bool is_direct(const char* operation, c10::Device device, std::chrono::milliseconds timeout);
   WorkPtr submit(DirectOperation operation);
   // Submits the gathering of an input of each rank in the operation's results, of which a rank may have none.
   WorkPtr gather_directly(DirectOperation operation, const at::Tensor& input);
-  void run(DirectOperation& operation, const c10::intrusive_ptr<StagedWork>& work);
+  void run(const std::shared_ptr<DirectOperation>& operation, const c10::intrusive_ptr<StagedWork>& work);
+  void finish(DirectOperation& operation, StagedWork& work);
   // How the operation of this work meets those of the other ranks.
-  Meetings meetings_of(const c10::intrusive_ptr<StagedWork>& work);
+  Meetings meetings_of(const c10::intrusive_ptr<StagedWork>& work, std::chrono::milliseconds timeout);
   WorkPtr begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task);
   WorkPtr receive(const char* name, c10d::OpType type, Tensors& tensors,
                   std::function<WorkPtr(c10d::Backend&, Tensors&)> exchange);
   void start(const std::shared_ptr<Operation>& operation, const c10::intrusive_ptr<StagedWork>& work);
   void finish(Operation& operation, StagedWork& work, c10d::Work& exchange);
+  // Calls what ends the work, on a thread that may block: callbacks of its future may wait for later operations.
+  void conclude(const c10::intrusive_ptr<StagedWork>& work, TaskThreads::Task end);
   static c10::DistBackendError error_of(const OperationName& name, const std::exception& error);
   static void fail(StagedWork& work, const OperationName& name, const std::exception& error);
   // Both throw when an exchange has failed before.
@@ -179,7 +186,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
 
   const Create create_;
   std::atomic<uint64_t> number_ = 0;
-  std::optional<std::vector<WorkPtr>> coalesced_;
+  std::optional<std::vector<c10::intrusive_ptr<StagedWork>>> coalesced_;
   std::once_flag windows_made_;
   std::unique_ptr<Windows> windows_;
   std::mutex mutex_;  // of all below but the threads

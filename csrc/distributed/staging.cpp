@@ -45,6 +45,13 @@ std::vector<at::Tensor> apart(const std::vector<at::Tensor>& results, const std:
   return into;
 }
 
+bool has_memory_of_others(const std::vector<at::Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) {
+    const c10::DataPtr& data = tensor.storage().data_ptr();
+    return data.get() != nullptr && data.get_deleter() != allocator().raw_deleter();
+  });
+}
+
 // LITERALINCLUDE START: distributed-staging-send
 Staging::Staging(const TransferStreams& streams)
     : streams_(streams), ready_(c10::kPrivateUse1), sent_(c10::kPrivateUse1) {
@@ -57,8 +64,10 @@ void Staging::send(const at::Tensor& tensor, const at::Tensor& host) {
   const c10::StreamGuard guard(streams_.to_host);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   host.copy_(tensor.reshape(-1), /*non_blocking=*/true);
-  // The caller may free the tensor at once. Its memory must not be reused before the copy has read it.
+  // The caller may free the tensor at once. Its memory must not be reused before the copy has read it: the pool waits
+  // for the stream. Another owner knows of no stream, but only of tensors.
   allocator().recordStream(tensor.storage().data_ptr(), streams_.to_host);
+  sent_tensors_.push_back(tensor);
 }
 
 void Staging::close() { sent_.record(streams_.to_host); }

@@ -40,6 +40,8 @@ class Staging {
   // The host waits until it can read what was sent.
   // Throws: when the device has failed.
   void wait_until_sent() const;
+  // Lets go of the tensors that were sent. Requires: wait_until_sent() has returned.
+  void forget_sent() { sent_tensors_.clear(); }
   // Queues the copies to the device. Work that the caller orders behind `streams().to_device` sees the results.
   void copy_back();
 
@@ -49,6 +51,7 @@ class Staging {
   TransferStreams streams_;
   c10::Event ready_;
   c10::Event sent_;
+  std::vector<at::Tensor> sent_tensors_;
   std::vector<std::pair<at::Tensor, at::Tensor>> results_;  // on the device, on the host
 };
 // LITERALINCLUDE END: distributed-transfers
@@ -66,6 +69,10 @@ std::vector<at::Tensor> apart(const std::vector<at::Tensor>& results, const std:
 // Flat memory as bytes.
 inline at::Tensor bytes(const at::Tensor& flat) { return flat.view(at::kByte); }
 std::vector<at::Tensor> bytes(const std::vector<at::Tensor>& flat);
+
+// Whether recordStream does nothing for the memory of one of the tensors: the pool has not allocated it, but another
+// library, or another process. Whoever copies must keep such a tensor until the copy has passed.
+bool has_memory_of_others(const std::vector<at::Tensor>& tensors);
 
 // Pinned host memory for `numel` elements.
 at::Tensor pinned(int64_t numel, at::ScalarType dtype);

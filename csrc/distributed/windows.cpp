@@ -44,9 +44,9 @@ at::Tensor open_window(const at::Tensor& message, int rank) {
 }
 
 // The messages of all ranks, one in each row.
-at::Tensor from_all(c10d::Backend& control, at::Tensor message) {
+at::Tensor from_all(c10d::Backend& control, at::Tensor message, std::chrono::milliseconds timeout) {
   at::Tensor all = at::empty({control.getSize() * message.numel()}, message.options());
-  control._allgather_base(all, message)->wait();
+  control._allgather_base(all, message, {timeout})->wait();
   return all.view({control.getSize(), message.numel()});
 }
 // LITERALINCLUDE END: distributed-windows-message
@@ -54,7 +54,7 @@ at::Tensor from_all(c10d::Backend& control, at::Tensor message) {
 }  // namespace
 
 // LITERALINCLUDE START: distributed-windows-open
-std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device device) {
+std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device device, std::chrono::milliseconds timeout) {
   std::unique_ptr<Windows> made(new Windows());
   std::string failure;
   const auto attempt = [&failure](const auto& step) {
@@ -72,7 +72,7 @@ std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device devic
     own = window_over(storage);
     message = message_of(export_storage(storage), device.index());
   });
-  const at::Tensor messages = from_all(control, message);
+  const at::Tensor messages = from_all(control, message, timeout);
   attempt([&] {
     made->streams_.push_back(stream_from_pool(device.index(), kHighPriority));
     for (int rank = 0; rank < control.getSize(); ++rank) {
@@ -88,7 +88,7 @@ std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device devic
     TORCH_WARN("collectives go through host memory: rank ", control.getRank(),
                " cannot share device memory with the others (", failure, ")");
   }
-  const at::Tensor outcomes = from_all(control, at::full({1}, failure.empty() ? 1 : 0, at::kByte));
+  const at::Tensor outcomes = from_all(control, at::full({1}, failure.empty() ? 1 : 0, at::kByte), timeout);
   return outcomes.all().item<bool>() ? std::move(made) : nullptr;
 }
 // LITERALINCLUDE END: distributed-windows-open

@@ -6,6 +6,7 @@
 #include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -21,8 +22,8 @@ class Windows {
   // Makes a window on the device, and opens those of the other ranks. All ranks of `control`, a process group for CPU
   // tensors, call it together, and wait for each other.
   // Returns: null on every rank if one of them has failed, with a warning on that one.
-  // Throws: when another rank has ended, or does not call it.
-  static std::unique_ptr<Windows> open(c10d::Backend& control, c10::Device device);
+  // Throws: when another rank has ended, or does not call it within the timeout.
+  static std::unique_ptr<Windows> open(c10d::Backend& control, c10::Device device, std::chrono::milliseconds timeout);
 
   // `numel` elements of a rank's window.
   at::Tensor of(int rank, int64_t numel, at::ScalarType dtype) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Event.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <atomic>
@@ -22,7 +23,8 @@ struct OperationName {
 };
 
 // wait() blocks the host until the exchange with the other processes has ended, and throws if it failed. The copy of
-// the result to the device may still be queued then: wait() makes the caller's current stream wait for it.
+// the result to the device may still be queued then: wait() makes the caller's current stream wait for it. A caller
+// that asks isCompleted() instead orders no stream, so the answer is true only once that copy has passed.
 class StagedWork final : public c10d::Work {
  public:
   StagedWork(const OperationName& name, c10d::OpType type, c10::Device device, std::vector<at::Tensor> results);
@@ -45,30 +47,33 @@ class StagedWork final : public c10d::Work {
   // complete() requires that the current stream is the one on which the results will be.
   void complete(int source_rank);
   void fail(const std::exception_ptr& error);
+  // The host waits for the copies to the device. Requires: complete() was called, by this thread.
+  void wait_for_copies() const { copied_.synchronize(); }  // NOT PROVEN: for memory of another library
 
  private:
   const OperationName name_;
   const std::vector<at::Tensor> results_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::Event copied_{c10::kPrivateUse1};  // recorded before the future is complete
   std::atomic<int> source_rank_ = -1;
   std::atomic_flag has_ended_;
 };
 // LITERALINCLUDE END: distributed-work-class
 
-// Several operations that were started together. Waiting for it waits for all of them.
+// Several operations that were started together. Waiting for it waits for all of them, and so does its future.
 class CoalescedWork final : public c10d::Work {
  public:
-  CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works);
+  CoalescedWork(int rank, std::vector<c10::intrusive_ptr<StagedWork>> works);
 
-  bool isCompleted() override { return future_->completed(); }
-  bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
+  bool isCompleted() override;
+  bool isSuccess() const override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override { wait(); }
   std::vector<at::Tensor> result() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
  private:
-  const std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+  const std::vector<c10::intrusive_ptr<StagedWork>> works_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

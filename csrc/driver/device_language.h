@@ -84,7 +84,7 @@ static inline void mem_fence(uint) {}
   static inline T mix(T a, T b, T t) { return a + (b - a) * t; }                         \
   static inline T sign(T x) { return x > 0 ? T{1} : x < 0 ? T{-1} : x == 0 ? x : T{0}; } \
   static inline T step(T edge, T x) { return x < edge ? T{0} : T{1}; }                   \
-  static inline T pown(T x, int n) { return pow(x, static_cast<T>(n)); }                 \
+  static inline T pown(T x, int n) { return static_cast<T>(pow(double{x}, double(n))); } \
   static inline T native_divide(T a, T b) { return a / b; }                              \
   static inline T native_exp(T x) { return exp(x); }                                     \
   static inline T native_log(T x) { return log(x); }                                     \

@@ -38,8 +38,9 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
 }
 
 orError_t DeviceMemory::allocate_locked(size_t bytes, size_t alignment, size_t* offset) {
-  const size_t needed = bytes <= capacity_ ? round_up(bytes, alignment) : bytes;
-  auto fit = free_blocks_.lower_bound({needed + alignment - kAlignment, 0});
+  const bool is_possible = bytes <= capacity_;  // close to 2^64, the sums below would wrap around
+  const size_t needed = is_possible ? round_up(bytes, alignment) : 0;
+  auto fit = is_possible ? free_blocks_.lower_bound({needed + alignment - kAlignment, 0}) : free_blocks_.end();
   if (fit == free_blocks_.end()) {
     const size_t largest = free_blocks_.empty() ? 0 : free_blocks_.rbegin()->first;
     return fail(orErrorMemoryAllocation,
@@ -99,6 +100,11 @@ orError_t DeviceMemory::retire(size_t offset) {
   if (const orError_t error = find_own_locked(offset, &found)) return error;
   blocks_.find(offset)->second.retired = true;
   return orSuccess;
+}
+
+void DeviceMemory::restore_retired(size_t offset) {    // NOT PROVEN: needs a host without threads
+  const std::lock_guard lock(mutex_);                  // NOT PROVEN: as above
+  blocks_.find(offset)->second.retired = false;        // NOT PROVEN: as above
 }
 
 void DeviceMemory::free_retired(size_t offset) {

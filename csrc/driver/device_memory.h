@@ -42,8 +42,10 @@ class DeviceMemory {
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
   orError_t free(size_t offset);
-  // The same in two steps: retire makes the allocation unusable at once, free_retired frees it later.
+  // The same in two steps: retire makes the allocation unusable at once, free_retired frees it later. restore_retired
+  // makes it usable again instead.
   orError_t retire(size_t offset);
+  void restore_retired(size_t offset);
   void free_retired(size_t offset);
   // Finds the allocation that contains the offset.
   orError_t find(size_t offset, Allocation* allocation) const;
@@ -54,14 +56,14 @@ class DeviceMemory {
 
   [[nodiscard]] size_t free_bytes() const;
   [[nodiscard]] size_t total_bytes() const { return capacity_; }
-// LITERALINCLUDE END: memory-device-contract
+  // LITERALINCLUDE END: memory-device-contract
 
  private:
-// LITERALINCLUDE START: memory-blocks
+  // LITERALINCLUDE START: memory-blocks
   // (bytes, offset) of each free block: the first that is large enough fits best.
   using FreeBlocks = std::set<std::pair<size_t, size_t>>;
   struct Block {
-    size_t bytes;      // a multiple of kAlignment
+    size_t bytes;  // a multiple of kAlignment
     size_t requested;  // 0 for a free block
     bool retired = false;
     // Whether its pages belong to a file, and the file, unless another process has made it.
@@ -95,7 +97,7 @@ class DeviceMemory {
   FreeBlocks free_blocks_;
   size_t free_bytes_;
   size_t committed_ = 0;  // bytes from the start that kernels can access; never shrinks
-// LITERALINCLUDE END: memory-blocks
+  // LITERALINCLUDE END: memory-blocks
 };
 
 }  // namespace openreg::driver

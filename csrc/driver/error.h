@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -44,13 +45,15 @@ orError_t fail_until_reset(orError_t error, const char* text, const std::atomic<
                            uint64_t seen) noexcept;
 
 // LITERALINCLUDE START: modules-no-memory
-// Calls the function, and returns an error if the host runs out of memory.
+// Calls the function, and returns an error if it throws: when the host runs out of memory, or a size is impossible.
 template <class Function>
 orError_t guarded(Function function) {
   try {
     return function();
   } catch (const std::bad_alloc&) {  // NOT PROVEN: needs such a host
     return fail(orErrorMemoryAllocation, "the host has no memory left");  // NOT PROVEN: as above
+  } catch (const std::exception& error) {  // NOT PROVEN: tests/driver/test_modules.py passes a size of 2^63
+    return fail(orErrorInvalidValue, "%s", error.what());  // NOT PROVEN: as above
   }
 }
 // LITERALINCLUDE END: modules-no-memory

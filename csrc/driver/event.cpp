@@ -2,6 +2,7 @@
 // stream reaches it.
 #include "event.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "capture.h"
@@ -263,6 +264,7 @@ orError_t orEventQuery(orEvent_t event) {
   if (const orError_t error = find_last_for_host(*driver, event, &ref, &point)) return error;
   const bool passed = point.passed();
   if (const orError_t error = ref.device->failure.report()) return error;
+  if (point.shared != nullptr) return query_shared(*point.shared, point.sequence);
   return passed ? orSuccess : orErrorNotReady;
 }
 // LITERALINCLUDE END: event-progress
@@ -289,6 +291,25 @@ orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEvent_t en
 // LITERALINCLUDE END: event-elapsed-time
 
 // LITERALINCLUDE START: event-stream-wait
+namespace {
+
+// A device that has failed drops its work, and its events pass. What another device does behind such an event would
+// read memory that was never written, so that device fails as well, or the call if the failure is known by then.
+void fail_with(Device& waiter, const Device& other) {
+  if (&waiter == &other || !other.failure.present()) return;
+  char text[128];
+  std::snprintf(text, sizeof(text), "a stream of openreg:%d waited for work of openreg:%d, which has failed",
+                waiter.index, other.index);
+  waiter.failure.store(text);
+}
+
+orError_t refuse_failed(const Device& waiter, const Event::Point& point) {
+  if (point.stream == nullptr || &point.stream->device() == &waiter) return orSuccess;
+  return point.stream->device().failure.report();
+}
+
+}  // namespace
+
 orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   const Call call("orStreamWaitEvent");
   Driver* driver = nullptr;
@@ -301,6 +322,7 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   if (const orError_t error = find_last(*driver, event, &event_ref, &point)) return error;
   if (const auto capture = stream_ref.stream->capture()) return wait_in_capture(stream_ref, capture, point);
   if (point.captured != nullptr) return join_capture(stream_ref, *point.captured);
+  if (const orError_t error = refuse_failed(stream_ref.stream->device(), point)) return error;
   if (point.passed()) return orSuccess;
   if (point.shared != nullptr) return wait_for_shared(stream_ref, point.shared, point.sequence);
   if (point.stream == stream_ref.stream) return orSuccess;
@@ -309,7 +331,10 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
     Stream* stream;
     uint64_t sequence;
 
-    void run(Device& device) { stream->wait_for(device, sequence); }
+    void run(Device& device) {
+      stream->wait_for(device, sequence);
+      fail_with(device, stream->device());
+    }
     void release() {}
   };
   uint64_t sequence = 0;

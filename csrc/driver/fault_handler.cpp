@@ -68,7 +68,8 @@ const void* fault_address(const siginfo_t& info, const void* context) {
 
 // LITERALINCLUDE START: memory-fault-chain
 // Passes the fault to the previously installed handler. If there is none, restores the default action: the access is
-// repeated on return from this handler, and ends the process with the usual signal and core dump.
+// repeated on return from this handler, and ends the process with the usual signal and core dump. A signal that was
+// sent has no access to repeat, and is sent again.
 void chain(int signal_number, siginfo_t* info, void* context) {
   if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
     g_previous.sa_sigaction(signal_number, info, context);
@@ -76,6 +77,7 @@ void chain(int signal_number, siginfo_t* info, void* context) {
     g_previous.sa_handler(signal_number);
   } else {
     signal(signal_number, SIG_DFL);
+    if (info->si_code <= 0) raise(signal_number);
   }
 }
 // LITERALINCLUDE END: memory-fault-chain

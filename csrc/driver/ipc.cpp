@@ -53,8 +53,9 @@ orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int cur
   std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", exported.process, exported.file);
   const int opened = open(path, O_RDWR | O_CLOEXEC);
   if (opened < 0 && errno != ENOENT && errno != ENXIO) {
-    return fail(orErrorInvalidHandle, "process %d cannot be accessed (%s): it must belong to the same user",
-                exported.process, std::strerror(errno));
+    const bool is_forbidden = errno == EACCES || errno == EPERM;
+    return fail(orErrorInvalidHandle, "memory of process %d cannot be opened (%s)%s", exported.process,
+                std::strerror(errno), is_forbidden ? ": it must belong to the same user" : "");
   }
   struct stat status{};
   if (opened >= 0 && fstat(opened, &status) == 0 && status.st_ino == exported.inode) {

@@ -10,6 +10,7 @@
 #include "error.h"
 #include "ipc.h"
 #include "openreg_ipc.h"
+#include "process.h"
 
 namespace openreg::driver {
 namespace {
@@ -24,14 +25,16 @@ constexpr const char* kNotShared = "an event that several processes share cannot
 // A task is trivially copyable, so it owns a pointer to the reference that it holds.
 using Reference = std::shared_ptr<SharedEvent>;
 
-// Passes the record even if the device drops its work, as a stream passes the work that it drops.
+// Passes the record even if the device drops its work, as a stream passes the work that it drops. At the end of the
+// process the record stays: other processes must find that it has ended.
 struct PassShared {
   Reference* shared;
   uint64_t record;
+  bool has_run = false;
 
-  void run(Device&) {}
+  void run(Device&) { has_run = true; }
   void release() {
-    (*shared)->pass(record);
+    if (has_run || !process_is_ending()) (*shared)->pass(record);
     delete shared;
   }
 };
@@ -73,6 +76,11 @@ orError_t record_shared(const StreamRef& ref, const Reference& shared) {
 
 orError_t wait_for_shared(const StreamRef& ref, const Reference& shared, uint64_t record) {
   return queue<WaitForShared>(ref, shared, record);
+}
+
+orError_t query_shared(const SharedEvent& shared, uint64_t record) {
+  if (shared.passed(record)) return orSuccess;
+  return shared.abandoned(record) ? fail(orErrorLaunchFailure, kEndedText, shared.process(record)) : orErrorNotReady;
 }
 
 orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t record) {

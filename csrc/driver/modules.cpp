@@ -73,7 +73,8 @@ orError_t find(HandleKind kind, const void* handle, ModuleRef* ref) {
   if (const orError_t error = get_driver(&driver)) return error;
   ref->handle = Handle::unpack(reinterpret_cast<uint64_t>(handle));
   ref->module = ref->handle.kind == kind ? loaded_modules().find(ref->handle.generation) : nullptr;
-  if (ref->module == nullptr) {
+  if (ref->module == nullptr ||
+      (kind == HandleKind::kFunction && ref->handle.index >= ref->module->functions().size())) {
     return fail(orErrorInvalidHandle, "%p is not a %s, or its module was unloaded", handle,
                 kind == HandleKind::kModule ? "module" : "function");
   }

@@ -67,7 +67,8 @@ orError_t SharedEvent::begin_record(uint64_t* record) {
   static const uint64_t start = start_of_process(getpid());
   uint64_t number = records_->begun.load();
   do {
-    if (number >= kSlots && !passed(number + 1 - kSlots)) {
+    const uint64_t oldest = number + 1 - kSlots;  // the last record of the same slot
+    if (number >= kSlots && !passed(oldest) && !abandoned(oldest)) {
       return fail(
           orErrorInvalidValue,
           "the event was recorded %zu times, and the first of these records has not passed: wait for it, or use "
@@ -90,6 +91,11 @@ void SharedEvent::pass(uint64_t record) noexcept {
 }
 
 bool SharedEvent::passed(uint64_t record) const noexcept { return record == 0 || slot(record).passed.load() >= record; }
+
+bool SharedEvent::abandoned(uint64_t record) const noexcept {
+  const bool has_ended = start_of_process(process(record)) != slot(record).start.load();
+  return has_ended && !passed(record);  // asked last: the record may pass just before the process ends
+}
 // LITERALINCLUDE END: ipc-event-record
 
 // LITERALINCLUDE START: ipc-event-wait
@@ -99,9 +105,7 @@ SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device, ui
     if (passed(record)) return Outcome::kPassed;
     if (device.stopping_since(resets)) return Outcome::kCancelled;
     const bool woken = syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &kPatience, nullptr, 0) == 0;
-    if (!woken && start_of_process(process(record)) != slot(record).start.load()) {
-      return passed(record) ? Outcome::kPassed : Outcome::kEnded;
-    }
+    if (!woken && abandoned(record)) return Outcome::kEnded;
   }
 }
 // LITERALINCLUDE END: ipc-event-wait

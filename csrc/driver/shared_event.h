@@ -36,6 +36,8 @@ class SharedEvent {
   // The number of the last record; 0 before the first.
   [[nodiscard]] uint64_t last() const noexcept { return records_->last.load(); }
   [[nodiscard]] bool passed(uint64_t record) const noexcept;
+  // Whether it never will, since the process that made it has ended.
+  [[nodiscard]] bool abandoned(uint64_t record) const noexcept;
   // Waits until the record has passed, the process that made it has ended, or the device stops its work. `resets`: how
   // often the device was reset before the wait.
   [[nodiscard]] Outcome wait(uint64_t record, const Device& device, uint64_t resets) const noexcept;

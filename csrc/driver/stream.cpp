@@ -178,21 +178,27 @@ bool Stream::drain() {
 // LITERALINCLUDE START: stream-capture
 Capture* Stream::active_capture() {
   if (capture_ != nullptr && capture_->is_over()) {
-    capture_ = nullptr;
+    set_capture(nullptr);
     may_be_captured_.store(false);
   }
   return capture_.get();
 }
 
+// Not with submit_, which a thread holds while it waits for a kernel: the kernel may ask, too.
 std::shared_ptr<Capture> Stream::capture() {
   if (!may_be_captured_.load()) return nullptr;
-  const std::lock_guard lock(submit_);
-  return active_capture() == nullptr ? nullptr : capture_;
+  const std::lock_guard lock(capture_mutex_);
+  return capture_ != nullptr && !capture_->is_over() ? capture_ : nullptr;
+}
+
+std::shared_ptr<Capture> Stream::set_capture(std::shared_ptr<Capture> capture) {
+  const std::lock_guard lock(capture_mutex_);
+  return std::exchange(capture_, std::move(capture));
 }
 
 // The stream ends, by a reset of its device, and the capture can no longer become a graph. Returns what was recorded.
 std::shared_ptr<Graph> Stream::leave(Capture& capture) {
-  const std::shared_ptr<Capture> kept = std::exchange(capture_, nullptr);
+  const std::shared_ptr<Capture> kept = set_capture(nullptr);
   capture.invalidate("a stream of the capture was destroyed");
   return &capture.origin() == this ? capture.abandon() : nullptr;
 }
@@ -204,7 +210,7 @@ orError_t Stream::join_capture(uint64_t expected_generation, const std::shared_p
   if (present != nullptr && present != capture.get()) {
     return fail(orErrorInvalidValue, "the stream is being captured already");
   }
-  capture_ = capture;
+  set_capture(capture);
   may_be_captured_.store(true);
   return orSuccess;
 }

@@ -78,6 +78,8 @@ class Stream {
   bool start_worker();
   // Requires: submit_ is held.
   [[nodiscard]] Capture* active_capture();
+  // Returns the one before, which the caller destroys without the lock.
+  std::shared_ptr<Capture> set_capture(std::shared_ptr<Capture> capture);
   std::shared_ptr<Graph> leave(Capture& capture);
   // The error for work that no thread can serve.
   [[nodiscard]] orError_t unserved() const;
@@ -86,7 +88,8 @@ class Stream {
 
 // LITERALINCLUDE START: stream-members
   std::mutex submit_;  // held while work is added, or runs on the caller
-  std::shared_ptr<Capture> capture_;  // null, or over, unless the stream is being captured; guarded by submit_
+  std::shared_ptr<Capture> capture_;  // null, or over, unless the stream is being captured
+  std::mutex capture_mutex_;  // guards capture_, which changes only while submit_ is held as well
   std::atomic<bool> may_be_captured_{false};  // whether capture_ is set
   Device* device_ = nullptr;
   uint32_t index_ = 0;

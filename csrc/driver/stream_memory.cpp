@@ -51,6 +51,9 @@ orError_t orFreeAsync(void* pointer, orStream_t stream) {
   if (const orError_t error = refuse_if_captured(*ref.stream, kNoMemory)) return error;
   if (const orError_t error = device.memory.retire(location.offset)) return error;
   uint64_t sequence = 0;
-  return ref.stream->submit(ref.generation, Task(FreeWork{location.offset}), device.placement(0), &sequence);
+  const orError_t error =
+      ref.stream->submit(ref.generation, Task(FreeWork{location.offset}), device.placement(0), &sequence);
+  if (error != orSuccess) device.memory.restore_retired(location.offset);  // NOT PROVEN: needs a host without threads
+  return error;
 }
 // LITERALINCLUDE END: stream-ordered-memory

@@ -2,6 +2,7 @@
 // kernel runs on the device's stream.
 #include "aten/compiled_kernel.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "kernels/launch.h"
+#include "runtime/storage.h"
 
 namespace openreg {
 namespace {
@@ -47,10 +49,15 @@ class CompiledArguments {
     TORCH_CHECK(tensor.device() == c10::Device(c10::kPrivateUse1, call.device), "openreg: the generated kernel '",
                 call.name, "' runs on openreg:", static_cast<int>(call.device), " but got a tensor on ",
                 tensor.device(), "; move it to the kernel's device");
+    if (tensor.numel() == 0) return nullptr;
+    check_has_memory(tensor);
+    const size_t held = tensor.storage().nbytes();
     const size_t offset = static_cast<size_t>(tensor.storage_offset()) * tensor.itemsize();
-    const size_t bytes = tensor.numel() == 0 ? 0 : tensor.storage().nbytes() - offset;
+    const size_t needed = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+    TORCH_CHECK(offset + needed <= held, "openreg: the generated kernel '", call.name, "' got a tensor that needs ",
+                offset + needed, " bytes of its storage, which was resized to ", held);
     bytes_ += tensor.nbytes();
-    return bytes == 0 ? nullptr : host_alias(static_cast<char*>(tensor.data_ptr()), bytes);
+    return host_alias(static_cast<char*>(tensor.data_ptr()), held - offset);
   }
 
   // The host may change or free a scalar before the kernel runs, so the launch copies it.

@@ -2,6 +2,7 @@
 #include "kernels/launch.h"
 
 #include <stdexcept>
+#include <string>
 
 #include "runtime/capture.h"
 #include "runtime/driver_call.h"
@@ -10,6 +11,21 @@
 #include "runtime/wait.h"
 
 namespace openreg {
+
+void refuse_address(orError_t error, const void* address, size_t bytes) {
+  TORCH_CHECK(address != nullptr, "openreg: a tensor of ", bytes,
+              " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
+  try {
+    check(error);
+  } catch (c10::Error& refused) {
+    if (error == orErrorInvalidPointer) {
+      refused.add_context("a kernel needs " + std::to_string(bytes) +
+                          " bytes there; if the storage of the tensor was resized, give it its size again first");
+    }
+    throw;
+  }
+  TORCH_INTERNAL_ASSERT(false, "called without an error");
+}
 
 // LITERALINCLUDE START: launch-call
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/macros/Macros.h>
 #include <c10/util/Exception.h>
 
 #include <exception>
@@ -12,7 +13,6 @@
 
 #include "driver/openreg_host_kernels.h"
 #include "runtime/error.h"
-#include "runtime/storage.h"
 
 namespace openreg {
 
@@ -30,14 +30,17 @@ namespace openreg {
 // be waiting for them. The memory stays valid without a reference, since the allocator reuses it in stream order.
 // LITERALINCLUDE END: launch-notes
 
+// Throws: the driver's error, with the usual reason for an address that is not one of device memory.
+[[noreturn]] void refuse_address(orError_t error, const void* address, size_t bytes);
+
 // LITERALINCLUDE START: launch-host-alias
 // Returns the host address of device memory. Only a kernel may access it: until it runs, earlier kernels may still be
 // writing there.
 template <class T>
 T* host_alias(T* device_pointer, size_t bytes) {
-  check_has_memory(device_pointer, bytes);
   void* alias = nullptr;
-  check(orGetHostAlias(&alias, device_pointer, bytes));
+  const orError_t error = orGetHostAlias(&alias, device_pointer, bytes);
+  if (C10_UNLIKELY(error != orSuccess)) refuse_address(error, device_pointer, bytes);
   return static_cast<T*>(alias);
 }
 // LITERALINCLUDE END: launch-host-alias

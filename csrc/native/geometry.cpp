@@ -21,14 +21,18 @@ void Geometry::add_dimension(const at::TensorIteratorBase& iter, int dim) {
   ++dimensions;
 }
 
-bool fits_int(const Geometry& geometry) {
-  int64_t furthest = geometry.count;
-  for (const auto& operand : geometry.strides) {
-    int64_t offset = 0;
-    for (int64_t dim = 0; dim < geometry.dimensions; ++dim) {
-      offset += std::abs(operand[dim]) * (geometry.sizes[dim] - 1);
-    }
-    furthest = std::max(furthest, offset);
+static int64_t furthest_offset(const Geometry& geometry, int operand) {
+  int64_t offset = 0;
+  for (int64_t dim = 0; dim < geometry.dimensions; ++dim) {
+    offset += std::abs(geometry.strides[operand][dim]) * (geometry.sizes[dim] - 1);
+  }
+  return offset;
+}
+
+bool fits_int(const Geometry& geometry, const Geometry& added) {
+  int64_t furthest = std::max(geometry.count, added.count);
+  for (int operand = 0; operand < Geometry::kMostOperands; ++operand) {
+    furthest = std::max(furthest, furthest_offset(geometry, operand) + furthest_offset(added, operand));
   }
   return furthest <= std::numeric_limits<int32_t>::max();
 }

@@ -21,8 +21,9 @@ struct Geometry {
   void add_dimension(const at::TensorIteratorBase& iter, int dim);
 };
 
-// Whether every index, and every offset in elements, fits into an int.
-bool fits_int(const Geometry& geometry);
+// Whether every index, and every offset in elements, fits into an int; with a second geometry, also the sums of its
+// offsets and the first one's.
+bool fits_int(const Geometry& geometry, const Geometry& added = {});
 // LITERALINCLUDE END: native-geometry-struct
 
 }  // namespace openreg::native

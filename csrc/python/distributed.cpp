@@ -3,10 +3,44 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
+#include <utility>
+
 #include "distributed/staged_backend.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;
+
+namespace openreg {
+
+// LITERALINCLUDE START: distributed-holder
+// How Python holds a process group. The last reference ends the group's threads and waits for them, and they need the
+// GIL to let go of tensors that Python has seen. pybind11 also reads and writes it as a pointer to the base class, so
+// it has the pointer and nothing else.
+template <class T>
+class HolderWithoutGil {
+ public:
+  HolderWithoutGil() = default;
+  explicit HolderWithoutGil(T* made)                                     // NOT PROVEN: for constructors in Python
+      : pointer_(c10::intrusive_ptr<T>::unsafe_steal_from_new(made)) {}  // NOT PROVEN: as above
+  HolderWithoutGil(const HolderWithoutGil&) = default;
+  HolderWithoutGil(HolderWithoutGil&&) noexcept = default;
+  HolderWithoutGil& operator=(const HolderWithoutGil&) = default;
+  HolderWithoutGil& operator=(HolderWithoutGil&&) noexcept = default;
+  ~HolderWithoutGil() {
+    std::optional<py::gil_scoped_release> no_gil;
+    if (pointer_ != nullptr && PyGILState_Check() != 0) no_gil.emplace();
+    pointer_.reset();
+  }
+
+ private:
+  c10::intrusive_ptr<T> pointer_;
+};
+
+}  // namespace openreg
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, openreg::HolderWithoutGil<T>, true)
+// LITERALINCLUDE END: distributed-holder
 
 namespace openreg {
 namespace {
@@ -27,7 +61,7 @@ const Bindings distributed_bindings([](py::module_& m) {
   py::class_<StagedOptions, c10::intrusive_ptr<StagedOptions>, c10d::Backend::Options>(m, "_StagedOptions")
       .def("__deepcopy__",
            [](const StagedOptions& options, const py::dict&) { return c10::make_intrusive<StagedOptions>(options); });
-  py::class_<StagedBackend, c10::intrusive_ptr<StagedBackend>, c10d::Backend>(m, "_StagedBackend")
+  py::class_<StagedBackend, HolderWithoutGil<StagedBackend>, c10d::Backend>(m, "_StagedBackend")
       .def_property_readonly("options", &StagedBackend::getBackendOptions);
   m.def("_staged_backend", [](BackendPtr host, BackendPtr control) -> c10::intrusive_ptr<StagedBackend> {
     return c10::make_intrusive<StagedBackend>(std::move(host), std::move(control), &create);

@@ -34,14 +34,14 @@ struct Import {
 
 // Waits for what is queued on both streams: the one that was current at the import, and the calling thread's. Work on
 // any other stream must have been ordered before one of them.
-void wait_for_readers(const c10::Stream& imported_on) noexcept {
+void wait_for_all_readers(const c10::Stream& imported_on) noexcept {
   if (is_in_bad_fork()) return;  // the device's work belongs to the parent
   try {
     // A deleter runs where the last reference is dropped: in Python with the GIL, in a C++ thread without it.
     std::optional<py::gil_scoped_release> no_gil;
     if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) no_gil.emplace();
-    imported_on.synchronize();
-    current_stream(imported_on.device_index()).synchronize();
+    wait_for_readers(imported_on);
+    wait_for_readers(current_stream(imported_on.device_index()));
   } catch (const std::exception& error) {
     warn(error);  // NOT PROVEN: tests/interop/test_dlpack_import.py fails the device
   }
@@ -51,7 +51,7 @@ void wait_for_readers(const c10::Stream& imported_on) noexcept {
 template <class Managed>
 void release(Managed* tensor) {
   const std::unique_ptr<Import<Managed>> import(static_cast<Import<Managed>*>(tensor->manager_ctx));
-  wait_for_readers(import->stream);
+  wait_for_all_readers(import->stream);
   tensor->manager_ctx = import->context;
   tensor->deleter = import->deleter;
   if (tensor->deleter != nullptr) tensor->deleter(tensor);

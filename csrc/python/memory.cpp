@@ -36,6 +36,7 @@ py::dict describe_block(const Block& block) {
   entry["starts_segment"] = block.previous == nullptr;
   entry["size"] = block.bytes;
   entry["requested_size"] = block.requested;
+  entry["pool"] = block.pool;
   entry["state"] = block.in_use ? "active_allocated" : block.unpassed > 0 ? "active_awaiting_free" : "inactive";
   return entry;
 }
@@ -153,6 +154,7 @@ std::optional<std::pair<size_t, std::vector<uintptr_t>>> recorded_streams(uint64
 // LITERALINCLUDE END: bridge-block
 
 const Bindings memory_bindings([](py::module_& m) {
+  m.def("_empty_cache", &empty_cache, py::call_guard<py::gil_scoped_release>());
   m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
   m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
   m.def("_record_memory_history", &record_history, py::arg("stacks"), py::arg("with_cpp"), py::arg("max_entries"),

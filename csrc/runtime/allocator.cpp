@@ -57,11 +57,12 @@ PoolSettings settings() {
 }
 
 // Rounds up, so that requests of similar sizes share blocks. With roundup_power2_divisions:4, for example, sizes from
-// 1 KiB to 2 KiB become 1, 1.25, 1.5, 1.75 or 2 KiB.
+// 4 KiB to 8 KiB become 4, 5, 6, 7 or 8 KiB.
 size_t round_up(size_t bytes) {
   const size_t divisions = AcceleratorAllocatorConfig::roundup_power2_divisions(bytes);
   const size_t unit = divisions > 1 ? std::max(BlockPool::kUnit, std::bit_floor(bytes) / divisions) : BlockPool::kUnit;
-  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= SIZE_MAX - unit, "openreg: ", bytes,
+  // The pool rounds up once more. A negative size has become one of these.
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= SIZE_MAX / 2, "openreg: ", bytes,
                    " bytes are more than any device can have");
   return (bytes + unit - 1) / unit * unit;
 }
@@ -226,9 +227,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, device);
     const size_t limit = block_pool().limit(device.index());
     const std::string bound = limit == SIZE_MAX ? "" : ", of a limit of " + std::to_string(limit) + " bytes,";
-    const char* const cache = capture_of(current_stream_handle(device.index())) == nullptr
-                                  ? "already emptied"
-                                  : "kept, since a graph is captured (call empty_cache() before)";
+    const char* const cache =
+        captures_are_under_way() ? "kept, since a graph is captured (call empty_cache() before)" : "already emptied";
     const std::string text =
         c10::str("openreg out of memory: tried to allocate ", bytes, " bytes on ", device, ", which has ", total_bytes,
                  " bytes in total and ", free_bytes, " free; PyTorch", bound, " holds ", allocated, " in tensors and ",
@@ -266,6 +266,10 @@ void retain_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().ret
 void release_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().release_pool(device, pool); }
 void device_capture_began() { block_pool().capture_began(); }
 void device_capture_ended() { warn(block_pool().capture_ended()); }
+
+void empty_cache() {
+  if (is_initialized()) allocator().emptyCache();
+}
 
 // LITERALINCLUDE START: allocator-limit
 void set_memory_fraction(double fraction, int64_t index) {

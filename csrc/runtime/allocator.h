@@ -16,6 +16,9 @@ namespace openreg {
 // The allocator that is registered for PrivateUse1. Never destroyed, since tensors may outlive static destruction.
 c10::DeviceAllocator& allocator();
 
+// Returns the memory that no tensor uses to the driver. Waits for the device, and so must not be called with the GIL.
+OPENREG_EXPORT void empty_cache();
+
 // Limits the memory of a device that this process may hold, as a fraction of the total, above 0 and up to 1.
 OPENREG_EXPORT void set_memory_fraction(double fraction, int64_t index);
 

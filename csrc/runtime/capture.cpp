@@ -74,6 +74,8 @@ void capture_began(uint64_t id, std::shared_ptr<CaptureState> state) {
   captures_under_way.store(table.all.size());
 }
 
+bool captures_are_under_way() { return captures_under_way.load() > 0; }
+
 std::shared_ptr<CaptureState> capture_ended(uint64_t id) {
   Captures& table = captures();
   const std::lock_guard lock(table.mutex);

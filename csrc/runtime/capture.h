@@ -56,6 +56,8 @@ std::shared_ptr<CaptureState> capture_ended(uint64_t id);
 std::shared_ptr<CaptureState> capture_of(orStream_t stream);
 // Whether a capture forbids this thread to wait for a whole device.
 bool device_waits_are_forbidden();
+// Whether any stream of any device is being captured by this backend.
+bool captures_are_under_way();
 // LITERALINCLUDE END: capture-table
 
 // Refuses a step that a graph cannot contain, and invalidates the capture: a graph without the step would be wrong.

@@ -1,4 +1,4 @@
-// Asks the driver about the memory that a DLPack capsule names.
+// Asks the driver about the memory that a DLPack capsule names, and for its readers.
 #include "runtime/dlpack.h"
 
 #include <c10/util/Exception.h>
@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "driver/openreg.h"
+#include "runtime/capture.h"
 #include "runtime/error.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 
@@ -42,5 +44,12 @@ void check_dlpack_memory(const DLTensor& tensor) {
                      " bytes: the producer's shape, strides or offset are wrong");
 }
 // LITERALINCLUDE END: dlpack-check-memory
+
+// LITERALINCLUDE START: dlpack-wait
+void wait_for_readers(const c10::Stream& stream) {
+  orStream_t handle = stream_handle(stream);
+  if (!is_capturing(handle)) check(orStreamSynchronize(handle));
+}
+// LITERALINCLUDE END: dlpack-wait
 
 }  // namespace openreg

@@ -8,12 +8,15 @@
 #include <cstring>
 
 #include "driver/openreg_ipc.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/event.h"
 #include "runtime/kernel_error.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -34,6 +37,7 @@ InterprocessEvent::InterprocessEvent(int64_t index) : device_(sharing_device(ind
   unsigned flags = orEventDisableTiming;  // required of a shared event
   flags |= orEventInterprocess;
   check(orEventCreateWithFlags(&event_, flags));
+  trace(&Tracer::trace_gpu_event_creation, traced(event_));
 }
 
 InterprocessEvent::InterprocessEvent(int64_t index, const std::string& handle) : device_(sharing_device(index)) {
@@ -43,11 +47,14 @@ InterprocessEvent::InterprocessEvent(int64_t index, const std::string& handle) :
   std::memcpy(opened.bytes, handle.data(), sizeof(opened.bytes));
   const c10::DeviceGuard guard(device_);
   check(orIpcOpenEventHandle(&event_, &opened));
+  trace(&Tracer::trace_gpu_event_creation, traced(event_));
 }
 
 // In a forked child the event belongs to the parent.
 InterprocessEvent::~InterprocessEvent() {
-  if (!is_in_bad_fork()) warn(orEventDestroy(event_));
+  if (is_in_bad_fork()) return;
+  trace(&Tracer::trace_gpu_event_deletion, traced(event_));
+  warn(orEventDestroy(event_));
 }
 
 std::string InterprocessEvent::handle() const {
@@ -65,15 +72,20 @@ void InterprocessEvent::check_device(const c10::Stream& stream) const {
 
 void InterprocessEvent::record(const c10::Stream& stream) {
   check_device(stream);
-  const DriverCall call("orEventRecord");
-  check(orEventRecord(event_, stream_handle(stream)));
+  orStream_t handle = stream_handle(stream);
+  {
+    const DriverCall call("orEventRecord");
+    check(orEventRecord(event_, handle));
+  }
+  trace(&Tracer::trace_gpu_event_record, traced(event_), traced(handle));
 }
 
 bool InterprocessEvent::record_behind_all_streams() {
   const c10::Stream current = current_stream(device_.index());
   bool is_busy = false;
   for (orStream_t handle : stream_handles(device_.index())) {
-    if (is_finished(orStreamQuery(handle))) continue;
+    // A query would break a capture, which may be another thread's. What a graph contains has not run.
+    if (is_capturing(handle) || is_finished(orStreamQuery(handle))) continue;
     is_busy = true;
     const c10::Stream stream = external_stream(reinterpret_cast<uintptr_t>(handle));
     if (stream != current) order_streams(stream, current);
@@ -84,15 +96,27 @@ bool InterprocessEvent::record_behind_all_streams() {
 
 void InterprocessEvent::block(const c10::Stream& stream) const {
   check_device(stream);
-  const DriverCall call("orStreamWaitEvent");
-  check(orStreamWaitEvent(stream_handle(stream), event_));
+  orStream_t handle = stream_handle(stream);
+  {
+    const DriverCall call("orStreamWaitEvent");
+    check(orStreamWaitEvent(handle, event_));
+  }
+  trace(&Tracer::trace_gpu_event_wait, traced(event_), traced(handle));
 }
 
-bool InterprocessEvent::query() const { return is_finished(orEventQuery(event_)); }
+bool InterprocessEvent::query() const {
+  const bool has_passed = is_finished(orEventQuery(event_));
+  if (has_passed) trace(&Tracer::trace_gpu_event_synchronization, traced(event_));
+  return has_passed;
+}
 
 void InterprocessEvent::synchronize() const {
-  const DriverCall call("orEventSynchronize");
-  check(orEventSynchronize(event_));
+  {
+    const DriverCall call("orEventSynchronize");
+    wait_for_event(event_);
+    check(orEventSynchronize(event_));
+  }
+  trace(&Tracer::trace_gpu_event_synchronization, traced(event_));
   raise_kernel_error(device_.index());
 }
 // LITERALINCLUDE END: interprocess-event-record

@@ -7,10 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "driver/openreg_ipc.h"
 #include "runtime/allocator.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
@@ -21,20 +25,54 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: shared-memory-deleters
-// The deleter tells what memory a storage has. Both wait for the device. In a forked child the memory belongs to the
-// parent.
-void free_shareable(void* pointer) {
-  if (pointer != nullptr && !is_in_bad_fork()) {
-    const DriverCall call("orFree");
-    warn(orFree(pointer));
+// Both ways to give memory back wait for the device, which a capture forbids, also that of another thread. What is
+// dropped meanwhile waits for the next storage that is made or dropped.
+class Dropped {
+ public:
+  using Function = orError_t (*)(void*);
+
+  void give_back(void* pointer, Function function) noexcept {
+    try {
+      {
+        const std::lock_guard lock(mutex_);
+        waiting_.emplace_back(pointer, function);
+      }
+      collect();
+    } catch (const std::exception& error) {
+      warn(error);  // NOT PROVEN: needs a host that is out of memory
+    }
   }
+  void collect() {
+    if (captures_are_under_way()) return;
+    std::vector<std::pair<void*, Function>> ready;
+    {
+      const std::lock_guard lock(mutex_);
+      ready.swap(waiting_);
+    }
+    for (const auto& [pointer, function] : ready) {
+      const DriverCall call(function == &orFree ? "orFree" : "orIpcCloseMemory");
+      warn(function(pointer));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<void*, Function>> waiting_;
+};
+
+// Never destroyed: storages may be dropped until the process ends.
+Dropped& dropped() {
+  static Dropped& all = *new Dropped;
+  return all;
+}
+
+// The deleter tells what memory a storage has. In a forked child the memory belongs to the parent.
+void free_shareable(void* pointer) {
+  if (pointer != nullptr && !is_in_bad_fork()) dropped().give_back(pointer, &orFree);
 }
 
 void close_opened(void* pointer) {
-  if (pointer != nullptr && !is_in_bad_fork()) {
-    const DriverCall call("orIpcCloseMemory");
-    warn(orIpcCloseMemory(pointer));
-  }
+  if (pointer != nullptr && !is_in_bad_fork()) dropped().give_back(pointer, &orIpcCloseMemory);
 }
 
 bool has_deleter(const c10::Storage& storage, c10::DeleterFnPtr deleter) {
@@ -64,6 +102,7 @@ void check_owned(const c10::Storage& storage) {
 // LITERALINCLUDE START: shared-memory-allocate
 // The current device's. The cache of the pool may hold all memory, so it is emptied before the allocation fails.
 c10::DataPtr allocate_shareable(size_t bytes, const c10::Device& device) {
+  dropped().collect();
   const auto allocate = [bytes](void** pointer) {
     const DriverCall call("orMallocShareable");
     return orMallocShareable(pointer, std::max<size_t>(bytes, 1));  // an empty tensor must have a handle as well
@@ -95,14 +134,19 @@ bool is_shared(const c10::Storage& storage) {
 
 // LITERALINCLUDE START: shared-memory-move
 void share_storage(const c10::Storage& storage) {
+  // Two queues send the same tensor on two threads. If both moved it, the second move would free the memory whose
+  // handle the first one has sent.
+  static std::mutex& moving = *new std::mutex;  // never destroyed, like the list above
+  const std::lock_guard lock(moving);
   check_owned(storage);
   if (is_shared(storage)) return;
   const c10::Device device = storage.device();
   const c10::DeviceGuard guard(device);
-  c10::DataPtr data = allocate_shareable(storage.nbytes(), device);
-  // Any stream may have queued a write, and any stream may read next: both ends of the copy wait for all of them.
+  // Any stream may have queued a write, and any stream may read next: both ends of the copy wait for all of them. The
+  // first wait comes before the allocation, whose deleter would wait again if Ctrl-C ended it.
   wait_for_device(device.index());
   check(orDeviceSynchronize());
+  c10::DataPtr data = allocate_shareable(storage.nbytes(), device);
   if (storage.nbytes() > 0) {
     const DriverCall call("orMemcpy");
     check(orMemcpy(data.mutable_get(), storage.data(), storage.nbytes(), orMemcpyDeviceToDevice));
@@ -142,6 +186,7 @@ c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t inde
 // LITERALINCLUDE START: shared-memory-new
 c10::Storage new_shared_storage(int64_t bytes, c10::Device device) {
   check_can_share(device);
+  TORCH_CHECK_VALUE(bytes >= 0, "openreg: a storage cannot have ", bytes, " bytes");
   const c10::DeviceGuard guard(device);
   return fixed_storage(bytes, allocate_shareable(bytes, device));
 }

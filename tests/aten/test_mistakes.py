@@ -135,6 +135,9 @@ WAITS = {
     "a stream": "stream.synchronize()",
     "an event": "(event.record(), event.synchronize())",
     "a copy": "x.tolist()",
+    "a number": "x[0].item()",
+    "a branch": "bool(x[0])",
+    "a copy that need not wait": "torch.empty(3).copy_(x, non_blocking=True)",
     "an index": "x[torch.tensor([1], device='openreg')]",
 }
 
@@ -187,3 +190,23 @@ def test_the_call_raises_where_kernels_run_at_once(run_process: RunProcess) -> N
     assert ran.stdout.splitlines() == ["NotImplementedError: \"neg_cpu\" not implemented for 'Bool'", "None"], (
         ran.stderr
     )
+
+
+@pytest.mark.needs("simulator", "host kernels")
+def test_the_dtypes_of_the_first_of_many_tensors_count(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import torch
+        def attempt(dtype):
+            first = [torch.ones(2, device="openreg").to(dtype)]
+            try:
+                torch._foreach_pow_(first + [torch.ones(2, device="openreg") for _ in range(11)], [2.0] * 12)
+                return "done"
+            except (NotImplementedError, RuntimeError) as error:
+                return type(error).__name__
+        print(attempt(torch.float8_e5m2), attempt(torch.float32), attempt(torch.float8_e5m2))
+        torch.accelerator.synchronize()
+        """,
+        OPENREG_LAUNCH="async",
+    )
+    assert ran.stdout == "NotImplementedError done NotImplementedError\n", ran.stderr

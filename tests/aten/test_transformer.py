@@ -88,6 +88,18 @@ def test_encoder(mask: str, padding: Tensor | None, activation: str, norm_first:
 
 
 @pytest.mark.needs("host kernels")
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_scores_that_half_precision_cannot_hold_before_they_are_scaled(need_weights: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(64, 2, dtype=torch.float16, batch_first=True).eval()
+    x = (torch.randn(2, 8, 64) * 200).half()
+    with torch.no_grad():
+        there, weights = module.to("openreg")(*[x.to("openreg")] * 3, need_weights=need_weights)
+    assert not there.isnan().any()
+    assert weights is None or not weights.isnan().any()
+
+
+@pytest.mark.needs("host kernels")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_the_fast_path_is_taken_and_stays_on_the_device(dtype: torch.dtype) -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dtype=dtype, device="openreg").eval()

@@ -745,6 +745,37 @@ def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> Non
     assert "`optim/foreach.cpp`" in merged
 
 
+def test_what_the_guide_says_of_itself_comes_from_that_commit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit, the releases of PyTorch and the address of the guide, after all of them have changed."""
+    guide, destination = tmp_path / "guide", tmp_path / "torch_acme"
+    git(tmp_path, "clone", "--quiet", "--shared", str(ROOT), str(guide))
+    for module in (tree, update):
+        monkeypatch.setattr(module, "ROOT", guide)
+    monkeypatch.setattr(shape, "formatted", lambda texts: texts)  # which takes longer than all the rest
+    files = tree.files(ACME, ["device"], root=guide)
+    place.write(files, destination)
+    before = record.of(ACME, ["device"], tree.commit(), files)
+    project = (guide / "pyproject.toml").read_text(encoding="utf-8")
+    project, count = re.subn(r"(?ms)(^\[tool\.torch\].*?^releases = \[)", r'\1"2.12.0", ', project, count=1)
+    project, again = re.subn(r'(?m)^guide = ".*"$', 'guide = "https://guide.example"', project)
+    assert (count, again) == (1, 1)
+    (guide / "pyproject.toml").write_text(project, encoding="utf-8")
+    git(guide, "commit", "--quiet", "--all", "--message=Another release")
+    assert update._earlier(before) == files
+    for name, ours, mine in (("NOTICE", "torch_acme was", "Ours.\n\ntorch_acme was"), ("README.md", "# ", "# Our ")):
+        (destination / name).write_text(files[name].replace(ours, mine, 1))
+    planned = update.changes(destination, before, tree.files(ACME, ["device"], root=guide))
+    assert tree.commit() in planned.merged["NOTICE"]
+    assert planned.merged["NOTICE"].startswith("Ours.\n")
+    assert "PyTorch 2.12 to " in planned.merged["README.md"]
+    assert planned.merged["README.md"].startswith("# Our ")
+    written = tomllib.loads(planned.replaced["pyproject.toml"])["tool"]
+    assert written["torch"]["releases"][0] == "2.12.0"
+    assert written["accelerator_conformance"]["guide"] == "https://guide.example"
+
+
 @pytest.mark.parametrize("missing", ["--name", "--dest"])
 def test_a_name_and_a_folder_are_needed(missing: str, tmp_path: Path) -> None:
     given = {"--name": "acme", "--dest": str(tmp_path / "new")} | {missing: ""}

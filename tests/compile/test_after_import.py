@@ -32,6 +32,18 @@ def test_the_function_is_called_once_after_the_module_has_run(module: str) -> No
     assert values == [1]
 
 
+def test_an_import_of_another_thread_keeps_its_finders(module: str) -> None:
+    """It may be anywhere in the list; a list that loses its first entry meanwhile leaves out one of the others."""
+    before = sys.meta_path
+    after_import(module, lambda: None)
+    other = iter(sys.meta_path)
+    finder = next(other)
+    importlib.import_module(module)
+    assert list(other) == before == sys.meta_path
+    # It may also call the finder that it has in hand.
+    assert finder.find_spec(module, None) is not None
+
+
 def test_two_functions_for_one_module(module: str) -> None:
     called: list[int] = []
     finders = list(sys.meta_path)

@@ -47,6 +47,21 @@ def test_importing_dynamo_starts_no_driver(run_process: RunProcess) -> None:
     assert result.stdout == "0\n", result.stderr
 
 
+def test_looking_for_the_classes_starts_no_driver(run_process: RunProcess) -> None:
+    """Inductor looks for them whatever it compiles for, also where a process may not use the device."""
+    result = run_process("""
+        import warnings
+        warnings.simplefilter("ignore")  # PyTorch's own, when it imports Inductor
+        import torch
+        from torch._dynamo.device_interface import get_interface_for_device
+        from torch._inductor.codegen.common import get_scheduling_for_device, init_backend_registration
+        init_backend_registration()
+        print(get_scheduling_for_device("openreg") is None, get_interface_for_device("openreg:1").__name__)
+        print(torch.openreg.is_initialized())
+    """)
+    assert result.stdout == "False Interface\nFalse\n", result.stderr
+
+
 @pytest.mark.usefixtures("inductor")
 def test_each_device_has_an_interface() -> None:
     assert issubclass(torch.openreg.Scheduling, CppScheduling)
@@ -89,6 +104,23 @@ def test_queries_inside_a_graph() -> None:
     for index in range(torch.openreg.device_count()):
         with torch.openreg.device(index):
             assert torch.equal(compiled(x), queries(x))
+
+
+@pytest.mark.needs("two devices")
+@pytest.mark.parametrize("device", [None, "openreg", torch.device("openreg"), 0, "openreg:1"])
+def test_properties_inside_a_graph_are_those_of_the_current_device(device: torch.types.Device) -> None:
+    def uuid_and_name(x: Tensor) -> tuple[Tensor, str, str, tuple[int, int]]:
+        properties = torch.openreg.get_device_properties(device)
+        name, capability = torch.openreg.get_device_name(device), torch.openreg.get_device_capability(device)
+        return x + 1, properties.uuid, name, capability
+
+    compiled = torch.compile(uuid_and_name, backend="eager", fullgraph=True)
+    x, uuids = torch.zeros(1), set()
+    for index in (0, 1, 0):
+        with torch.openreg.device(index):
+            assert compiled(x)[1:] == uuid_and_name(x)[1:]
+            uuids.add(compiled(x)[1])
+    assert len(uuids) == (1 if device in (0, "openreg:1") else 2)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])

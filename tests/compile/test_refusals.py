@@ -104,14 +104,44 @@ def test_a_build_without_host_kernels() -> None:
     ids=["replaced", "gone", "method gone", "other release"],
 )
 def test_a_patch_that_no_longer_fits(run_process: RunProcess, plant: str, message: str) -> None:
+    """Inductor ignores a RuntimeError of the lookup, so each graph of the device raises it."""
     result = run_process(f"""
         import warnings
         warnings.simplefilter("ignore")  # PyTorch's own, when it imports Inductor
         import torch
         {plant}
-        try:
-            torch.openreg.Scheduling
-        except RuntimeError as error:
-            print(error)
+        for number in range(2):
+            try:
+                torch.compile(lambda x: x * 2 + number)(torch.ones(2, device="{LAST_DEVICE}"))
+            except Exception as error:
+                print(str(error).partition("\\n")[0])
     """)
-    assert message in result.stdout, result.stderr
+    first, second = result.stdout.splitlines()
+    assert message in first, result.stderr
+    assert second == first
+
+
+def test_where_the_device_is_refused_the_cpu_is_compiled_for(run_process: RunProcess) -> None:
+    result = run_process(f"""
+        import warnings
+        warnings.simplefilter("ignore")  # PyTorch's own, when it imports Inductor
+        import torch
+        from torch_openreg.compile import patches
+        patches.PATCHES = {{}}
+        print(torch.compile(lambda x: torch.rand_like(x) * 0 + x.mean())(torch.ones(2)).tolist())
+        print(torch.compile(lambda x: x * 2, backend="aot_eager")(torch.ones(2, device="{LAST_DEVICE}")).tolist())
+    """)
+    assert result.stdout == "[1.0, 1.0]\n[2.0, 2.0]\n", result.stderr
+
+
+@pytest.mark.usefixtures("inductor")
+def test_no_kernels_are_combined() -> None:
+    """The option has kernels of Triton alone. On the CPU, Inductor ignores it."""
+
+    def several(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return x + 1, y * 2, (x * 3).sum(0)
+
+    x, y = torch.randn(6, 5), torch.randn(7)
+    results = torch.compile(several, options={"combo_kernels": True})(x.to(LAST_DEVICE), y.to(LAST_DEVICE))
+    for result, expected in zip(results, several(x, y), strict=True):
+        torch.testing.assert_close(result.cpu(), expected)

@@ -82,6 +82,15 @@ def test_a_result_that_the_program_keeps_is_not_overwritten(captured: list[Any])
     assert [each.replays for each in captured] == [1, 3]
 
 
+def test_the_storage_of_a_result_is_not_overwritten(captured: list[Any]) -> None:
+    """A program may hold it without a tensor; it is the same object of Python's in each place."""
+    compiled = torch.compile(lambda x: x * 2, mode=MODE, fullgraph=True)
+    storages = [compiled(torch.full((4,), float(value), device=LAST_DEVICE)).untyped_storage() for value in range(5)]
+    read = [torch.empty(0, device=LAST_DEVICE).set_(storage, 0, (4,)) for storage in storages]
+    assert [each.tolist() for each in read] == [[2.0 * value] * 4 for value in range(5)]
+    assert [each.replays for each in captured] == [1, 2]
+
+
 def test_a_result_may_be_the_next_input_and_be_changed_in_place() -> None:
     compiled = torch.compile(lambda x: x * 2 + 1, mode=MODE, fullgraph=True)
     x = torch.ones(5, device=LAST_DEVICE)
@@ -355,6 +364,28 @@ def test_the_limit_of_captures(captured: list[Any]) -> None:
         for size in (3, 4, 5, 6) * 3:
             assert compiled(torch.zeros(size, device=LAST_DEVICE)).tolist() == [float(size)] * size
     assert len(captured) == 2
+
+
+def test_numbers_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch_openreg.compile import replay
+
+    made: list[Any] = []
+
+    class Listed(replay.ReplayedGraph):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(replay, "ReplayedGraph", Listed)
+    monkeypatch.setattr(replay, "_KEPT_KINDS", 4)
+    compiled = torch.compile(lambda x, number: x + number, mode=MODE, dynamic=True, fullgraph=True)
+    x = torch.ones(4, device=LAST_DEVICE)
+    with torch._inductor.config.patch("triton.cudagraph_unexpected_rerecord_limit", 2):
+        for number in (*range(2, 20), 18, 19, *range(20, 40)):
+            assert compiled(x, number).tolist() == [1.0 + number] * 4
+    (graph,) = made
+    # Two kinds were captured, and the four before the last capture are remembered.
+    assert (len(graph._captured), len(graph._seen)) == (2, 4)
 
 
 def test_moved_weights_after_the_last_capture(captured: list[Any]) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
+from torch.utils.checkpoint import checkpoint
 
 from tests.compile.compared import assert_same
 from tests.offers import LAST_DEVICE
@@ -66,6 +67,42 @@ def test_dropout_drops_the_same_in_backward(fallback_random: bool) -> None:
     assert ones.grad is not None
     assert torch.equal(ones.grad, result.detach())
     assert 400 < (result == 0).sum().item() < 600
+
+
+@pytest.mark.parametrize("device", ["openreg:0", LAST_DEVICE])
+def test_a_checkpoint_drops_the_same_again(device: str) -> None:
+    """With fallback_random, the state of the generator is saved and set: that of the tensor's device."""
+
+    def drop(x: Tensor) -> Tensor:
+        dropped: Tensor = checkpoint(lambda x: F.dropout(x.exp(), 0.5), x, use_reentrant=False) * 2
+        return dropped
+
+    compiled = torch.compile(drop, fullgraph=True, options={"fallback_random": True})
+    ones = torch.ones(100, device=device, requires_grad=True)
+    torch.manual_seed(5)
+    result = compiled(ones)
+    after = torch.rand(3, device=device)
+    result.sum().backward()
+    assert ones.grad is not None
+    torch.testing.assert_close(ones.grad, result.detach())
+    torch.manual_seed(5)
+    torch.testing.assert_close(drop(ones.detach()), result.detach())
+    assert torch.equal(torch.rand(3, device=device), after)
+
+
+@pytest.mark.needs("two devices")
+def test_checkpoints_on_two_devices() -> None:
+    def drop(*each: Tensor) -> list[Tensor]:
+        return [checkpoint(lambda x: F.dropout(x.exp(), 0.5), x, use_reentrant=False) * 2 for x in each]
+
+    ones = [torch.ones(100, device=f"openreg:{index}", requires_grad=True) for index in range(2)]
+    results = torch.compile(drop, backend="aot_eager_decomp_partition", fullgraph=True)(*ones)
+    for x in ones:
+        torch.rand(3, device=x.device)
+    torch.autograd.backward([result.sum() for result in results])
+    for x, result in zip(ones, results, strict=True):
+        assert x.grad is not None
+        torch.testing.assert_close(x.grad, result.detach())
 
 
 def test_autocast_inside_a_graph() -> None:

@@ -96,6 +96,37 @@ def impatient() -> str:
     return message
 
 
+def timed_out(numel: int, of_group: bool) -> tuple[str, float]:
+    """Rank 1 does not come within a timeout that is not that of the group's creation. Returns what it took, too."""
+    tensor = torch.ones(numel, device="openreg")
+    dist.all_reduce(tensor)
+    timeout = timedelta(seconds=1)
+    options = dist.AllreduceOptions()
+    if of_group:
+        dist.group.WORLD.set_timeout(timeout)
+    else:
+        options.timeout = timeout
+    if dist.get_rank() == 1:
+        return "", 0.0
+    start = time.monotonic()
+    message = _message(lambda: dist.group.WORLD.allreduce([tensor], options).wait())
+    return message, time.monotonic() - start
+
+
+def last_reference() -> None:
+    """Drops a group that has a pending operation, whose tensor its threads let go of."""
+    group = dist.new_group(backend="staged", timeout=timedelta(seconds=2))
+    backend = group._get_backend(torch.device("openreg"))
+    tensor = torch.ones(3, device="openreg")
+    dist.all_reduce(tensor, group=group)
+    if dist.get_rank() == 1:
+        return
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    dist.distributed_c10d._abort_process_group(group)
+    del work, tensor, group
+    del backend
+
+
 def aborted() -> str:
     """A receive that nobody answers."""
     if dist.get_rank() == 1:

@@ -12,6 +12,11 @@ def _ones(*shape: int, dtype: torch.dtype = torch.float32, device: str = "openre
     return torch.ones(shape, dtype=dtype, device=device)
 
 
+def _gradient_of_a_sum() -> torch.Tensor:
+    x = _ones(4).requires_grad_()
+    return torch.autograd.grad(x.sum(), x)[0]
+
+
 def _gather(*outputs: torch.Tensor) -> None:
     size = dist.get_world_size()
     dist.all_gather((list(outputs) * size)[:size], _ones(2, device="openreg:0"))
@@ -82,6 +87,27 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: dist.reduce_scatter_single(_ones(2), _ones(7)),
         "ValueError",
         "reduce_scatter_single: expected an input of",
+    ),
+    "a result that is expanded": (
+        lambda: dist.all_reduce(_ones().expand(4)),
+        "ValueError",
+        "all_reduce: elements of a result share memory, as those of an expanded tensor or of a sum's gradient do, "
+        "so it cannot be written; pass tensor.contiguous(), and use that one",
+    ),
+    "a gradient that is expanded": (
+        lambda: dist.all_reduce(_gradient_of_a_sum()),
+        "ValueError",
+        "all_reduce: elements of a result share memory",
+    ),
+    "a large result that is expanded": (
+        lambda: dist.all_reduce(_ones().expand(1 << 18)),
+        "ValueError",
+        "all_reduce: elements of a result share memory",
+    ),
+    "a large output that is expanded": (
+        lambda: dist.all_gather_single(_ones().expand(dist.get_world_size() << 18), _ones(1 << 18)),
+        "ValueError",
+        "all_gather_single: elements of a result share memory",
     ),
 }
 

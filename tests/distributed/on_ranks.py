@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -240,6 +241,7 @@ def works() -> None:
     tensor = torch.ones(3, device="openreg")
     work = dist.all_reduce(tensor, async_op=True)
     assert work.wait()
+    torch.openreg.synchronize()
     assert work.is_completed()
     assert work.is_success()
     same(tensor, torch.full((3,), float(size)))
@@ -257,6 +259,110 @@ def chained(numel: int = 1000) -> None:
     future = dist.all_reduce(tensor, async_op=True).get_future()
     future = future.then(lambda done: done.value()[0] * 2)
     same(future.wait(), torch.full((numel,), 2.0 * size))
+
+
+def nested(numel: int = 1000) -> None:
+    """A callback that waits for another collective, as those of the PowerSGD hook do."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    first, second = torch.ones(2, numel, device="openreg")
+    dist.all_reduce(first)
+    if rank == 1:
+        time.sleep(0.3)  # so that the others have added the callback by then
+    future = dist.all_reduce(first, async_op=True).get_future()
+    future = future.then(lambda _: dist.all_reduce(second, async_op=True).get_future().wait()[0])
+    same(future.wait(), torch.full((numel,), float(size)))
+
+
+MUCH = 2_000_000  # elements, whose copy takes longer than what the host does meanwhile
+
+
+def polled(numel: int = MUCH) -> None:
+    """A caller that polls, and waits for nothing, reads the results."""
+    size = dist.get_world_size()
+    for value in (1.0, 2.0):
+        tensor = torch.full((numel,), value, device="openreg")
+        torch.openreg.synchronize()
+        work = dist.all_reduce(tensor, async_op=True)
+        while not work.is_completed():
+            time.sleep(0.0005)
+        assert tensor[-1].item() == value * size
+        assert work.is_success()
+
+
+def batched(numel: int = MUCH) -> None:
+    """Several operations with one Work: a caller polls it, or waits for its future, which has all results."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % size, (rank - 1) % size
+    for by_future in (True, False):
+        sent = torch.full((numel,), rank + 1.0, device="openreg")
+        received = torch.zeros(numel, device="openreg")
+        torch.openreg.synchronize()
+        operations = [dist.P2POp(dist.isend, sent, after), dist.P2POp(dist.irecv, received, before)]
+        (work,) = dist.batch_isend_irecv(operations)
+        if by_future:
+            results = work.get_future().wait()
+            assert [result.data_ptr() for result in results] == [sent.data_ptr(), received.data_ptr()]
+        else:
+            while not work.is_completed():
+                time.sleep(0.0005)
+        assert received[-1].item() == before + 1.0
+        work.wait()
+        torch.openreg.synchronize()
+        assert work.is_success()
+
+
+def after_a_failed_batch() -> None:
+    """A batch of which one operation raises at the call, and the next one."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % size, (rank - 1) % size
+    expanded = torch.zeros((), device="openreg").expand(2)
+    for _ in range(2):
+        try:
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, expanded, before)])
+        except ValueError as error:
+            assert "recv: elements of a result share memory" in str(error)  # noqa: PT017 - there is no pytest on a rank
+        else:
+            raise AssertionError("received in memory that several elements share")
+    output = torch.zeros(2, device="openreg")
+    mine = torch.full((2,), float(rank), device="openreg")
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, output, before)]):
+        work.wait()
+    same(output, torch.full((2,), float(before)))
+
+
+def expanded_inputs(numel: int = 4) -> None:
+    """Elements that share memory can be read: a rank that only reads a tensor may have an expanded one."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mine = torch.tensor(float(rank), device="openreg").expand(numel)
+    output = torch.empty(size * numel, device="openreg")
+    dist.all_gather_single(output, mine)
+    same(output, torch.arange(float(size)).repeat_interleave(numel))
+    tensor = mine if rank == 1 else torch.zeros(numel, device="openreg")
+    dist.broadcast(tensor, src=1)
+    same(tensor, torch.ones(numel))
+    tensor = mine.contiguous() if rank == 1 else mine
+    dist.reduce(tensor, dst=1)
+    same(tensor, torch.full((numel,), size * (size - 1) / 2 if rank == 1 else float(rank)))
+
+
+def imported(numel: int = MUCH) -> None:
+    """Memory of another library, whose last tensor the program drops at once: its owner knows of no stream."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for _ in range(2):
+        owner = torch.ones(numel, device="openreg")
+        torch.openreg.synchronize()
+        tensor = torch.from_dlpack(owner.__dlpack__())
+        del owner
+        outputs = [torch.zeros(numel, device="openreg") for _ in range(size)]
+        torch.openreg.synchronize()
+        work = dist.all_gather(outputs, tensor, async_op=True)
+        del tensor
+        torch.full((numel,), 7.0, device="openreg")  # in the same memory, if it was freed
+        work.wait()
+        same(outputs[rank], torch.ones(numel))
+    result = torch.from_dlpack(torch.ones(numel, device="openreg").__dlpack__())
+    dist.all_reduce(result)
+    same(result, torch.full((numel,), float(size)))
 
 
 def ordered(numel: int = 1000) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from tests import offers
 from tests.distributed import large, misuse, on_ranks
-from tests.distributed.ranks import RankFailed, Ranks
+from tests.distributed.ranks import RankFailed, Ranks, ranks
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
@@ -52,6 +52,31 @@ def test_messages_with_tags_and_from_any_rank(group: Ranks) -> None:
 def test_works_futures_and_numbers(group: Ranks) -> None:
     group(on_ranks.works)
     group(on_ranks.chained)
+    group(on_ranks.nested)
+
+
+def test_a_caller_that_polls_reads_the_results(group: Ranks) -> None:
+    group(on_ranks.polled, 10_000)
+    group(on_ranks.polled)
+
+
+def test_several_operations_with_one_work(group: Ranks) -> None:
+    group(on_ranks.batched)
+
+
+def test_a_batch_after_one_that_has_raised(group: Ranks) -> None:
+    group(on_ranks.after_a_failed_batch)
+
+
+def test_inputs_whose_elements_share_memory(group: Ranks) -> None:
+    group(on_ranks.expanded_inputs)
+
+
+@pytest.mark.needs("queue")
+@pytest.mark.parametrize("collectives", ["staged", "direct"])
+def test_memory_of_another_library_is_kept_until_it_was_read(collectives: str) -> None:
+    with ranks(2, OPENREG_COLLECTIVES=collectives, OPENREG_LAUNCH="async") as started:
+        started(on_ranks.imported)
 
 
 @pytest.mark.needs("queue")

@@ -55,6 +55,15 @@ def test_a_rank_that_does_not_come() -> None:
         assert "Timed out waiting 2000ms" in late
 
 
+@pytest.mark.parametrize("numel", [3, 1_000_000], ids=["staged", "direct"])
+@pytest.mark.parametrize("of_group", [True, False], ids=["of the group", "of the operation"])
+def test_a_timeout_after_the_groups_creation(numel: int, of_group: bool) -> None:
+    with ranks(2) as group:
+        (message, seconds), _ = group(failures.timed_out, numel, of_group)
+        assert "Timed out waiting 1000ms" in message
+        assert seconds < 10
+
+
 def test_a_group_that_has_failed_says_why() -> None:
     with ranks(2, seconds=2) as group:
         message = group(failures.after_a_failure)[0]
@@ -74,6 +83,11 @@ def test_a_wait_with_a_time_limit() -> None:
 def test_abort_ends_what_is_pending() -> None:
     with ranks(2) as group:
         assert group(failures.aborted)[0] == "recv number 1 of rank 0 failed: the process group was aborted"
+
+
+def test_the_last_reference_is_dropped_with_an_operation_pending() -> None:
+    with ranks(2) as group:
+        group(failures.last_reference)
 
 
 @pytest.mark.needs("faults")

@@ -38,6 +38,11 @@ def test_a_collective_waits_for_the_work_before_it_and_not_the_host(group: Ranks
 
 def test_callbacks(group: Ranks) -> None:
     group(on_ranks.chained, large.NUMEL)
+    group(on_ranks.nested, large.NUMEL)
+
+
+def test_inputs_whose_elements_share_memory(group: Ranks) -> None:
+    group(on_ranks.expanded_inputs, large.NUMEL)
 
 
 def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:

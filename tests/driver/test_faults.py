@@ -122,3 +122,25 @@ def test_another_devices_wait_for_a_hanging_one_ends_with_its_own_reset() -> Non
     driver.check(lib.orDeviceReset())
     assert lib.orStreamQuery(stream) == Error.INVALID_HANDLE
     driver.synchronize()
+
+
+@pytest.mark.needs("two devices")
+@pytest.mark.parametrize("is_known", [False, True])
+def test_who_waits_for_a_device_that_has_failed_fails_too(is_known: bool) -> None:
+    stream = driver.stream_create()  # of device 0
+    driver.set_device(1)
+    event = driver.event_create(driver.EVENT_DISABLE_TIMING)
+    other = driver.stream_create()
+    driver.sleep(0.2, other)
+    inject(Fault.KERNEL, device=1)
+    driver.sleep(0, other)
+    driver.check(lib.orEventRecord(event, other))
+    if is_known:
+        assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
+        assert lib.orStreamWaitEvent(stream, event) == Error.LAUNCH_FAILURE
+        driver.set_device(0)
+        driver.synchronize()  # nothing was queued there
+        return
+    driver.check(lib.orStreamWaitEvent(stream, event))
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
+    assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.driver import openreg as driver
+from tests.driver.conftest import RunDriver
 from tests.driver.openreg import EVENT_DISABLE_TIMING, HOST_FUNCTION, Error, Kind, lib
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
@@ -242,3 +243,30 @@ def test_a_dump(tmp_path: Path) -> None:
     driver.check(lib.orGraphDebugDotPrint(graph, str(path).encode()))
     assert 'label="0: sleep\\ndevice 0"' in path.read_text()
     assert lib.orGraphDebugDotPrint(graph, b"/no/such/folder/x") == Error.INVALID_VALUE
+
+
+@pytest.mark.needs("kernels", "activity")
+@pytest.mark.parametrize("call", ["orActivityStop", "orDeviceReset"])
+def test_a_kernel_asks_for_the_capture_while_a_call_waits_for_it(run_driver: RunDriver, call: str) -> None:
+    ran = run_driver(f"""
+        lib = driver.lib
+        stream, begun = driver.stream_create(), threading.Event()
+
+        @driver.RUN
+        def run(closure, message, size):
+            begun.set()
+            time.sleep(0.3)
+            status, number = ctypes.c_int(), ctypes.c_uint64()
+            print(lib.orStreamGetCaptureInfo(stream, ctypes.byref(status), ctypes.byref(number)).value, flush=True)
+            return 0
+
+        on_activity = driver.ON_ACTIVITY(lambda activity, user: None)
+        kernel = driver.HostKernel(b"asks", run, driver.DESTROY(), None, 1 << 30, driver.KEEP())
+        driver.check(lib.orLaunchHostKernel(ctypes.byref(kernel), stream))
+        begun.wait()
+        driver.check(lib.orStreamBeginCapture(stream, 1))
+        if "{call}" == "orActivityStop":
+            driver.check(lib.orActivityStart(on_activity, None))
+        print(lib.{call}().value, flush=True)
+    """)
+    assert (ran.returncode, ran.stdout.split()) == (0, ["0", "0"]), ran.stderr

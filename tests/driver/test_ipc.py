@@ -356,3 +356,33 @@ def test_events_leave_nothing_behind() -> None:
         driver.check(lib.orEventDestroy(opened))
         driver.check(lib.orEventDestroy(event))
     assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_an_exit_that_drops_work_is_the_end_of_its_process(peer: Peer) -> None:
+    event, memory = driver.event_create(SHARED), driver.malloc_shareable(4)
+    driver.write(memory, b"old.")
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    there = peer(f"driver.open_memory({driver.memory_handle(memory)!r})")
+    calls = f"(driver.sleep(60), lib.orMemsetAsync({there}, 110, 4, None), lib.orEventRecord({other}, None))[2]"
+    assert peer(calls) == 0
+    assert peer.process.stdin is not None
+    print("sys.exit()", file=peer.process.stdin, flush=True)
+    assert lib.orEventSynchronize(event) == Error.LAUNCH_FAILURE
+    assert "which recorded the event, has ended before the record passed" in driver.detail()
+    assert driver.read(memory, 4) == b"old."
+
+
+def test_a_query_and_a_record_after_the_recorder_was_killed(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    assert lib.orEventQuery(event) == Error.NOT_READY
+    peer.kill()
+    deadline = time.monotonic() + 30
+    while (answer := lib.orEventQuery(event)) == Error.NOT_READY and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answer == Error.LAUNCH_FAILURE
+    assert "which recorded the event, has ended before the record passed" in driver.detail()
+    for _ in range(200):  # more than there are records at a time
+        driver.check(lib.orEventRecord(event, None))
+        driver.check(lib.orEventSynchronize(event))

@@ -161,3 +161,21 @@ def test_freed_pages_go_back_to_the_host() -> None:
     full = resident()
     driver.free(pointer)
     assert full - resident() > size // 2
+
+
+@pytest.mark.parametrize("bytes_", [2**64 - 1, 2**64 - 600, 2**64 - 60_000, 2**63])
+@pytest.mark.parametrize("function", ["orMalloc", "orMallocShareable"])
+def test_sizes_close_to_the_largest_number_change_nothing(function: str, bytes_: int) -> None:
+    if not hasattr(lib, function):
+        pytest.skip(f"the driver has no {function}")
+    block = driver.malloc(4096)
+    rest = driver.malloc(65536 - 4096)
+    free = driver.mem_get_info()
+    pointer = ctypes.c_void_p()
+    assert getattr(lib, function)(ctypes.byref(pointer), bytes_) == Error.MEMORY_ALLOCATION
+    assert driver.mem_get_info() == free
+    other = driver.malloc(2048)
+    for own, size in ((block, 4096), (rest, 65536 - 4096)):
+        assert other >= own + size or other + 2048 <= own
+        driver.free(own)
+    driver.free(other)

@@ -630,3 +630,28 @@ def test_wrong_addresses_are_explained(run_driver: RunDriver) -> None:
         r"bytes at another address: pass it the pointer as an orArgumentPointer, or use orGetHostAlias\.\n",
         ran.stderr,
     )
+
+
+def test_a_made_up_function_of_a_module() -> None:
+    loaded = driver.module_load("__kernel void f(__global int* a) { a[0] = 1; }")
+    function = driver.function(loaded, "f")
+    attributes = driver.FunctionAttributes()
+    for index in (1, 1000, 0xFFFFF):  # bits 8 to 27 of a handle
+        made_up = function | (index << 8)
+        text = f"orFunctionGetAttributes: {made_up:#x} is not a function, or its module was unloaded"
+        assert lib.orFunctionGetAttributes(ctypes.byref(attributes), made_up) == Error.INVALID_HANDLE
+        assert driver.detail() == text
+    driver.check(lib.orModuleUnload(loaded))
+
+
+def test_an_impossible_size_of_a_module() -> None:
+    loaded = ctypes.c_void_p()
+    assert lib.orModuleLoad(ctypes.byref(loaded), Format.SOURCE, b"x", 2**63, None) == Error.INVALID_VALUE
+    assert driver.detail().startswith("orModuleLoad: ")
+
+
+def test_pown_of_large_odd_numbers() -> None:
+    out = floats([0] * 3)
+    source = "__kernel void f(__global float* o) { o[0] = pown(-1.0f, 16777217); o[1] = pown(-1.0f, 2147483647); "
+    run_one(source + "o[2] = pown(-2.0f, 3); }", pointer(out))
+    assert read_as("f", out, 3) == [-1, -1, -8]

@@ -255,3 +255,14 @@ reset: orSuccess
 @pytest.mark.parametrize("way", ["afterwards", "destroying"])
 def test_a_call_after_the_end_says_what_was_dropped(process_end: Path, way: str, mode: str) -> None:
     assert end(process_end, way, mode) == (0, AFTERWARDS, "")
+
+
+def test_a_signal_that_was_sent_ends_the_process(run_driver: RunDriver) -> None:
+    ran = run_driver("""
+        import signal
+        driver.malloc(8)
+        os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(1)
+        print("still alive")
+    """)
+    assert (ran.returncode, ran.stdout) == (-signal.SIGSEGV, "")

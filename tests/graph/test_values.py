@@ -197,3 +197,28 @@ def test_work_of_forked_streams_is_captured() -> None:
         assert total.cpu().unique().tolist() == [value * 2 + 10 + (value * 2) ** 2]
     with side:  # joined only until the capture ended
         assert (x + 1).cpu().unique().tolist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda x, h, i: x + h, id="mixed floats"),
+        pytest.param(lambda x, h, i: x * i, id="integers"),
+        pytest.param(lambda x, h, i: torch.maximum(x, i), id="maximum"),
+        pytest.param(
+            lambda x, h, i: torch.sin(x, out=torch.empty_like(x, dtype=torch.float64)), id="out of another dtype"
+        ),
+        pytest.param(lambda x, h, i: i.clamp(min=2.5), id="a number of another kind"),
+        pytest.param(lambda x, h, i: i.sqrt(), id="from integers"),
+    ],
+)
+def test_operands_that_are_converted_are_converted_again(work: Callable[..., torch.Tensor]) -> None:
+    shapes = [torch.empty(3, dtype=dtype, device=LAST_DEVICE) for dtype in (torch.float32, torch.bfloat16, torch.int64)]
+    for tensor in shapes:
+        tensor.fill_(1)
+    graph, output = captured(lambda: work(*shapes))
+    for value in (4, 9, 16):
+        for tensor in shapes:
+            tensor.fill_(value)
+        replayed(graph)
+        torch.testing.assert_close(output.cpu(), work(*(tensor.cpu() for tensor in shapes)))

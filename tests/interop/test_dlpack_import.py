@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,14 +44,25 @@ def test_the_deleter_runs_where_the_last_tensor_dies() -> None:
     assert producer.deleted_by == [ident]
 
 
+def _from_capsule(producer: Producer) -> torch.Tensor:
+    return torch.from_dlpack(producer.capsule())
+
+
+def _as_array(producer: Producer) -> torch.Tensor:
+    return torch.asarray(producer.capsule())
+
+
+WAYS = pytest.mark.parametrize("take", [torch.from_dlpack, _from_capsule, _as_array])
+
+
 @pytest.mark.needs("queue", "kernels")
-@pytest.mark.parametrize("by_capsule", [True, False])
-def test_the_deleter_waits_for_queued_readers(by_capsule: bool) -> None:
+@WAYS
+def test_the_deleter_waits_for_queued_readers(take: Callable[[Producer], torch.Tensor]) -> None:
     memory = torch.ones(2, device=LAST_DEVICE)
     producer = Producer(memory.data_ptr(), (2,), device=INDEX)
     with torch.Stream(LAST_DEVICE) as stream:
         producer.watched = stream
-        x = torch.from_dlpack(producer.capsule() if by_capsule else producer)
+        x = take(producer)
         torch.openreg._sleep(100_000_000)
         y = x + 1
         assert not stream.query()
@@ -91,15 +103,15 @@ def test_another_producer_gets_the_current_stream() -> None:
     assert len(producer.deleted_by) == 2
 
 
-@pytest.mark.parametrize("by_capsule", [True, False])
-def test_memory_that_is_not_the_devices_is_refused(by_capsule: bool) -> None:
+@WAYS
+def test_memory_that_is_not_the_devices_is_refused(take: Callable[[Producer], torch.Tensor]) -> None:
     host = (ctypes.c_float * 2)(1, 2)
     memory = torch.ones(2, device=LAST_DEVICE)
 
     def refused(address: int, shape: tuple[int, ...], message: str, **options: Any) -> None:
         producer = Producer(address, shape, **options)
         with pytest.raises((BufferError, RuntimeError), match=message):
-            torch.from_dlpack(producer.capsule() if by_capsule else producer)
+            take(producer)
         assert producer.deleted_by == []  # the capsule still owns the tensor
 
     refused(
@@ -122,3 +134,15 @@ def test_a_capsule_is_consumed_once() -> None:
     assert torch.from_dlpack(capsule).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="from_dlpack received an invalid capsule"):
         torch.from_dlpack(capsule)
+
+
+def test_as_array_does_what_it_did() -> None:
+    memory = torch.arange(3.0, device=LAST_DEVICE)
+    x = torch.asarray(to_dlpack(memory))
+    assert (x.data_ptr(), x.tolist()) == (memory.data_ptr(), [0, 1, 2])
+    assert torch.asarray(to_dlpack(memory), dtype=torch.float64, device="cpu").dtype == torch.float64
+    assert torch.asarray(to_dlpack(torch.ones(2))).tolist() == [1, 1]
+    assert torch.asarray(obj=[1, 2]).tolist() == [1, 2]
+    assert torch.asarray(memory) is memory
+    with torch.device(LAST_DEVICE):
+        assert str(torch.asarray([1.0]).device) == LAST_DEVICE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -229,6 +230,15 @@ def test_a_queue_raises_where_it_is_read() -> None:
     assert queue.get(timeout=30).tolist() == [1, 1]
     queue.close()
     queue.join_thread()
+
+
+@pytest.mark.parametrize("device", ["cpu", LAST_DEVICE])
+def test_a_pool_of_processes_gives_the_error_to_one_future(device: str) -> None:
+    non_leaf = torch.ones(2, device=device, requires_grad=True) * 2
+    with ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as pool:
+        with pytest.raises(RuntimeError, match=r"^Cowardly refusing to serialize non-leaf tensor"):
+            pool.submit(str, non_leaf).result(timeout=60)
+        assert pool.submit(abs, -1).result(timeout=60) == 1
 
 
 def test_threads_receive_at_once() -> None:

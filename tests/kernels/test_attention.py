@@ -586,3 +586,14 @@ def test_vmap() -> None:
     expected = scaled_dot_product_attention(query, query, query)
     on_device = query.to("openreg")
     close(torch.vmap(scaled_dot_product_attention)(on_device, on_device, on_device).cpu(), expected)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0])
+def test_a_scale_that_turns_a_mask_around(scale: float) -> None:
+    query, key, value = (torch.randn(1, 1, 32, 8) for _ in range(3))
+    options: dict[str, Any] = {"is_causal": True, "scale": scale}
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = functional.scaled_dot_product_attention(query, key, value, **options)
+    attend, there = functional.scaled_dot_product_attention, "openreg"
+    here = attend(query.to(there), key.to(there), value.to(there), **options)
+    torch.testing.assert_close(here.cpu(), expected)

@@ -265,3 +265,41 @@ def test_a_mean_is_no_integer() -> None:
     for dtype in (torch.int64, torch.bool):
         with pytest.raises(RuntimeError, match="mean: expected an output of a floating point or complex dtype, but"):
             torch.mean(torch.ones(3, 4, device="openreg"), 0, out=torch.empty(0, dtype=dtype, device="openreg"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_mean_down_a_long_column(dtype: torch.dtype) -> None:
+    count = 2**24 + 2**23  # a float that counts ones stops at 2^24
+    assert torch.ones(count, 2, dtype=dtype, device="openreg").mean(0).tolist() == [1, 1]
+
+
+def test_alpha_must_fit_the_operands_not_the_output() -> None:
+    a, b = (torch.tensor([1, 2], device="openreg") for _ in range(2))
+    for function in (torch.add, torch.sub):
+        with pytest.raises(RuntimeError, match="For integral input tensors, argument alpha must not be a floating"):
+            function(a, b, alpha=1.5, out=torch.empty(2, device="openreg"))
+        assert (
+            function(a, b, alpha=2, out=torch.empty(2, device="openreg")).tolist()
+            == function(a.cpu(), b.cpu(), alpha=2).tolist()
+        )
+
+
+def test_filling_from_a_tensor() -> None:
+    x = torch.zeros(2, 3, device="openreg")
+    for value in (torch.tensor(2.5), torch.tensor(3), torch.tensor(4.0, device="openreg"), x[0, 0] + 5):
+        assert x.fill_(value).tolist() == [[value.item()] * 3] * 2
+    assert x.fill_(x[1, 1]).tolist() == [[5.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="fill_ only supports 0-dimension value tensor"):
+        x.fill_(torch.ones(2, device="openreg"))
+
+
+def test_views_further_on_in_memory_that_was_freed() -> None:
+    base = torch.ones(8, device="openreg")
+    first, second, one = base[:4], base[4:], base[4]
+    base.untyped_storage().resize_(0)
+    text = "has no memory: its storage was resized to 0; give it its size again before the tensor is used"
+    for call in (first.abs, lambda: second.to("cpu"), one.item):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    with pytest.raises(RuntimeError, match="16 bytes there; if the storage of the tensor was resized"):
+        second.abs()

@@ -235,3 +235,48 @@ def test_parameters_of_the_host_are_refused() -> None:
             is_first_step=True,
         )
     assert x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_first_step_that_overflows_leaves_no_garbage_in_the_momentum(nesterov: bool) -> None:
+    found = []
+    for fused in (True, False):
+        param = torch.nn.Parameter(torch.ones(1000, device="openreg"))
+        optimizer = optim.SGD([param], lr=0.1, momentum=0.9, nesterov=nesterov, fused=fused)
+        scaler = torch.amp.GradScaler("openreg", init_scale=2.0**16)
+        for factor in (1e35, 1.0, 1.0):
+            optimizer.zero_grad()
+            scaler.scale((param * factor).sum()).backward()
+            used = [torch.full((1000,), 7e5, device="openreg") for _ in range(8)]
+            del used  # what memory without values contains
+            scaler.step(optimizer)
+            scaler.update()
+        found.append(param.detach().cpu())
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_strides_of_dimensions_of_size_one_are_no_order() -> None:
+    for make, sizes in ((torch.nn.Conv2d(1, 5, 3), (3, 1, 6, 6)), (torch.nn.Conv2d(4, 5, 1), (3, 4, 6, 6))):
+        module = make.to("openreg")
+        optimizer = optim.Adam(module.parameters(), lr=0.1, fused=True)
+        module(torch.randn(sizes, device="openreg").to(memory_format=torch.channels_last)).sum().backward()
+        before = [param.detach().clone() for param in module.parameters()]
+        optimizer.step()
+        assert all(not torch.equal(param, old) for param, old in zip(module.parameters(), before, strict=True))
+
+
+@pytest.mark.needs("two devices")
+def test_an_overflow_on_two_devices_skips_the_step() -> None:
+    params = [torch.nn.Parameter(torch.ones(2, device=f"openreg:{index}")) for index in (0, 1)]
+    for optimizer in (optim.SGD(params, lr=0.1, fused=True), optim.Adam(params, lr=0.1, fused=True)):
+        scaler = torch.amp.GradScaler("openreg", init_scale=2.0**16)
+        before = [param.tolist() for param in params]
+        for factor in (1e35, 1.0):
+            optimizer.zero_grad()
+            sum(scaler.scale((param * factor).sum()).to("openreg:0") for param in params).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            if factor > 1:
+                assert [param.tolist() for param in params] == before
+        for param, old in zip(params, before, strict=True):
+            torch.testing.assert_close(param.detach().cpu(), torch.tensor(old) - 0.1)

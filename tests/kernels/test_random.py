@@ -809,3 +809,7 @@ def test_a_sharded_tensor_has_the_numbers_of_the_whole(run_process: RunProcess) 
     """
     finished = run_process(code)
     assert finished.stdout == "done\n", finished.stderr
+
+
+def test_geometric_with_a_probability_that_rounds_to_one() -> None:
+    assert torch.empty(100, device="openreg").geometric_(0.99999999).tolist() == [1.0] * 100

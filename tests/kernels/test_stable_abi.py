@@ -219,3 +219,20 @@ def test_library_asks_pytorch_for_functions_of_c_only() -> None:
     of_torch = {name for name in names if name.startswith(("torch_", "aoti_torch_"))}
     assert {"torch_library_impl", "torch_stream_native_handle"} <= of_torch
     assert not {name for name in names if re.match(r"_ZN?K?(2at|3c10|5torch)", name)}
+
+
+@pytest.mark.parametrize("device", ["cpu", "openreg"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_gradients_of_numbers_whose_squares_do_not_fit(dtype: torch.dtype, device: str) -> None:
+    torch.manual_seed(0)
+    found = []
+    for function in (lambda x, w: RMS_NORM(x, w, 1e-5), lambda x, w: rms_norm(x, w, 1e-5)):
+        x = (torch.randn(4, 64) * 300).to(dtype).to(device).requires_grad_()
+        weight = torch.ones(64, dtype=dtype, device=device, requires_grad=True)
+        function(x, weight).square().sum().backward()
+        assert x.grad is not None
+        assert weight.grad is not None
+        found.append((x.grad.float().cpu(), weight.grad.float().cpu()))
+        torch.manual_seed(0)
+    torch.testing.assert_close(found[0], found[1], rtol=2e-2, atol=2e-2)
+    assert found[0][0].abs().max() > 0

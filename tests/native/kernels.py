@@ -372,3 +372,26 @@ def test_kernel_source() -> None:
     assert rest == "fallback"
     with pytest.raises(RuntimeError, match="no operator is called 'aten::nothing'"):
         source("aten::nothing")
+
+
+def test_sums_down_many_rows_stay_exact() -> None:
+    x = torch.full((100_000, 1024), 0.1)
+    here = x.to("openreg").sum(0).cpu()
+    torch.testing.assert_close(here, x.double().sum(0).float(), rtol=2e-6, atol=0)
+
+
+def test_offsets_that_fit_an_int_only_one_by_one() -> None:
+    count = 2**30 + 8
+    if torch.openreg.mem_get_info()[1] < 2**32:
+        pytest.skip("the device has less than 4 GiB")
+    base = torch.empty(2**32 - 2**24, dtype=torch.uint8, device="openreg").view(torch.float16)
+    view = base.as_strided((2, 2), (count - 2**23, count - 2**23 + 1))
+    for row in range(2):
+        for column in range(2):
+            view[row, column] = 1 + row + 2 * column
+    assert view.sum(1).tolist() == [4.0, 6.0]
+
+
+def test_factors_that_count_nothing_are_not_read() -> None:
+    factor = torch.full((2, 2), float("nan"))
+    compare(lambda a, b, c: torch.addmm(a, b, c, alpha=0), torch.ones(3), factor, torch.ones(2, 3))

@@ -189,3 +189,18 @@ def test_a_fork_waits_for_a_start_in_another_thread(run_process: RunProcess) -> 
         """
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_seeds_that_wait_replace_each_other(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        from torch_openreg.openreg import _lazy
+        for seed in range(100):
+            torch.manual_seed(seed)
+        torch.openreg.manual_seed(7)
+        assert len(_lazy._queued) == 2
+        assert torch.openreg.initial_seed() == 7
+        """
+    )
+    assert done.returncode == 0, done.stderr

@@ -266,3 +266,17 @@ def test_the_variable_watches_the_whole_program(run_process: RunProcess) -> None
 def test_another_value_of_the_variable_is_refused(run_process: RunProcess) -> None:
     done = run_process("import torch_openreg", OPENREG_RACES="yes", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "ImportError: torch_openreg: OPENREG_RACES is '0' or '1', got 'yes'" in done.stderr
+
+
+@pytest.mark.needs("sharing")
+def test_events_of_several_processes_order_streams() -> None:
+    first, second = streams()
+    event = torch.openreg.InterprocessEvent()
+    x = zeros(3)
+    with torch.openreg.detect_races():
+        with first:
+            x.add_(1)
+        event.record(first)
+        event.wait(second)
+        with second:
+            x.add_(1)

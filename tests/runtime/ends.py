@@ -39,6 +39,7 @@ if "in-the-python-backend" in sys.argv:
     sys.path[:0] = [str(PYTHON_BACKEND), str(PYTHON_BACKEND / "build")]
 
 import torch  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 alive: list[object] = []  # destroyed only when the interpreter shuts down
 
@@ -199,6 +200,21 @@ def with_tensors_alive() -> None:
         alive.extend([model, ones(), torch.ones(1000).pin_memory(), torch.Event("openreg"), Late()])
 
 
+def in_modes_of_pytorch() -> None:
+    """Without gradients, and behind a mode that sees every operator."""
+
+    class Seeing(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            raise AssertionError("nothing may be computed behind a program's mode")
+
+    x = torch.ones(4, device="openreg", requires_grad=True)
+    (x * 2).sum().backward()
+    torch.set_grad_enabled(False)
+    mode = Seeing()
+    mode.__enter__()
+    alive.append(mode)
+
+
 def on_two_devices() -> None:
     """Each device waits for an event of the other, and copies between them are queued."""
     x, y = torch.ones(1 << 20, device="openreg:0"), torch.ones(1 << 20, device="openreg:1")
@@ -275,6 +291,7 @@ WAYS: dict[str, Way] = {
     "in-a-fork": Way(in_a_fork, stdout="True\n5\n"),
     "with-exit-handlers": Way(with_exit_handlers, stdout="8.0 4.0\n8.0 4.0\n"),
     "with-tensors-alive": Way(with_tensors_alive, stdout="8.0\n"),
+    "in-modes-of-pytorch": Way(in_modes_of_pytorch),
     "on-two-devices": Way(on_two_devices),
     "after-an-error": Way(after_an_error, stdout="caught\n"),
     "in-the-middle-of-a-data-loader": Way(in_the_middle_of_a_data_loader, stdout="191.0\n"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import shlex
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
-from tests.offers import DEVICES, LAST_DEVICE
+from tests.offers import DEVICES, LAST_DEVICE, library
 from tests.runtime.busy import sleep_on
 from torch_openreg import _C
 
@@ -439,3 +440,80 @@ def test_no_warning_leaves_a_deleter_as_an_exception(tmp_path: Path) -> None:
     ran = subprocess.run([program], capture_output=True, text=True, check=False, timeout=120)
     assert "no exception has left a deleter" in ran.stdout, ran.stdout + ran.stderr
     assert ran.stdout.count("warning: ") == 2
+
+
+def test_a_size_that_is_negative_or_too_large_is_no_memory() -> None:
+    stats = torch.openreg.memory_stats()
+    for size in (-1000, -600, -MIB, -2 * MIB):
+        with pytest.raises(torch.OutOfMemoryError, match="bytes are more than any device can have"):
+            torch.UntypedStorage(size, device="openreg")
+    after = torch.openreg.memory_stats()
+    assert {name: after[name] for name in stats if "current" in name} == {
+        name: stats[name] for name in stats if "current" in name
+    }
+
+
+@pytest.mark.needs("simulator")
+def test_the_cache_is_emptied_after_a_recorded_stream_was_destroyed() -> None:
+    driver = ctypes.CDLL(library()._name)
+    handle = ctypes.c_void_p()
+    assert driver.orStreamCreateWithPriority(ctypes.byref(handle), 0) == 0
+    assert handle.value is not None
+    stream = torch.openreg.get_stream_from_external(handle.value)
+    x = torch.ones(4, device="openreg")
+    x.record_stream(stream)
+    del x
+    stream.synchronize()
+    assert driver.orStreamDestroy(handle) == 0
+    torch.openreg.empty_cache()
+
+
+@pytest.mark.needs("queue")
+def test_emptying_the_cache_leaves_python_to_other_threads() -> None:
+    stream, done = torch.Stream("openreg"), threading.Event()
+    x = torch.ones(4, device="openreg")
+    x.record_stream(stream)
+    with stream:
+        torch.openreg._sleep(300_000_000)
+    del x
+    beats = []
+
+    def beat() -> None:
+        while not done.wait(0.01):
+            beats.append(1)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    torch.openreg.empty_cache()
+    done.set()
+    thread.join()
+    assert len(beats) >= 5
+
+
+@pytest.mark.needs("graphs")
+def test_the_message_of_a_thread_while_another_captures(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import threading, torch
+        kept = torch.empty(48 << 20, dtype=torch.uint8, device="openreg")
+        del kept
+        def other():
+            try:
+                torch.empty(40 << 20, dtype=torch.uint8, device="openreg:0").resize_(60 << 20)
+            except torch.OutOfMemoryError as error:
+                print("kept, since a graph is captured" in str(error))
+        stream, graph, x = torch.Stream("openreg"), torch.accelerator.Graph(), torch.ones(3, device="openreg")
+        with stream:
+            graph.capture_begin()
+            y = x + 1
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            graph.capture_end()
+        segments = torch.openreg.memory._snapshot()["segments"]
+        print(sorted({segment["segment_pool_id"] for segment in segments}) == [(0, 0), tuple(graph.pool())])
+        """,
+        OPENREG_DEVICE_MEMORY="72M",
+        OPENREG_DEVICE_COUNT="1",
+    )
+    assert ran.stdout == "True\nTrue\n", ran.stderr

@@ -36,6 +36,8 @@ WAITS = {
     "other_device": f"torch.accelerator.synchronize({LAST_DEVICE!r})",
     "Stream.synchronize": "torch.accelerator.current_stream().synchronize()",
     "Event.synchronize": "event.synchronize()",
+    "InterprocessEvent.synchronize": "interprocess.synchronize()",
+    "share_memory_": "x.share_memory_()",
     "item": "x[0].item()",
     "cpu": "x.cpu()",
     "cpu_of_another_dtype": "torch.empty(8, dtype=torch.float64).copy_(x)",
@@ -64,6 +66,9 @@ def try_one(name, wait):
     torch.accelerator.set_device_index(0)
     event = torch.Event("openreg")
     event.record()
+    if "interprocess" in wait:
+        interprocess = torch.openreg.InterprocessEvent()
+        interprocess.record()
     send_soon(signal.SIGINT)
     try:
         eval(wait)
@@ -76,6 +81,7 @@ def try_one(name, wait):
     return dict(line.split() for line in run(code).splitlines())
 
 
+@pytest.mark.needs("sharing")
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_a_wait(outcomes: dict[str, str], wait: str) -> None:
     assert outcomes[wait] == "interrupted"

@@ -7,11 +7,10 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Collection, Iterator
-from datetime import date
 from pathlib import Path
 
 from environment import ROOT, Fault
-from prerequisites import torch_range, torch_releases
+from prerequisites import torch_releases, torch_series
 from vendor.chapters import Choice
 from vendor.names import Names
 from vendor.states import States
@@ -50,11 +49,15 @@ _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n
 
 
 def files(
-    names: Names, chapters: Collection[str] | None = None, state: int | None = None, root: Path = ROOT
+    names: Names,
+    chapters: Collection[str] | None = None,
+    state: int | None = None,
+    root: Path = ROOT,
+    origin: str = "HEAD",
 ) -> dict[str, str]:
     """Texts by path: the whole repository, what the chapters need, or a state.
 
-    ``root`` is this repository, or an earlier commit of it.
+    ``root`` has the files of this repository at the commit ``origin``.
 
     Raises:
         Fault: names a chapter or state that does not exist, or a file whose new name is another's.
@@ -69,12 +72,15 @@ def files(
                 what = "backend" if names.library == names.device else "library"
                 raise Fault(f"a {what} cannot be called {names.library!r}: it would have two files {theirs}")
             result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)), path)
+    values = _values(names, root, origin)
     templates = root / _TEMPLATES
     for template in sorted(templates.rglob("*")):
         if template.is_file():
             path = str(template.relative_to(templates)).removesuffix(".in")
             text = template.read_text(encoding="utf-8").replace("{stands}", stands)
-            result[names.put_into(path)] = _filled(names, text)
+            for placeholder, value in values.items():
+                text = text.replace(placeholder, value)
+            result[names.put_into(path)] = text
     return result
 
 
@@ -127,33 +133,29 @@ def _without_marks(path: str, text: str) -> str:
     return without_marks(path, _COVERAGE.sub("", text) if path == "CMakeLists.txt" else text)
 
 
-def _filled(names: Names, template: str) -> str:
-    for placeholder, value in {
+def _values(names: Names, root: Path, origin: str) -> dict[str, str]:
+    """What stands for each placeholder of a template, at that commit."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    # Before 2026-11-26, a commit had no list, and no template that reads it.
+    releases = project.get("torch", {}).get("releases", torch_releases())
+    series = [torch_series(release) for release in releases]
+    return {
         "{device}": names.device,
         "{package}": names.package,
         "{prefix}": names.prefix,
         "{library}": names.library,
         "{environment}": names.library.upper(),
-        "{year}": str(date.today().year),
-        "{origin}": commit("%H of %cs"),
-        "{guide}": guide(),
-        "{torch_releases}": json.dumps(torch_releases()),
-        "{torch_reference}": torch_releases()[0],
-        "{torch_range}": torch_range(),
-    }.items():
-        template = template.replace(placeholder, value)
-    return template
+        "{origin}": commit("%H of %cs", origin),
+        "{guide}": str(project["accelerator_conformance"]["guide"]),
+        "{torch_releases}": json.dumps(releases),
+        "{torch_reference}": releases[0],
+        "{torch_range}": " to ".join(dict.fromkeys((series[0], series[-1]))),
+    }
 
 
-def guide() -> str:
-    """Where the chapters of the guide are published, from pyproject.toml; "" if they are not."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return str(project["tool"]["accelerator_conformance"]["guide"])
-
-
-def commit(form: str = "%H") -> str:
+def commit(form: str = "%H", at: str = "HEAD") -> str:
     """The commit of the sources, in a format of git log."""
     asked = subprocess.run(
-        ["git", "log", "-1", f"--format={form}"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "log", "-1", f"--format={form}", at, "--"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     return asked.stdout.strip() or "unknown"

@@ -116,7 +116,7 @@ def _earlier(record: Record) -> _Texts:
             return {}
         root = Path(temporary, "guide")
         shutil.unpack_archive(archive, root, filter="data")
-        texts = tree.files(record.names, record.chapters, record.state, root)
+        texts = tree.files(record.names, record.chapters, record.state, root, record.commit)
         shaped = shape.formatted(texts)
         # An older record is of unformatted sources, or another version of a formatter formats differently.
         return {path: text if digest(text) == record.files.get(path) else shaped[path] for path, text in texts.items()}

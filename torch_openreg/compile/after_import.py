@@ -44,14 +44,17 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self._name:
             return None
-        later = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        finders = sys.meta_path
+        later = finders[finders.index(self) + 1 :] if self in finders else finders
         spec = next((spec for finder in later if (spec := finder.find_spec(fullname, path, target))), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _CallingLoader(spec.loader, self._imported)
         return spec
 
     def _imported(self) -> None:
-        sys.meta_path.remove(self)  # not before: a program may look for a module, and not import it
+        # Not before: a program may look for a module, and not import it. A new list, because another thread may iterate
+        # over this one: it would leave out the finder behind.
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
         self._then()
 
 
@@ -65,7 +68,7 @@ def after_import(name: str, then: Callable[[], None]) -> None:
     if name in sys.modules:
         then()
     else:
-        sys.meta_path.insert(0, _Finder(name, then))
+        sys.meta_path = [_Finder(name, then), *sys.meta_path]
 
 
 # LITERALINCLUDE END: compile-after-import

@@ -90,22 +90,8 @@ class CppWrapper(DeviceWrapper, CppWrapperCpu):
     # LITERALINCLUDE END: cpp-wrapper-kernels
 
     # LITERALINCLUDE START: cpp-wrapper-allocation
-    def make_allocation(
-        self,
-        name: str,
-        device: torch.device,
-        dtype: torch.dtype,
-        shape: Sequence[Any],
-        stride: Sequence[Any],
-        allocation_shape: Sequence[Any] | None = None,
-        *others: Any,
-        **named: Any,
-    ) -> str:
-        """Writes the allocation of a buffer, which may be larger than the tensor that the graph sees."""
-        larger = allocation_shape is not None and allocation_shape != shape
-        if device.type != "openreg" or larger:
-            rest = (shape, stride, allocation_shape, *others)
-            return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
+    def allocate(self, name: str, dtype: torch.dtype, shape: Sequence[Any], stride: Sequence[Any]) -> str:
+        """Writes a call of the C function that the factories use, and the owner of what it returns."""
         form = [str(len(shape)), self._array(shape), self._array(stride), self.codegen_dtype(dtype)]  # type: ignore[no-untyped-call]
         allocate = f"openreg_empty_strided({', '.join(form)}, &{name}_handle)"
         self.wrapper_call.writeline(f"AtenTensorHandle {name}_handle;")

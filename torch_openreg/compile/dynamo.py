@@ -13,6 +13,9 @@ from torch._dynamo.device_interface import DeviceInterface, register_interface_f
 from torch._prims_common import suggest_memory_format
 
 from torch_openreg import openreg
+from torch_openreg.compile.after_import import after_import
+from torch_openreg.compile.random_state import repeat_random_operators
+from torch_openreg.openreg._utils import _index
 from torch_openreg.openreg.properties import DeviceProperties
 
 
@@ -69,30 +72,41 @@ class Interface(DeviceInterface):
 
 
 # LITERALINCLUDE START: compile-register-interface
+# A device's index has eight bits in PyTorch, and is not negative. How many there are, only the driver knows.
+_INDICES = range(128)
+
+
+def _properties_of(index: int) -> DeviceProperties:
+    return openreg.get_device_properties(index)
+
+
 # Their results never change in a process, so the compiler may call them once, while it traces.
-_CONSTANT = (
-    openreg.device_count,
-    openreg.is_available,
-    openreg.is_bf16_supported,
-    openreg.get_device_capability,
-    openreg.get_device_name,
-    openreg.get_device_properties,
-)
+_CONSTANT = (openreg.device_count, openreg.is_available, openreg.is_bf16_supported, _properties_of)
+
+
+def _traced_properties(device: torch.device | int | str | None = None) -> DeviceProperties:
+    """What is traced instead of `get_device_properties`. Dynamo compiles again where another device is current."""
+    index = _index(device)  # NOT PROVEN: traced, not run
+    return _properties_of(torch.accelerator.current_device_index() if index == -1 else index)  # NOT PROVEN: likewise
 
 
 def register() -> None:
-    """Registers the interface for the device type. It must not start the driver: a program may fork after an import."""
-    register_interface_for_device("openreg", Interface)
+    """Registers the interface for the device type, and for each device by its number.
+
+    It must not start the driver: a program may fork after an import.
+    """
+    for name in ("openreg", *(f"openreg:{index}" for index in _INDICES)):
+        register_interface_for_device(name, Interface)
     for function in _CONSTANT:
         # torch.compiler.assume_constant_result sets the same, but this runs before Dynamo has been imported whole.
         vars(function)["_dynamo_marked_constant"] = True
+    after_import("torch._dynamo.polyfills.loader", _trace_properties)
     _predict_convolutions()
+    repeat_random_operators()
 
 
-def register_each_device() -> None:
-    """Registers the interface for each device by its number, too. Starts the driver."""
-    for index in range(openreg.device_count()):
-        register_interface_for_device(f"openreg:{index}", Interface)
+def _trace_properties() -> None:
+    torch.compiler.substitute_in_graph(openreg.get_device_properties)(_traced_properties)
 
 
 # LITERALINCLUDE END: compile-register-interface

@@ -1,7 +1,8 @@
 """Where Inductor has no interface for a device that runs generated C++: its functions are replaced, release by release.
 
-Applied when Inductor first looks for the device's classes. In a process that never compiles for the device, nothing of
-PyTorch is changed. Each patch checks that it still replaces what it was written for.
+Applied when Inductor first looks for the device's classes, which it does when it first compiles, for whatever device.
+For graphs of other devices, the functions do what they did. Each patch checks that it still replaces what it was
+written for.
 """
 
 from __future__ import annotations
@@ -115,6 +116,26 @@ def _read_short_rows_twice() -> None:
     _replace("use_two_step_variance", ("lowering",), make)
 
 
+def _combine_no_kernels() -> None:
+    """The option `combo_kernels` puts kernels that do not depend on each other into one of Triton's.
+
+    Inductor leaves out the CPU's and those of mps, and has a public hook for the choice. Without the patch, the option
+    fails.
+    """
+    from torch._inductor.scheduler import ForeachKernelSchedulerNode
+
+    choose = ForeachKernelSchedulerNode.group_algorithm_for_combo_kernels
+
+    def of_other_devices(scheduler: Any) -> list[list[Any]]:
+        def is_other(node: Any) -> bool:
+            device = node.get_device()
+            return device is None or device.type != "openreg"
+
+        return [list(filter(is_other, nodes)) for nodes in choose(scheduler)]
+
+    ForeachKernelSchedulerNode.set_group_algorithm_for_combo_kernels(of_other_devices)
+
+
 def _replay_graphs() -> None:
     """Inductor captures the work of a compiled graph for CUDA alone.
 
@@ -151,6 +172,7 @@ _ALL = (
     _fuse_as_for_the_cpu,
     _keep_expensive_results,
     _read_short_rows_twice,
+    _combine_no_kernels,
     _replay_graphs,
 )
 PATCHES: dict[str, tuple[Callable[[], None], ...]] = {"2.13": _ALL, "2.14": _ALL}

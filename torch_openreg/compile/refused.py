@@ -1,10 +1,12 @@
-"""An output of Inductor that the backend does not support. Inductor needs a class for it: this one raises an error."""
+"""Outputs of Inductor that the backend does not support. Inductor needs a class for each: these raise an error."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+from torch_openreg.compile.registration import INDUCTOR_NAMES
 
 
 # LITERALINCLUDE START: compile-refused
@@ -21,3 +23,25 @@ class FxWrapperCodegen(PythonWrapperCodegen):
 
 
 # LITERALINCLUDE END: compile-refused
+
+
+# LITERALINCLUDE START: compile-refusing
+def refusing(fault: str) -> dict[str, type]:
+    """A class for all four names, where Inductor cannot be used: a graph of the device raises the error.
+
+    Args:
+        fault: the message of the error.
+    """
+
+    class Refused(PythonWrapperCodegen):
+        def __init__(self, *_: Any) -> None:
+            raise RuntimeError(fault)
+
+        @staticmethod
+        def create(*_: Any) -> NoReturn:
+            raise RuntimeError(fault)
+
+    return dict.fromkeys(INDUCTOR_NAMES, Refused)
+
+
+# LITERALINCLUDE END: compile-refusing

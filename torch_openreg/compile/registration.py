@@ -14,6 +14,7 @@ from torch_openreg.openreg._absent import LATE
 INDUCTOR_NAMES = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
 
+@cache  # the function below may be called twice
 def _register_with_dynamo() -> None:
     from torch_openreg.compile.dynamo import register
 

@@ -7,8 +7,9 @@ whatever a replay would overwrite too early is noticed first.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -32,6 +33,10 @@ MakeResult = Callable[[list[Any], dict[int, torch.UntypedStorage]], Any]
 
 
 # LITERALINCLUDE START: compile-replayed-graph
+# How many kinds of call that ran once are remembered: if a number is another one in each call, there is no end of them.
+_KEPT_KINDS = 256
+
+
 class ReplayedGraph:
     """A compiled graph: the first call of a kind runs, the second is captured, and later ones are replayed.
 
@@ -53,6 +58,7 @@ class ReplayedGraph:
         self._in_place = {*in_place, *mutated}
         self._copied_results: set[int] = set()
         self._captured: dict[tuple[Any, ...], _Captured | None] = {}
+        self._seen: deque[tuple[Any, ...]] = deque(maxlen=_KEPT_KINDS)
         # Options of torch.compile are in force while a graph is compiled, and not when it is called.
         self._captures_left = config.triton.cudagraph_unexpected_rerecord_limit
         self._must_capture = config.triton.cudagraph_or_error
@@ -86,9 +92,10 @@ class ReplayedGraph:
                 return self._capture(kind, inputs) if self._have_settled(moved) else None
             self._last_moved = {}
             return captured
-        if kind in self._captured:
-            return self._capture(kind, inputs)
-        self._captured[kind] = None
+        if self._captures_left > 0:
+            if kind in self._captured or kind in self._seen:
+                return self._capture(kind, inputs)
+            self._seen.append(kind)
         return None
 
     def _have_settled(self, moved: dict[int, int]) -> bool:
@@ -210,17 +217,21 @@ class _Memory:
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self._storage = storage
-        self._own_uses = 0
+        self._own_uses = (0, 0)
         self.results: set[int] = set()
         self.is_copied = False
 
     def count_own_uses(self) -> None:
         """Called when no result has been handed out yet."""
-        self._own_uses = torch._C._storage_Use_Count(self._storage._cdata)
+        self._own_uses = self._uses()
+
+    def _uses(self) -> tuple[int, int]:
+        # A program may hold tensors, or the storage: for Python that is the object here, and C++ counts it once.
+        return torch._C._storage_Use_Count(self._storage._cdata), sys.getrefcount(self._storage)
 
     def is_read(self) -> bool:
-        """Whether the program has a tensor in it, or has used one on another stream."""
-        if torch._C._storage_Use_Count(self._storage._cdata) > self._own_uses:
+        """Whether the program has a tensor in it or the storage, or has used a result on another stream."""
+        if any(now > own for now, own in zip(self._uses(), self._own_uses, strict=True)):
             return True
         block = _C._recorded_streams(self._storage.data_ptr())
         return block is not None and bool(block[1])

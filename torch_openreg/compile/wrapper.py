@@ -28,6 +28,35 @@ class DeviceWrapper(PythonWrapperCodegen):
         """
         raise NotImplementedError  # NOT PROVEN: each wrapper has its own
 
+    def allocate(self, name: str, dtype: torch.dtype, shape: Sequence[Any], stride: Sequence[Any]) -> str:
+        """Writes the allocation of a tensor on the device.
+
+        Args:
+            name: that of the tensor in the generated code.
+            dtype: its dtype.
+            shape: its sizes, numbers or symbols.
+            stride: its strides, in elements.
+        """
+        raise NotImplementedError  # NOT PROVEN: each wrapper has its own
+
+    def make_allocation(
+        self,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        shape: Sequence[Any],
+        stride: Sequence[Any],
+        allocation_shape: Sequence[Any] | None = None,
+        *others: Any,
+        **named: Any,
+    ) -> str:
+        """Writes the allocation of a buffer, which may be larger than the tensor that the graph sees."""
+        larger = allocation_shape is not None and allocation_shape != shape
+        if device.type != "openreg" or larger or config.test_configs.track_memory_lifecycle:
+            rest = (shape, stride, allocation_shape, *others)
+            return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
+        return self.allocate(name, dtype, shape, stride)
+
     def codegen_cuda_stream_exit(self) -> None:
         """Ends a block of the program's stream, after the calls of its kernels."""
         V.graph.scheduler.flush()
@@ -57,22 +86,8 @@ class _Launches(DeviceWrapper):
         else:
             super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **others)
 
-    def make_allocation(
-        self,
-        name: str,
-        device: torch.device,
-        dtype: torch.dtype,
-        shape: Sequence[Any],
-        stride: Sequence[Any],
-        allocation_shape: Sequence[Any] | None = None,
-        *others: Any,
-        **named: Any,
-    ) -> str:
-        """Writes the allocation of a buffer, which may be larger than the tensor that the graph sees."""
-        larger = allocation_shape is not None and allocation_shape != shape
-        if device.type != "openreg" or larger or config.test_configs.track_memory_lifecycle:
-            rest = (shape, stride, allocation_shape, *others)
-            return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
+    def allocate(self, name: str, dtype: torch.dtype, shape: Sequence[Any], stride: Sequence[Any]) -> str:
+        """Writes a call of the function that the factories use."""
         sizes, strides = (self.codegen_python_shape_tuple(each) for each in (shape, stride))
         return f"{name} = empty_strided_openreg({sizes}, {strides}, {dtype})"
 

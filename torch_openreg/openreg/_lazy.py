@@ -15,7 +15,7 @@ from torch_openreg import _C
 # LITERALINCLUDE START: lazy-state
 _lock = threading.Lock()
 _initialized = False
-_queued: list[tuple[Callable[[], None], str]] = []  # each call, and the stack where it was made
+_queued: list[tuple[Callable[[], None], str, bool]] = []  # each call, the stack where it was made, whether it seeds
 _starting = threading.local()  # set on the thread that makes the queued calls, which themselves use the device
 
 
@@ -57,7 +57,8 @@ def _refuse_bad_fork() -> None:
 def _lazy_init() -> None:
     """Starts the driver once, then makes the queued calls.
 
-    PyTorch calls it by this name before it creates the first tensor on the device.
+    PyTorch's bindings call it by this name when a call that creates or moves a tensor names the device. `torch.ops` and
+    TorchScript start the driver in C++ alone, and make no queued calls: call `torch.openreg.init()` first.
     """
     global _initialized
     if is_initialized() or hasattr(_starting, "here"):
@@ -78,7 +79,7 @@ def _make_queued_calls() -> None:
     _starting.here = True
     try:
         while _queued:
-            call, where = _queued.pop(0)
+            call, where, _ = _queued.pop(0)
             try:
                 call()
             except Exception as error:
@@ -88,11 +89,12 @@ def _make_queued_calls() -> None:
         del _starting.here
 
 
-def _lazy_call(call: Callable[[], None], **_kind: bool) -> None:
+def _lazy_call(call: Callable[[], None], *, seed: bool = False, seed_all: bool = False) -> None:
     """Makes the call now if the driver is running; otherwise queues it until the driver has started.
 
-    PyTorch looks it up since 2.14, and says which calls set a seed. Queued calls are made in their order here, so that
-    the last seed counts.
+    PyTorch looks it up since 2.14, and says which calls set a seed. Queued calls are made in their order, so that the
+    last seed counts. A seed for all devices replaces the seeds before it: a program that does not use the device may
+    set one again and again.
 
     If a queued call fails, the first use of the device raises its error, with a note on where the call was made; the
     next use continues with the calls after it.
@@ -106,7 +108,9 @@ def _lazy_call(call: Callable[[], None], **_kind: bool) -> None:
     _refuse_bad_fork()
     with _lock:
         if not _initialized:
-            _queued.append((call, "".join(traceback.format_stack()[:-1])))
+            if seed_all:
+                _queued[:] = [earlier for earlier in _queued if not earlier[2]]
+            _queued.append((call, "".join(traceback.format_stack()[:-1]), seed or seed_all))
             return
     call()
 

@@ -23,8 +23,8 @@ _Device = torch.device | int | str | None
 
 # LITERALINCLUDE START: memory-names
 def empty_cache() -> None:
-    """Returns cached memory that no tensor uses to the driver. Waits for recorded streams."""
-    torch.accelerator.empty_cache()
+    """Returns cached memory that no tensor uses to the driver. Waits for recorded streams, without the GIL."""
+    _C._empty_cache()
 
 
 def mem_get_info(device: _Device = None) -> tuple[int, int]:
@@ -38,7 +38,7 @@ def memory_stats(device: _Device = None) -> dict[str, Any]:
 
 
 def memory_allocated(device: _Device = None) -> int:
-    """Bytes in tensors, as rounded up by the allocator."""
+    """Bytes in tensors, as rounded up by the allocator. Tensors in memory that processes share are not counted."""
     return torch.accelerator.memory_allocated(_resolved(device))
 
 
@@ -104,7 +104,7 @@ def _segments(blocks: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[d
             sizes = dict.fromkeys(("total_size", "allocated_size", "active_size", "requested_size"), 0)
             kind = "small" if block["small"] else "large"
             segments.append({**segment, "segment_type": kind, **sizes, **of_segment, "blocks": []})
-        left_out = ("device", "stream", "small", "starts_segment")
+        left_out = ("device", "stream", "small", "starts_segment", "pool")
         shown = {name: value for name, value in block.items() if name not in left_out}
         segment = segments[-1]
         segment["blocks"].append(shown)
@@ -174,8 +174,10 @@ def _snapshot() -> dict[str, Any]:
     traces: list[list[dict[str, Any]]] = []
     for index in range(_C._device_count()):
         blocks, trace = _C._memory_state(index)
-        extra = {"segment_pool_id": (0, 0), "is_expandable": False}
-        segments += _segments((block, {**extra, **of_segment}) for block, of_segment in blocks)
+        segments += _segments(
+            (block, {"segment_pool_id": block["pool"], "is_expandable": False, **of_segment})
+            for block, of_segment in blocks
+        )
         traces.append(trace)
     return {
         "segments": segments,

@@ -60,7 +60,7 @@ def manual_seed(seed: int) -> None:
         seed: a 64-bit number; 2**64 is added to a negative one, as in `torch.manual_seed`.
     """
     seed = int(seed)
-    _lazy_call(lambda: _seed_device(-1, seed))
+    _lazy_call(lambda: _seed_device(-1, seed), seed=True)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -71,7 +71,7 @@ def manual_seed_all(seed: int) -> None:
         for index in range(device_count()):
             _seed_device(index, seed)
 
-    _lazy_call(seed_devices)
+    _lazy_call(seed_devices, seed_all=True)
 
 
 def _seed_device(index: int, seed: int) -> None:

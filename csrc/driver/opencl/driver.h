@@ -1,6 +1,7 @@
 // The running driver: its devices and handles, and the lookups that the interface functions share.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <new>
 #include <string>
@@ -87,6 +88,8 @@ orError_t call_in_kernel(const char* function, Body body) {
     return body(*driver);
   } catch (const std::bad_alloc&) {
     return fail(orErrorMemoryAllocation, "the host has no memory left");
+  } catch (const std::exception& error) {  // no thread is left, for example
+    return fail(orErrorInvalidValue, "%s", error.what());
   }
 }
 

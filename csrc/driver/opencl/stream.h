@@ -50,8 +50,8 @@ class Stream {
       : device_(device), number_(number), priority_(priority), queue_(std::move(queue)) {}
 
   // Calls enqueue(queue, &event), which queues commands and returns OpenCL's status, with the lock held. After a device
-  // failure, drops the work. `queued` becomes the event, empty if the work was dropped. Waits in the launch mode
-  // inline.
+  // failure, drops the work. `queued` becomes the event, empty if the work was dropped. In the launch mode inline,
+  // waits for work that is shown.
   template <class Enqueue>
   orError_t submit(const char* function, Work work, Enqueue enqueue, ClEvent* queued = nullptr);
   // The same for several commands, where enqueue(queue, &first, &last) sets the events of the first and the last.
@@ -98,6 +98,8 @@ orError_t Stream::submit_several(const char* function, Work work, Enqueue enqueu
   if (process_is_ending()) return end_refused_call();
   ClEvent event;
   bool refused = false;
+  // Not for a host function, which may take a lock that its caller holds, nor for a wait of the stream.
+  const bool waits = device_.launch == LaunchMode::kInline && work.shown;
   {
     const std::lock_guard lock(mutex_);
     collect_locked();
@@ -112,7 +114,7 @@ orError_t Stream::submit_several(const char* function, Work work, Enqueue enqueu
   }
   if (refused) return end_refused_call();
   if (queued != nullptr) *queued = event;
-  return device_.launch == LaunchMode::kInline ? device_.synchronize(*this, event) : orSuccess;
+  return waits ? device_.synchronize(*this, event) : orSuccess;
 }
 
 template <class Enqueue>

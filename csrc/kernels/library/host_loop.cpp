@@ -113,8 +113,13 @@ void HostIterator::replace(at::OperandInfo& operand, const at::Tensor& there, co
 void HostIterator::run(Loop loop) {
   if (std::ranges::none_of(operands_, [this](const at::OperandInfo& operand) { return to_convert(operand); })) {
     loop(*this);
-    return;
+  } else {
+    // This iterator keeps the operands themselves: a replay must convert what they hold by then.
+    HostIterator(*this).convert_and_run(loop);
   }
+}
+
+void HostIterator::convert_and_run(Loop loop) {
   const LibraryScope scope;
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> converted;  // the original, and what replaces it
   c10::SmallVector<size_t, 2> outputs;

@@ -38,7 +38,7 @@ class HostIterator final : public at::TensorIteratorBase {
   size_t bytes() const { return bytes_; }  // of all operands on the device
 
   // Calls loop(iterator). Requires: called inside a kernel. For the CPU, PyTorch converts operands to the common dtype
-  // while it builds the iterator; for other devices it leaves that to the kernel.
+  // while it builds the iterator; for other devices it leaves that to the kernel. A captured graph calls it many times.
   void run(Loop loop);
 
  private:
@@ -46,6 +46,7 @@ class HostIterator final : public at::TensorIteratorBase {
   bool to_convert(const at::OperandInfo& operand) const;
   at::Tensor view(const at::OperandInfo& operand) const;
   void replace(at::OperandInfo& operand, const at::Tensor& there, const at::Tensor& converted) const;
+  void convert_and_run(Loop loop);
 
   size_t bytes_ = 0;
 };

@@ -59,6 +59,8 @@ bool has_half(const at::TensorIteratorBase& iter) {
 
 // Computes in the iterator's common dtype, which need not be that of any operand.
 void add_kernel(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
+  // PyTorch has checked alpha for the dtype of out=, which can hold a fraction that integers lose.
+  at::native::alpha_check(iter.common_dtype(), alpha);
   if (has_half(iter)) {  // the library converts with instructions that this file is not compiled for
     LibraryLoop<"add", at::native::add_stub, /*kWaits=*/false>::kernel(iter, alpha);
     return;

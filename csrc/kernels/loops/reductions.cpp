@@ -8,6 +8,7 @@
 #include <ATen/native/ReduceOps.h>
 
 #include <limits>
+#include <type_traits>
 
 #include "kernels/loops/reduction.h"
 
@@ -15,12 +16,13 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: reductions-mean
-// Accumulates in the type that PyTorch uses for sums: double for float, float for half.
+// Accumulates in double. Down a column there is one accumulator, and a float that counts ones stops at 2^24. Where
+// double is slow, add up parts, and then the sums of the parts.
 template <class T>
 struct MeanOf {
   using In = T;
   using Out = T;
-  using Accumulator = at::acc_type<T, /*is_cuda=*/false>;
+  using Accumulator = std::conditional_t<c10::is_complex<T>::value, at::acc_type<T, /*is_cuda=*/false>, double>;
 
   Accumulator count;
   Accumulator identity{0};

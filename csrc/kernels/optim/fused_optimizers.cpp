@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -76,9 +77,10 @@ struct Adam {
   };
 
   // Both averages start at zero, and the corrections compensate for it. In double, since 1 - 0.999 has only four digits
-  // in float.
+  // in float. After a step that was skipped on several devices, torch.optim has subtracted their number from the count.
   template <class Math>
-  Numbers<Math> numbers(double lr, double step) const {
+  Numbers<Math> numbers(double lr, double counted) const {
+    const double step = std::max(counted, 1.0);
     const auto as_math = [](double number) { return static_cast<Math>(number); };
     return {.lr = as_math(lr),
             .decay = as_math(weight_decay),

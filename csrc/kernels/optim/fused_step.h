@@ -10,6 +10,7 @@
 #include <c10/util/irange.h>
 
 #include <array>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -74,10 +75,22 @@ void update_tensor(const StepTensor& tensor, const float* grad_scale, bool maxim
                 static_cast<T*>(tensor.state[I])...);
 }
 
+// Skips a step, since a gradient has overflowed. torch.optim passes buffers without values to a first step, whether it
+// is skipped or not, and says of the next that it is not the first: it must find zeros.
+void skip_step(const StepTable& table, const auto& rule) {
+  if constexpr (requires { rule.is_first_step; }) {
+    if (!rule.is_first_step) return;
+    for (const StepTensor& tensor : table.tensors) {
+      if (tensor.numel > 0) std::memset(tensor.state[0], 0, tensor.numel * c10::elementSize(table.dtype));
+    }
+  }
+}
+
 template <class Rule>
 void run_step(const StepTable& table, const Rule& rule) {
-  if (table.found_inf && *table.found_inf == 1) {
-    return;  // A gradient has overflowed: the step is skipped.
+  if (table.found_inf && *table.found_inf != 0) {  // a GradScaler adds those of all devices
+    skip_step(table, rule);
+    return;
   }
   const double lr = table.lr_on_device.defined() ? table.lr_on_device.item<double>() : table.lr;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, table.dtype, Rule::kName, [&] {
@@ -164,12 +177,20 @@ class StepArguments {
                 ", one for each parameter, but got ", tensors.size());
   }
 
+  // Whether two tensors of the same sizes have their elements in the same order. A dimension of size 1 has any stride.
+  static bool has_same_order(const at::Tensor& a, const at::Tensor& b) {
+    for (const auto dim : c10::irange(a.dim())) {
+      if (a.size(dim) != 1 && a.stride(dim) != b.stride(dim)) return false;
+    }
+    return true;
+  }
+
   void check_like_params(const char* list, at::TensorList tensors) const {
     check_count(list, tensors);
     for (const auto i : c10::irange(tensors.size())) {
       const at::Tensor &tensor = tensors[i], &param = params_[i];
       TORCH_CHECK(tensor.device() == param.device() && tensor.scalar_type() == param.scalar_type() &&
-                      tensor.sizes() == param.sizes() && tensor.strides() == param.strides() && !tensor.is_neg(),
+                      tensor.sizes() == param.sizes() && has_same_order(tensor, param) && !tensor.is_neg(),
                   name_, ": expected ", list, "[", i, "] like its parameter (", param.scalar_type(), " on ",
                   param.device(), ", sizes ", param.sizes(), ", strides ", param.strides(), "), but it is ",
                   tensor.scalar_type(), " on ", tensor.device(), ", sizes ", tensor.sizes(), ", strides ",

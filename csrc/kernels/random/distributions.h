@@ -5,6 +5,7 @@
 
 #include <ATen/OpMathType.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -128,7 +129,8 @@ struct Geometric {
   Real p;
 
   T operator()(Bits bits) const {
-    const Real trials = std::ceil(std::log(open_interval<Real>(bits)) / std::log1p(-p));
+    // At least one, also for a p that rounds to 1.
+    const Real trials = std::max(Real(1), std::ceil(std::log(open_interval<Real>(bits)) / std::log1p(-p)));
     constexpr T largest = std::numeric_limits<T>::max();
     return trials < static_cast<Real>(largest) ? static_cast<T>(trials) : largest;
   }

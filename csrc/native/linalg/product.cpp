@@ -40,12 +40,13 @@ int tile_for(c10::DeviceIndex device) {
 void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added,
                     const at::Scalar& alpha, const at::Scalar& beta) {
   if (out.numel() == 0) return;
-  Matrices matrices{a.size(0), b.size(1), a.size(1), {}, {}, {}, {}};
+  // With alpha 0 the factors are not read, not even a NaN.
+  Matrices matrices{a.size(0), b.size(1), alpha.toDouble() == 0 ? 0 : a.size(1), {}, {}, {}, {}};
   set_strides(matrices.a, a);
   set_strides(matrices.b, b);
   set_strides(matrices.out, out);
   if (added.defined()) set_strides(matrices.added, added);
-  for (const at::Tensor* tensor : {&out, &a, &b}) check_has_memory(tensor->const_data_ptr(), tensor->nbytes());
+  for (const at::Tensor* tensor : {&out, &a, &b}) check_has_memory(*tensor);
 
   const c10::DeviceIndex device = out.device().index();
   const int tile = tile_for(device);

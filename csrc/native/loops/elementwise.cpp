@@ -28,7 +28,7 @@ ElementwiseLaunch plan_elementwise(const at::TensorIteratorBase& iter) {
       plan.number = number_at(address, iter.dtype(operand), plan.dtype);
       continue;
     }
-    check_has_memory(address, iter.tensor_base(operand).nbytes());
+    check_has_memory(iter.tensor_base(operand));
     plan.data[operand] = static_cast<const char*>(address);
     const bool is_dense = plan.geometry.count == 1 || plan.geometry.strides[operand][0] == 1;
     plan.contiguous = plan.contiguous && is_dense;

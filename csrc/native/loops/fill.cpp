@@ -53,7 +53,7 @@ void fill_kernel(at::TensorIterator& iter, const at::Scalar& value) {
   const Number element = element_of(value, iter.dtype(0), iter.numel());
   if (iter.numel() == 0) return;
   void* const out = iter.data_ptr(0);
-  check_has_memory(out, iter.tensor_base(0).nbytes());
+  check_has_memory(iter.tensor_base(0));
   Geometry geometry;
   for (int dim = 0; dim < iter.ndim(); ++dim) geometry.add_dimension(iter, dim);
   const bool is_dense = iter.ndim() <= 1 && (geometry.count == 1 || geometry.strides[0][0] == 1);

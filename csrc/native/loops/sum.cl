@@ -56,9 +56,14 @@ __kernel void sum_partials(__global memory_t* out, const __global compute_t* par
 __kernel void sum_items(__global memory_t* out, const __global memory_t* in, Geometry kept, Geometry reduced) {
   for (long output = (long)get_global_id(0); output < kept.count; output += (long)get_global_size(0)) {
     const Offsets first = offsets_of(&kept, (index_t)output);
+    // The rounding error of a sum grows with the number of additions: few in each part, and one for each part.
     wrap_t sum = 0;
-    for (long i = 0; i < reduced.count; ++i) {
-      sum += (wrap_t)load(in, first.of[1] + offsets_of(&reduced, (index_t)i).of[1]);
+    for (long begin = 0; begin < reduced.count; begin += 256) {
+      wrap_t part = 0;
+      for (long i = begin; i < reduced.count && i < begin + 256; ++i) {
+        part += (wrap_t)load(in, first.of[1] + offsets_of(&reduced, (index_t)i).of[1]);
+      }
+      sum += part;
     }
     store(out, first.of[0], (compute_t)sum);
   }

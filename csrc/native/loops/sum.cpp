@@ -34,15 +34,14 @@ struct Reduction {
                             .dtype(compute_bytes(dtype) == sizeof(float) && dtype != at::kInt ? at::kFloat : dtype)),
         out(iter.data_ptr(0)),
         in(iter.data_ptr(1)) {
-    check_has_memory(out, iter.tensor_base(0).nbytes());
-    check_has_memory(in, iter.tensor_base(1).nbytes());
+    for (const int operand : {0, 1}) check_has_memory(iter.tensor_base(operand));
     for (int dim = 0; dim < iter.ndim(); ++dim) {
       (iter.is_dim_reduced(dim) ? reduced : kept).add_dimension(iter, dim);
     }
   }
 
   const Function& function(const char* name) const {
-    return find_function(device, "loops/sum.cl", name, options_for(dtype, fits_int(kept) && fits_int(reduced)));
+    return find_function(device, "loops/sum.cl", name, options_for(dtype, fits_int(kept, reduced)));
   }
 };
 // LITERALINCLUDE END: native-sum-plan

@@ -75,6 +75,10 @@ class Run:
                 say(message)
             yield
 
+    def seconds(self, number: int) -> float:
+        """The most that the trial of a mutant takes, if it does not hang."""
+        return self.trial.seconds(number, self.shown.pages_of(number))
+
     def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
         """Tries mutants in this order, prints the progress, and calls ``tell`` for each that is done."""
         started = said = time.monotonic()
@@ -160,10 +164,16 @@ def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dic
 
 
 def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str]) -> list[Region]:
-    """Tries all mutants of some listings. Saves each finished listing at once, so that a run can be resumed."""
+    """Tries all mutants of some listings, the cheapest first: an interrupted run has then finished most of them.
+
+    Saves each finished listing at once, so that a run can be resumed.
+    """
     done = list(keep)
     over = run.sandbox.refused.keys() | run.verdicts.keys()
     left = {place.listing: set(place.mutants) - over for place in places}
+    if any(left.values()):
+        cost = {place.listing: sum(map(run.seconds, left[place.listing])) for place in places}
+        places = sorted(places, key=lambda place: cost[place.listing])
 
     def settle(number: int | None) -> None:
         before = len(done)

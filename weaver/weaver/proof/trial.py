@@ -92,6 +92,11 @@ class Trial:
         file.unlink()
         return outcome
 
+    def seconds(self, number: int, pages: Iterable[str]) -> float:
+        """The duration of the examples that reach a mutant: what it costs when none of them fails."""
+        jobs = [job for name in pages if name in self.reaches for job in self.reaches[name].jobs(number)]
+        return sum(one.seconds for job in jobs for one in job)
+
     def try_mutant(self, number: int, pages: Iterable[str]) -> Verdict:
         """Runs the examples that reach a mutant, until one fails."""
         started = time.monotonic()

@@ -1,0 +1,115 @@
+"""What is dropped while its memory is in use: by queued work, by a capture, by another thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
+from torch_openreg import _C
+
+
+def replayed(work: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """The result of the function, captured by this thread and replayed."""
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    with torch.Stream(device=LAST_DEVICE), graph:
+        result = work()
+    graph.replay()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    return result
+
+
+DROPPED = {
+    "an import": lambda: torch.from_dlpack(torch.ones(5, device=LAST_DEVICE).__dlpack__()),
+    "shared memory": lambda: torch.ones(5, device=LAST_DEVICE).share_memory_(),
+}
+
+
+@pytest.mark.needs("queue", "kernels")
+def test_ctrl_c_does_not_end_the_wait_of_a_deleter(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import os, signal, threading, torch
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        x = torch.from_dlpack(torch.full((1000,), 7.0, device="openreg").__dlpack__())
+        torch.openreg._sleep(400_000_000)
+        y = x + 1
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            del x
+            idle = torch.openreg.current_stream().query()
+            for _ in range(1000000):
+                pass  # where Python notices the signal
+            print("not interrupted")
+        except KeyboardInterrupt:
+            idle = torch.openreg.current_stream().query()
+        print(idle, y[:2].tolist())
+        """
+    )
+    assert (ran.stdout, ran.stderr) == ("True [8.0, 8.0]\n", "")
+
+
+@pytest.mark.needs("queue", "kernels", "simulator")
+def test_a_deleter_leaves_the_mistake_of_a_kernel_to_the_program() -> None:
+    x = torch.from_dlpack(torch.ones(5, device="openreg").__dlpack__())
+    flags = torch._neg_view(torch.ones(2, dtype=torch.bool, device="openreg"))
+    torch.openreg._sleep(50_000_000)
+    flags.resolve_neg()
+    del x
+    with pytest.raises(NotImplementedError, match="neg_cpu"):
+        torch.openreg.synchronize()
+
+
+@pytest.mark.needs("graphs", "kernels", "sharing")
+@pytest.mark.parametrize("make", DROPPED.values(), ids=DROPPED.keys())
+def test_a_capture_goes_on(make: Callable[[], torch.Tensor]) -> None:
+    x, dropped = torch.ones(4, device=LAST_DEVICE), [make()]
+
+    def work() -> torch.Tensor:
+        y = x + 1
+        dropped.clear()
+        return y
+
+    assert replayed(work).tolist() == [2.0] * 4
+
+
+@pytest.mark.needs("graphs", "kernels", "sharing")
+def test_a_tensor_is_sent_while_another_thread_captures() -> None:
+    x, sent = torch.ones(4, device=LAST_DEVICE), torch.ones(3, device=LAST_DEVICE)
+
+    def work() -> torch.Tensor:
+        y = x + 1
+        event = torch.openreg.InterprocessEvent(LAST_DEVICE)
+        thread = threading.Thread(target=lambda: (_C._storage_handle(sent.untyped_storage()), event.record()))
+        thread.start()
+        thread.join()
+        return y
+
+    assert replayed(work).tolist() == [2.0] * 4
+
+
+@pytest.mark.needs("queue", "kernels", "sharing")
+def test_two_threads_share_one_storage() -> None:
+    x = torch.zeros(1 << 16, device="openreg")
+    torch.openreg._sleep(100_000_000)
+    x += 1
+    handles = []
+    threads = [
+        threading.Thread(target=lambda: handles.append(_C._storage_handle(x.untyped_storage()))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert handles[0] == handles[1]
+    assert x.tolist() == [1.0] * (1 << 16)
+
+
+@pytest.mark.needs("sharing")
+def test_a_storage_of_a_negative_size() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="bytes are more than any device can have"):
+        torch.UntypedStorage._new_shared(-65000, device="openreg")
