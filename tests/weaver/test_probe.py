@@ -81,7 +81,8 @@ import torch_openreg.stable
 print(before, set(names()) - set(before))
 """
     # A build without counters has nothing to clear.
-    done = run(tmp_path, "import ctypes; ctypes.CDLL.orCounters_clear = lambda library: None\n" + code)
+    without = "import ctypes; ctypes.CDLL.orCounters_mark = ctypes.CDLL.orCounters_drop = lambda library: None\n"
+    done = run(tmp_path, without + code)
     assert done.stdout.strip() == "['_C', 'libopenreg', 'libtorch_openreg'] {'libopenreg_stable'}", done.stderr
     assert not [line for line in lines(tmp_path) if "torch_openreg/stable.py" in line]
 
@@ -173,10 +174,24 @@ def test_counters_of_a_killed_process_are_not_lost(tools: clang.Clang, library: 
 
 
 def test_counters_can_be_cleared_and_asked_for(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
-    clear = "assert lib.weaver_counters_any(); lib.weaver_counters_clear(); assert not lib.weaver_counters_any()"
-    code = f"lib.sign(-5); {clear}; lib.sign(0)"
+    clear = "assert any(); lib.weaver_counters_mark(); lib.weaver_counters_drop(); assert not any()"
+    code = f"any = lib.weaver_counters_any; lib.sign(-5); {clear}; lib.sign(0)"
     found = counts(tools, library, tmp_path, code)
     assert (found[4], found[6]) == (0, 1)
+
+
+def test_what_another_thread_counts_while_the_counters_are_read_is_not_lost(
+    tools: clang.Clang, library: Path, tmp_path: Path
+) -> None:
+    between = "lib.weaver_counters_mark(); lib.sign(-5); lib.weaver_counters_drop()"
+    found = counts(tools, library, tmp_path, f"lib.sign(5); {between}")
+    assert (found[3], found[4], found[6]) == (1, 1, 0)
+
+
+def test_what_the_probe_itself_runs_is_not_counted(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
+    itself = "lib.weaver_counters_mark(); lib.sign(-5); lib.weaver_counters_restore()"
+    found = counts(tools, library, tmp_path, f"lib.sign(5); {itself}")
+    assert (found[3], found[4], found[6]) == (1, 0, 1)
 
 
 def test_registrations_are_known_by_their_function(tools: clang.Clang, library: Path, tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
 // Linked into each library of a build with counters: reads and clears the counters of that library. Its functions are
-// <WEAVER_COUNTERS>_any and <WEAVER_COUNTERS>_clear, because a library may export only names with a certain prefix.
+// <WEAVER_COUNTERS>_any, _mark, _drop, and _restore, because a library may export only names with a certain prefix.
+//
+// Other threads count all the time. A counter is therefore never just set to 0: what they count between reading and
+// clearing would be lost, and a line that is executed once would be reported as not executed.
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #ifndef WEAVER_COUNTERS
 #define WEAVER_COUNTERS weaver_counters
@@ -20,9 +24,16 @@ extern intptr_t __llvm_profile_counter_bias;
 
 namespace {
 
-char* counters() { return __llvm_profile_begin_counters() + __llvm_profile_counter_bias; }
+using Count = uint64_t;
 
-intptr_t size() { return __llvm_profile_end_counters() - __llvm_profile_begin_counters(); }
+Count* begin() { return reinterpret_cast<Count*>(__llvm_profile_begin_counters() + __llvm_profile_counter_bias); }
+
+size_t size() { return (__llvm_profile_end_counters() - __llvm_profile_begin_counters()) / sizeof(Count); }
+
+std::vector<Count>& marked() {
+  static std::vector<Count> counts;
+  return counts;
+}
 
 }  // namespace
 
@@ -30,11 +41,28 @@ extern "C" {
 
 /// Returns whether any line has run since the counters were cleared.
 __attribute__((visibility("default"))) int WEAVER_NAME(WEAVER_COUNTERS, any)() {
-  return std::any_of(counters(), counters() + size(), [](char byte) { return byte != 0; });
+  for (size_t i = 0; i < size(); ++i) {
+    if (begin()[i] != 0) return 1;
+  }
+  return 0;
 }
 
-/// Clears the counters.
-__attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, clear)() {
-  std::fill_n(counters(), size(), '\0');
+/// Remembers the present counts.
+__attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, mark)() {
+  marked().assign(begin(), begin() + size());
+}
+
+/// Takes away what was counted before the mark. A counter that was 0 then is not written.
+__attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, drop)() {
+  for (size_t i = 0; i < marked().size(); ++i) {
+    if (marked()[i] != 0) __atomic_fetch_sub(&begin()[i], marked()[i], __ATOMIC_RELAXED);
+  }
+}
+
+/// Takes away what was counted after the mark.
+__attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, restore)() {
+  for (size_t i = 0; i < marked().size(); ++i) {
+    if (begin()[i] != marked()[i]) begin()[i] = marked()[i];
+  }
 }
 }

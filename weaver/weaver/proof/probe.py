@@ -139,7 +139,8 @@ def _forget_import(execute: Callable[[ModuleType], None], module: ModuleType) ->
         execute(module)
         _tracer.held.clear()
         for name in libraries().keys() - before.keys():
-            _counters(libraries()[name], "clear")
+            _counters(libraries()[name], "mark")
+            _counters(libraries()[name], "drop")
     finally:
         # The lines of a failed import are kept: an example caused it deliberately.
         for record in _tracer.held:
@@ -197,18 +198,21 @@ class Probe:
         # A library that an example loads directly, without the package, counts into the folder of that example.
         for file in target.glob(f"[0-9]*-{os.getpid()}.profraw"):
             file.rename(own / file.name)
+        # Other threads go on counting: what is counted after the mark belongs to the next example as well.
+        _each_library("mark")
         for file in own.glob(f"*-{os.getpid()}*.profraw"):
             shutil.copy(file, target / f"own-{file.name}")
-        _clear_counters()
+        _each_library("drop")
 
     def _note_what_fell_back(self) -> None:
         assert _tracer is not None
+        _each_library("mark")
         names = _tracer.observer.fell_back()
+        _each_library("restore")  # the call itself belongs to no example
         with (self.folder / FELL_BACK).open("a", encoding="utf-8") as lines:
             lines.write("".join(f"{name}\n" for name in names))
-        _clear_counters()  # the call itself belongs to no example
 
 
-def _clear_counters() -> None:
+def _each_library(function: str) -> None:
     for library in libraries().values():
-        _counters(library, "clear")
+        _counters(library, function)
