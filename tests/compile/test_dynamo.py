@@ -120,7 +120,9 @@ def test_properties_inside_a_graph_are_those_of_the_current_device(device: torch
         with torch.openreg.device(index):
             assert compiled(x)[1:] == uuid_and_name(x)[1:]
             uuids.add(compiled(x)[1])
-    assert len(uuids) == (1 if device in (0, "openreg:1") else 2)
+    # A driver may know no UUID of its devices, as OpenCL without an extension: then all have the same.
+    known = {torch.openreg.get_device_properties(index).uuid for index in range(2)}
+    assert len(uuids) == (1 if device in (0, "openreg:1") else len(known))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])

@@ -59,7 +59,7 @@ __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, drop)()
   }
 }
 
-/// Takes away what was counted after the mark.
+/// Takes away what was counted after the mark, by any thread: call it soon after.
 __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, restore)() {
   for (size_t i = 0; i < marked().size(); ++i) {
     if (begin()[i] != marked()[i]) begin()[i] = marked()[i];
