@@ -216,7 +216,7 @@ def test_nothing_of_ours_is_left(files: dict[str, str], library_files: dict[str,
 def test_what_is_named_is_there(files: dict[str, str]) -> None:
     """Links and paths in texts and comments name files and folders that were copied, or that a build creates."""
     folders = {parent.as_posix() for path in files for parent in Path(path).parents}
-    made = {"torch_acme/_build_info.py", "torch_acme/lib", "torch_acme/native"}
+    made = {"torch_acme/_build_info.py", "torch_acme/include", "torch_acme/lib", "torch_acme/native"}
     made |= {"tests/driver/test_", "tests/kernels/test_"}
     tops = "csrc|tests|tools|cmake|conformance|docs|examples|benchmarks|weaver|torch_acme|\\.github"
     named = re.compile(rf"(?<![\w/.<$}}-])((?:{tops})/[\w./]*\w)")
