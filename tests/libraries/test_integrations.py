@@ -454,7 +454,7 @@ class TestLightning:
                 ValueError, match=f"openreg: there is no device {LAST + 1}: pass an index from 0 to {LAST}"
             ):
                 DeviceAccelerator.parse_devices(devices)
-        for devices in (0, [], [0, 0]):
+        for devices in (0, [], [0, 0], "", ",", "all"):
             with pytest.raises(ValueError, match="names no device, or one of them twice: pass a number of devices"):
                 DeviceAccelerator.parse_devices(devices)
 

@@ -392,6 +392,29 @@ def test_of_a_page_that_fails_without_a_mutant_nothing_is_tried(toy: Toy, capsys
     page.write_text(text, encoding="utf-8")
 
 
+def test_a_run_ends_after_its_minutes(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is finished is written. Of the rest, earlier results stay, and the next run tries what has none."""
+    before, file = toy.regions(), toy.root / "docs/proof/mutants.json"
+    mutate.main(toy.configuration, ["--all", "--minutes", "0"])
+    assert re.search(r"\d+ listings are left for the next run", capsys.readouterr().out)
+    results = ("killed", "refused", "survived", "equivalent")
+    assert {name: [one[key] for key in results] for name, one in toy.regions().items()} == {
+        name: [one[key] for key in results] for name, one in before.items()
+    }
+    (toy.root / "docs/build/mutate/progress.json").unlink()
+    data = json.loads(file.read_text(encoding="utf-8"))
+    kept = {entry["region"] for entry in data["regions"][:3]}
+    file.write_text(json.dumps(data | {"regions": data["regions"][:3]}), encoding="utf-8")
+    mutate.main(toy.configuration, ["--minutes", "0"])
+    left = len(before) - len(toy.regions())
+    assert left > 0
+    assert toy.regions().keys() >= kept
+    assert f"{left} listings are left for the next run" in capsys.readouterr().out
+    mutate.main(toy.configuration, [])
+    assert f"{left} listings tried" in capsys.readouterr().out
+    assert toy.regions().keys() == before.keys()
+
+
 def test_unknown_names_are_refused(toy: Toy) -> None:
     with pytest.raises(Fault, match=r"no region nowhere; there are csrc/toy.cpp, .*toy-count"):
         mutate.main(toy.configuration, ["--region", "nowhere"])

@@ -14,7 +14,7 @@ from torch._prims_common import suggest_memory_format
 
 from torch_openreg import openreg
 from torch_openreg.compile.after_import import after_import
-from torch_openreg.compile.random_state import repeat_random_operators
+from torch_openreg.compile.patches import PATCHES, series
 from torch_openreg.openreg._utils import _index
 from torch_openreg.openreg.properties import DeviceProperties
 
@@ -101,8 +101,13 @@ def register() -> None:
         # torch.compiler.assume_constant_result sets the same, but this runs before Dynamo has been imported whole.
         vars(function)["_dynamo_marked_constant"] = True
     after_import("torch._dynamo.polyfills.loader", _trace_properties)
-    _predict_convolutions()
-    repeat_random_operators()
+    if series() in PATCHES:
+        # These two replace what a release that was not tried may have moved, and an error here would end every import
+        # of Dynamo, the CPU's too.
+        from torch_openreg.compile.random_state import repeat_random_operators
+
+        _predict_convolutions()
+        repeat_random_operators()
 
 
 def _trace_properties() -> None:

@@ -178,6 +178,11 @@ _ALL = (
 PATCHES: dict[str, tuple[Callable[[], None], ...]] = {"2.13": _ALL, "2.14": _ALL}
 
 
+def series() -> str:
+    """The release of the installed PyTorch, without what changes no interface: `"2.13"`."""
+    return ".".join(torch.__version__.split(".")[:2])
+
+
 @functools.cache
 def patch_inductor() -> None:
     """Applies the patches of the installed PyTorch, once.
@@ -185,13 +190,13 @@ def patch_inductor() -> None:
     Raises:
         RuntimeError: if there is no list for this release, or if what a patch replaces is not where it was.
     """
-    series = ".".join(torch.__version__.split(".")[:2])
-    if series not in PATCHES:
+    release = series()
+    if release not in PATCHES:
         raise RuntimeError(
-            f"openreg: Inductor of torch {series} was not tried with this backend, only that of {', '.join(PATCHES)}: "
+            f"openreg: Inductor of torch {release} was not tried with this backend, only that of {', '.join(PATCHES)}: "
             "use torch.compile with the backend 'aot_eager', or add the release to torch_openreg/compile/patches.py"
         )
-    for patch in PATCHES[series]:
+    for patch in PATCHES[release]:
         patch()
 
 

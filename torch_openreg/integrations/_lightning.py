@@ -47,8 +47,11 @@ class DeviceAccelerator(Accelerator):
         """
         chosen: Any = devices
         if isinstance(chosen, str):
-            numbers = [int(number) for number in chosen.split(",") if number]
-            chosen = numbers if "," in chosen else numbers[0]
+            try:
+                numbers = [int(number) for number in chosen.split(",") if number.strip()]
+            except ValueError:
+                numbers = []
+            chosen = numbers[0] if numbers and "," not in chosen else numbers
         if isinstance(chosen, int):
             chosen = list(range(openreg.device_count() if chosen == -1 else chosen))
         if not chosen or len(set(chosen)) < len(chosen):

@@ -6,6 +6,7 @@ Writes ``mutants.json``. Build files, shell scripts, examples, and code outside 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from weaver.proof.result import Region
 from weaver.proof.schemata import Schemata
 from weaver.proof.shown import Numbers, Place, Shown, read_shown
 from weaver.proof.trial import Trial, Verdict, workers
+from weaver.sources.listing import Listing
 
 PROGRESS_SECONDS = 20
 
@@ -79,8 +81,13 @@ class Run:
         """The most that the trial of a mutant takes, if it does not hang."""
         return self.trial.seconds(number, self.shown.pages_of(number))
 
-    def try_all(self, order: list[int], tell: Callable[[int], None] = lambda number: None) -> None:
-        """Tries mutants in this order, prints the progress, and calls ``tell`` for each that is done."""
+    def try_all(
+        self, order: list[int], tell: Callable[[int], None] = lambda number: None, seconds: float = math.inf
+    ) -> None:
+        """Tries mutants in this order, prints the progress, and calls ``tell`` for each that is done.
+
+        After so many ``seconds`` it begins no further one.
+        """
         started = said = time.monotonic()
         order = [
             number
@@ -101,6 +108,9 @@ class Run:
                     if now - said > PROGRESS_SECONDS:
                         said = now
                         self._progress(order, now - started)
+                    if now - started > seconds:
+                        pool.shutdown(wait=False, cancel_futures=True)
+                        break
             except BaseException:
                 # An interrupted run keeps only the results that are already written.
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -163,12 +173,15 @@ def known_kills(shown: Shown, places: list[Place], earlier: list[Region]) -> dic
     return found
 
 
-def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str]) -> list[Region]:
-    """Tries all mutants of some listings, the cheapest first: an interrupted run has then finished most of them.
+def complete(
+    run: Run, places: list[Place], keep: list[Region], reasons: dict[int, str], seconds: float
+) -> dict[Listing, Region]:
+    """Tries all mutants of some listings, the cheapest first: a run that ends early has then finished most of them.
 
-    Saves each finished listing at once, so that a run can be resumed.
+    Saves each finished listing at once, and those to ``keep``, so that an interrupted run can be resumed. After so many
+    ``seconds`` it begins no further mutant. Returns: the results of the finished listings.
     """
-    done = list(keep)
+    done: dict[Listing, Region] = {}
     over = run.sandbox.refused.keys() | run.verdicts.keys()
     left = {place.listing: set(place.mutants) - over for place in places}
     if any(left.values()):
@@ -181,13 +194,13 @@ def complete(run: Run, places: list[Place], keep: list[Region], reasons: dict[in
             left[place.listing].discard(number or 0)
             if not left[place.listing]:
                 del left[place.listing]
-                done.append(run.entry(place, reasons))
+                done[place.listing] = run.entry(place, reasons)
         if len(done) > before:
-            result.write(run.configuration, work(run.configuration) / "progress.json", done)
+            result.write(run.configuration, work(run.configuration) / "progress.json", [*keep, *done.values()])
 
     settle(None)
     order = list(dict.fromkeys(number for place in places for number in place.mutants if number not in over))
-    run.try_all(order, settle)
+    run.try_all(order, settle, seconds)
     return done
 
 
@@ -251,6 +264,13 @@ def _options(command: str, arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--changed", action="store_true", help="only what has changed since it was tried: the default")
     parser.add_argument("--all", action="store_true", help="also what has not changed")
     parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        metavar="M",
+        help="end after M minutes of trials: what is finished is written, and the rest is tried by the next run",
+    )
+    parser.add_argument(
         "--sample", type=int, metavar="N", help="only N mutants that the result calls killed; no new result"
     )
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
@@ -302,20 +322,24 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     if shown.unread:
         say(f"not mutated, because tree-sitter cannot read it: {', '.join(shown.unread)}")
     again = {place.listing for place in places}
-    held = [region for listing, region in keep.items() if region is not None and listing not in again]
+    held = {listing: region for listing, region in keep.items() if region is not None}
+    unchanged = [region for listing, region in held.items() if listing not in again]
     known = {} if explicit else known_kills(shown, places, earlier)
     run = Run(configuration, shown, {number for place in places for number in place.mutants} - known.keys())
     run.verdicts |= known
     if known:
         say(f"{len(known)} mutants were killed by examples that are still there")
     with run.sandbox.lock(), run.prepared() if run.sandbox.mutants else nullcontext():
-        regions = complete(run, places, held, reasons) if places else held
-    named_only = bool(options.region or options.page)
-    result.write(configuration, root / file, [*regions, *result.others(committed, regions)] if named_only else regions)
+        finished = complete(run, places, unchanged, reasons, options.minutes * 60) if places else {}
+    regions = list((held | finished).values())
+    whole = len(finished) == len(places) and not (options.region or options.page)
+    result.write(configuration, root / file, regions if whole else [*regions, *result.others(committed, regions)])
     report(regions, run, reasons)
     floor.raise_floor(configuration)
     run.check_pages()
+    if len(finished) < len(places):
+        say(f"{len(places) - len(finished)} listings are left for the next run")
     print(
-        f"{command}: {len(places)} listings tried ({time.monotonic() - started:.0f} s); "
+        f"{command}: {len(finished)} listings tried ({time.monotonic() - started:.0f} s); "
         f"of {len(regions)} listings in {file}, {_share(regions)}"
     )
