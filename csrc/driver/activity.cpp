@@ -57,7 +57,7 @@ orError_t orActivityStop() {
   const Call call("orActivityStop");
   Driver* driver = nullptr;
   if (const orError_t error = get_driver(&driver)) return error;
-  const std::lock_guard lock(g_mutex);
+  std::unique_lock lock(g_mutex);
   if (!recording()) return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
   g_recording.store(false);
   // A submission reads recording() with its stream's lock held: drain() waits for one that still read true.
@@ -65,6 +65,7 @@ orError_t orActivityStop() {
   for (Device& device : driver->devices) {
     device.streams.for_each_alive([&](Stream& stream, uint32_t, uint64_t) { drained = stream.drain() && drained; });
   }
+  lock.unlock();  // at the end of the process the next call never returns on this thread
   return drained ? orSuccess : end_dropped_call();
 }
 

@@ -1,6 +1,8 @@
 // Synchronization and reset of a device.
 #include "device.h"
 
+#include <cstdio>
+
 #include "capture.h"
 #include "driver.h"
 #include "error.h"
@@ -59,7 +61,11 @@ orError_t Device::synchronize(const SharedEvent& event, uint64_t record, bool* e
 
 // LITERALINCLUDE START: memory-device-reset
 orError_t Device::reset() {
-  const std::lock_guard lock(reset_mutex_);
+  std::unique_lock lock(reset_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    if (process_is_ending()) return end_dropped_call();  // NOT PROVEN: a thread rests, and keeps the lock
+    lock.lock();
+  }
   resetting_.store(true);
   // Work of this device may be waiting for streams of any device.
   started_driver()->for_each_served_stream([](Stream& stream) { stream.wake_all(); });
@@ -83,6 +89,13 @@ orError_t Device::reset() {
   return orSuccess;
 }
 // LITERALINCLUDE END: memory-device-reset
+
+void Device::fail_with(const Device& other) {
+  char text[128];
+  std::snprintf(text, sizeof(text), "a stream of openreg:%d waited for work of openreg:%d, which has failed", index,
+                other.index);
+  failure.store(text);
+}
 
 // LITERALINCLUDE START: kernel-placement
 Placement Device::placement(size_t bytes) const noexcept {

@@ -28,6 +28,8 @@ class Device {
   bool begin();
   // Implements orDeviceReset.
   orError_t reset();
+  // This device needs results of another one that has failed, or was reset before it computed them.
+  void fail_with(const Device& other);
 
 // LITERALINCLUDE START: memory-device-parts
   // Whether work runs; otherwise it is dropped.

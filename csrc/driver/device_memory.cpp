@@ -94,22 +94,23 @@ void DeviceMemory::free_locked(size_t offset) {
   make_free(block);
 }
 
-orError_t DeviceMemory::retire(size_t offset) {
+orError_t DeviceMemory::retire(size_t offset, Retired* retired) {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
   if (const orError_t error = find_own_locked(offset, &found)) return error;
   blocks_.find(offset)->second.retired = true;
+  *retired = Retired{offset, clears_};
   return orSuccess;
 }
 
-void DeviceMemory::restore_retired(size_t offset) {    // NOT PROVEN: needs a host without threads
-  const std::lock_guard lock(mutex_);                  // NOT PROVEN: as above
-  blocks_.find(offset)->second.retired = false;        // NOT PROVEN: as above
+void DeviceMemory::restore(Retired retired) {  // NOT PROVEN: needs a reset in between, or a host without threads
+  const std::lock_guard lock(mutex_);                                                   // NOT PROVEN: as above
+  if (retired.clears == clears_) blocks_.find(retired.offset)->second.retired = false;  // NOT PROVEN: as above
 }
 
-void DeviceMemory::free_retired(size_t offset) {
+void DeviceMemory::free(Retired retired) {
   const std::lock_guard lock(mutex_);
-  free_locked(offset);
+  if (retired.clears == clears_) free_locked(retired.offset);
 }
 // LITERALINCLUDE END: memory-free
 
@@ -142,6 +143,7 @@ orError_t DeviceMemory::check_range(size_t offset, size_t bytes) const {
 // LITERALINCLUDE START: memory-clear
 void DeviceMemory::clear() {
   const std::lock_guard lock(mutex_);
+  ++clears_;
   give_back_pages(0, committed_);
   for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
     if (block->second.requested == 0 || (block->second.shared && !unshare(block))) continue;

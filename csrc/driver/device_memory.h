@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <set>
@@ -42,11 +43,15 @@ class DeviceMemory {
   orError_t check_start(size_t offset) const;
   // Frees the allocation that starts at the offset. Large ones give their pages back to the host.
   orError_t free(size_t offset);
-  // The same in two steps: retire makes the allocation unusable at once, free_retired frees it later. restore_retired
-  // makes it usable again instead.
-  orError_t retire(size_t offset);
-  void restore_retired(size_t offset);
-  void free_retired(size_t offset);
+  // The same in two steps: retire makes the allocation unusable at once, and it is freed later, or restored instead.
+  // After a clear() in between, which has freed it, both do nothing.
+  struct Retired {
+    size_t offset;
+    uint64_t clears;  // before
+  };
+  orError_t retire(size_t offset, Retired* retired);
+  void free(Retired retired);
+  void restore(Retired retired);
   // Finds the allocation that contains the offset.
   orError_t find(size_t offset, Allocation* allocation) const;
   // Checks that `bytes` from the offset on lie in one allocation.
@@ -96,6 +101,7 @@ class DeviceMemory {
   Blocks blocks_;
   FreeBlocks free_blocks_;
   size_t free_bytes_;
+  uint64_t clears_ = 0;
   size_t committed_ = 0;  // bytes from the start that kernels can access; never shrinks
   // LITERALINCLUDE END: memory-blocks
 };

@@ -295,14 +295,6 @@ namespace {
 
 // A device that has failed drops its work, and its events pass. What another device does behind such an event would
 // read memory that was never written, so that device fails as well, or the call if the failure is known by then.
-void fail_with(Device& waiter, const Device& other) {
-  if (&waiter == &other || !other.failure.present()) return;
-  char text[128];
-  std::snprintf(text, sizeof(text), "a stream of openreg:%d waited for work of openreg:%d, which has failed",
-                waiter.index, other.index);
-  waiter.failure.store(text);
-}
-
 orError_t refuse_failed(const Device& waiter, const Event::Point& point) {
   if (point.stream == nullptr || &point.stream->device() == &waiter) return orSuccess;
   return point.stream->device().failure.report();
@@ -333,7 +325,7 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
 
     void run(Device& device) {
       stream->wait_for(device, sequence);
-      fail_with(device, stream->device());
+      if (&device != &stream->device() && stream->dropped(sequence)) device.fail_with(stream->device());
     }
     void release() {}
   };

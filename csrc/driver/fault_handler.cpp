@@ -69,15 +69,17 @@ const void* fault_address(const siginfo_t& info, const void* context) {
 // LITERALINCLUDE START: memory-fault-chain
 // Passes the fault to the previously installed handler. If there is none, restores the default action: the access is
 // repeated on return from this handler, and ends the process with the usual signal and core dump. A signal that was
-// sent has no access to repeat, and is sent again.
+// sent has no access to repeat, and is sent again, unless the process ignores it.
 void chain(int signal_number, siginfo_t* info, void* context) {
   if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
     g_previous.sa_sigaction(signal_number, info, context);
   } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
     g_previous.sa_handler(signal_number);
   } else {
+    const bool was_sent = info->si_code <= 0;
+    if (was_sent && g_previous.sa_handler == SIG_IGN) return;
     signal(signal_number, SIG_DFL);
-    if (info->si_code <= 0) raise(signal_number);
+    if (was_sent) raise(signal_number);
   }
 }
 // LITERALINCLUDE END: memory-fault-chain

@@ -33,8 +33,9 @@ void Graph::add(Node node, bool queues) {
   queues_ = queues_ || queues;
 }
 
-orError_t Graph::expect_no_reset() const {
+orError_t Graph::check_devices() const {
   for (const auto& [device, resets] : devices_) {
+    if (const orError_t error = device->failure.refuse()) return error;
     if (device->failure.resets() != resets) {
       return fail(orErrorInvalidHandle, "orDeviceReset of openreg:%d freed the memory that the graph uses",
                   device->index);
@@ -47,15 +48,24 @@ orError_t Graph::expect_no_reset() const {
 void Graph::run() {
   const std::lock_guard lock(running_);
   for (Node& node : nodes_) {
-    if (node.device->runs_work()) node.task.run(*node.device);
+    if (runs(node)) node.task.run(*node.device);
   }
 }
 
 void Graph::run_reported(orStream_t stream, uint64_t correlation) {
   const std::lock_guard lock(running_);
   for (Node& node : nodes_) {
-    if (node.device->runs_work()) node.task.run_reported(*node.device, stream, correlation);
+    if (runs(node)) node.task.run_reported(*node.device, stream, correlation);
   }
+}
+
+// A device that needs what a failed one should have computed fails as well, as behind an event.
+bool Graph::runs(const Node& node) const {
+  for (const uint32_t earlier : node.after) {
+    const Device& other = *nodes_[earlier].device;
+    if (&other != node.device && !other.runs_work()) node.device->fail_with(other);
+  }
+  return node.device->runs_work();
 }
 // LITERALINCLUDE END: graph-run
 

@@ -41,11 +41,13 @@ class Graph {
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] bool queues() const { return queues_; }
-  // An error if a device was reset since: the memory that the nodes use is gone.
-  [[nodiscard]] orError_t expect_no_reset() const;
+  // An error if a device has failed, or was reset since: the memory that the nodes use is gone.
+  [[nodiscard]] orError_t check_devices() const;
   [[nodiscard]] std::string dot() const;
 
  private:
+  [[nodiscard]] bool runs(const Node& node) const;
+
   Device& device_;
   std::vector<Node> nodes_;
   std::vector<std::pair<Device*, uint64_t>> devices_;  // each once, with its number of resets

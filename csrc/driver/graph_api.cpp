@@ -164,7 +164,7 @@ orError_t orGraphLaunch(orGraphExec_t exec, orStream_t stream) {
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
   if (const orError_t error = refuse_if_captured(*ref.stream, "a graph cannot contain a graph")) return error;
-  if (const orError_t error = graph->expect_no_reset()) return error;
+  if (const orError_t error = graph->check_devices()) return error;
   Device& device = ref.stream->device();
   if (&graph->device() != &device) {
     return fail(orErrorInvalidValue, "the graph was captured on openreg:%d and the stream belongs to openreg:%d",

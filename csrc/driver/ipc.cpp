@@ -78,7 +78,7 @@ uint64_t start_of_process(pid_t process) noexcept {
   char path[48];
   std::snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", process, process);
   std::FILE* const stat = std::fopen(path, "re");
-  if (stat == nullptr) return 0;
+  if (stat == nullptr) return errno == ENOENT || errno == ESRCH ? 0 : kUnknownStart;
   char text[1024] = "";
   const size_t length = std::fread(text, 1, sizeof(text) - 1, stat);
   std::fclose(stat);

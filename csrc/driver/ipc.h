@@ -34,5 +34,7 @@ orError_t open_exported(const ExportedFile& exported, ExportedKind kind, int cur
 
 // When a process started, in ticks since the boot; 0 if it has ended. With its number it names a process uniquely.
 uint64_t start_of_process(pid_t process) noexcept;
+// The result if the host does not tell, since this process has too many open files, for example.
+inline constexpr uint64_t kUnknownStart = UINT64_MAX;
 
 }  // namespace openreg::driver

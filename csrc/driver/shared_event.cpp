@@ -93,7 +93,9 @@ void SharedEvent::pass(uint64_t record) noexcept {
 bool SharedEvent::passed(uint64_t record) const noexcept { return record == 0 || slot(record).passed.load() >= record; }
 
 bool SharedEvent::abandoned(uint64_t record) const noexcept {
-  const bool has_ended = start_of_process(process(record)) != slot(record).start.load();
+  const uint64_t now = start_of_process(process(record));
+  const uint64_t then = slot(record).start.load();
+  const bool has_ended = now == 0 || (now != then && now != kUnknownStart && then != kUnknownStart);
   return has_ended && !passed(record);  // asked last: the record may pass just before the process ends
 }
 // LITERALINCLUDE END: ipc-event-record

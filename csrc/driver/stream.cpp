@@ -271,9 +271,17 @@ void Stream::serve() {
     Task& task = ring_[(next - 1) % kSlots];
     run(task);
     release(task);
-    // Work that the end of the process drops or cuts short never passes, so that its waiters get an error.
-    if (!process_is_ending()) finished_.advance(next);
+    // Work that the end of the process drops or cuts short never passes, so that its waiters get an error. That of a
+    // device that fails or is reset passes, and its waiters ask.
+    if (process_is_ending()) continue;
+    if (!device_->runs_work()) mark_dropped(next);
+    finished_.advance(next);
   }
+}
+
+void Stream::mark_dropped(uint64_t sequence) noexcept {
+  if (last_dropped_.load() + 1 != sequence) first_dropped_.store(sequence);
+  last_dropped_.store(sequence);
 }
 
 void Stream::run(Task& task) {

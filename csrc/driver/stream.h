@@ -49,6 +49,10 @@ class Stream {
   [[nodiscard]] uint64_t queued() const noexcept { return queued_.reached(); }
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
+  // Whether the work of the sequence failed, or was dropped, by the last failure or reset of the device.
+  [[nodiscard]] bool dropped(uint64_t sequence) const noexcept {
+    return sequence >= first_dropped_.load() && sequence <= last_dropped_.load();
+  }
 
   // The capture that records the stream's work; null if there is none.
   [[nodiscard]] std::shared_ptr<Capture> capture();
@@ -84,6 +88,7 @@ class Stream {
   // The error for work that no thread can serve.
   [[nodiscard]] orError_t unserved() const;
   void serve();
+  void mark_dropped(uint64_t sequence) noexcept;
   void run(Task& task);
 
 // LITERALINCLUDE START: stream-members
@@ -98,6 +103,9 @@ class Stream {
   std::unique_ptr<Task[]> ring_;  // slot of task n: n % kSlots
   alignas(64) Timeline queued_;   // advanced under submit_
   alignas(64) Timeline finished_; // advanced by the worker thread
+  // The work that the last failure or reset dropped. Set before finished_ advances.
+  std::atomic<uint64_t> first_dropped_{UINT64_MAX};
+  std::atomic<uint64_t> last_dropped_{0};
   std::mutex worker_mutex_;       // guards worker_
   std::thread worker_;
   std::atomic<bool> stop_{false};

@@ -15,9 +15,9 @@ constexpr const char* kNoMemory = "a graph neither allocates nor frees memory; u
 // Frees memory when the stream reaches this point. If the device fails, it is dropped with the other work, and the
 // reset frees the memory.
 struct FreeWork {
-  size_t offset;
+  DeviceMemory::Retired retired;
 
-  void run(Device& device) { device.memory.free_retired(offset); }
+  void run(Device& device) { device.memory.free(retired); }
   void release() {}
 };
 // LITERALINCLUDE END: stream-memory-work
@@ -49,11 +49,11 @@ orError_t orFreeAsync(void* pointer, orStream_t stream) {
   }
   if (const orError_t error = device.failure.refuse()) return error;
   if (const orError_t error = refuse_if_captured(*ref.stream, kNoMemory)) return error;
-  if (const orError_t error = device.memory.retire(location.offset)) return error;
+  DeviceMemory::Retired retired{};
+  if (const orError_t error = device.memory.retire(location.offset, &retired)) return error;
   uint64_t sequence = 0;
-  const orError_t error =
-      ref.stream->submit(ref.generation, Task(FreeWork{location.offset}), device.placement(0), &sequence);
-  if (error != orSuccess) device.memory.restore_retired(location.offset);  // NOT PROVEN: needs a host without threads
+  const orError_t error = ref.stream->submit(ref.generation, Task(FreeWork{retired}), device.placement(0), &sequence);
+  if (error != orSuccess) device.memory.restore(retired);  // NOT PROVEN: needs a reset meanwhile
   return error;
 }
 // LITERALINCLUDE END: stream-ordered-memory

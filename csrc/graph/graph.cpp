@@ -19,6 +19,7 @@
 #include "runtime/generator.h"
 #include "runtime/host_allocator.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -80,6 +81,16 @@ orError_t end_capture(orStream_t stream, orGraph_t* graph) {
 }
 // LITERALINCLUDE END: capture-begin-and-end
 
+// Memory that is released during the capture counts as used by captured work alone, which has not run. So what was
+// queued before must be over.
+void finish_earlier_work(const c10::Stream& stream) {
+  orStream_t handle = stream_handle(stream);
+  if (is_capturing(handle)) return;  // the driver refuses to capture it twice
+  const DriverCall call("orStreamSynchronize");
+  wait_for_stream(handle, stream.device_index());
+  check(orStreamSynchronize(handle));
+}
+
 class Graph final : public at::GraphImplInterface {
  public:
   // LITERALINCLUDE START: graph-construction
@@ -103,6 +114,7 @@ class Graph final : public at::GraphImplInterface {
     TORCH_CHECK(state_ == nullptr, "openreg: this graph has begun a capture already: call reset() before another one");
     initialize();
     const c10::Stream stream = current_stream(-1);
+    finish_earlier_work(stream);
     const PoolId own = pool == at::MempoolId_t(0, 0) ? new_pool_id() : PoolId(pool);
     state_ = begin_capture(stream_handle(stream), stream.device_index(), own, driver_mode(mode));
     stream_ = stream;

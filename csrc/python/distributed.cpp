@@ -62,7 +62,9 @@ const Bindings distributed_bindings([](py::module_& m) {
       .def("__deepcopy__",
            [](const StagedOptions& options, const py::dict&) { return c10::make_intrusive<StagedOptions>(options); });
   py::class_<StagedBackend, HolderWithoutGil<StagedBackend>, c10d::Backend>(m, "_StagedBackend")
-      .def_property_readonly("options", &StagedBackend::getBackendOptions);
+      .def_property_readonly("options", &StagedBackend::getBackendOptions)
+      // PyTorch calls it on the ranks that a new group leaves out. They have no part in splitting a group here.
+      .def("perform_nocolor_split", [](StagedBackend&, const c10::Device&) {});
   m.def("_staged_backend", [](BackendPtr host, BackendPtr control) -> c10::intrusive_ptr<StagedBackend> {
     return c10::make_intrusive<StagedBackend>(std::move(host), std::move(control), &create);
   });

@@ -5,6 +5,7 @@
 #include <c10/core/Event.h>
 #include <c10/util/Exception.h>
 
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
@@ -29,6 +30,30 @@ orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
 
 orEvent_t event_handle(void* event) { return static_cast<orEvent_t>(event); }
 
+// A stream that waits for captured work joins the capture. As where a capture begins (csrc/graph), what was queued on
+// it before must then be over.
+class EarlierWork {
+ public:
+  EarlierWork(orStream_t stream, c10::DeviceIndex device) : stream_(stream) {
+    if (C10_LIKELY(!captures_are_under_way()) || is_capturing(stream)) return;
+    event_ = create_event(device, c10::EventFlag::PYTORCH_DEFAULT);
+    check(orEventRecord(event_, stream));
+  }
+  ~EarlierWork() {
+    if (event_ != nullptr) warn(orEventDestroy(event_));
+  }
+  EarlierWork(const EarlierWork&) = delete;
+  EarlierWork& operator=(const EarlierWork&) = delete;
+
+  void finish_if_captured() const {
+    if (event_ != nullptr && is_capturing(stream_)) check(orEventSynchronize(event_));
+  }
+
+ private:
+  orStream_t const stream_;
+  orEvent_t event_ = nullptr;
+};
+
 }  // namespace
 
 void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag) {
@@ -52,7 +77,9 @@ void block_stream(void* event, const c10::Stream& stream) {
     orStream_t handle = stream_handle(stream);
     {
       const DriverCall call("orStreamWaitEvent");
+      const EarlierWork earlier(handle, stream.device_index());
       check(orStreamWaitEvent(handle, event_handle(event)));
+      earlier.finish_if_captured();
     }
     trace(&Tracer::trace_gpu_event_wait, traced(event), traced(handle));
   }

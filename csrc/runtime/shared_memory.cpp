@@ -25,7 +25,7 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: shared-memory-deleters
-// Both ways to give memory back wait for the device, which a capture forbids, also that of another thread. What is
+// Both ways to give memory back wait for the device, which a capture may forbid, even that of another thread. What is
 // dropped meanwhile waits for the next storage that is made or dropped.
 class Dropped {
  public:
@@ -43,7 +43,7 @@ class Dropped {
     }
   }
   void collect() {
-    if (captures_are_under_way()) return;
+    if (device_waits_are_forbidden()) return;
     std::vector<std::pair<void*, Function>> ready;
     {
       const std::lock_guard lock(mutex_);
@@ -134,18 +134,25 @@ bool is_shared(const c10::Storage& storage) {
 
 // LITERALINCLUDE START: shared-memory-move
 void share_storage(const c10::Storage& storage) {
+  const c10::Device device = storage.device();
+  const c10::DeviceGuard guard(device);
+  if (is_in_bad_fork()) check(orDeviceSynchronize());  // raises: a thread that is not here may hold the lock
   // Two queues send the same tensor on two threads. If both moved it, the second move would free the memory whose
   // handle the first one has sent.
   static std::mutex& moving = *new std::mutex;  // never destroyed, like the list above
-  const std::lock_guard lock(moving);
-  check_owned(storage);
-  if (is_shared(storage)) return;
-  const c10::Device device = storage.device();
-  const c10::DeviceGuard guard(device);
-  // Any stream may have queued a write, and any stream may read next: both ends of the copy wait for all of them. The
-  // first wait comes before the allocation, whose deleter would wait again if Ctrl-C ended it.
+  {
+    const std::lock_guard lock(moving);
+    check_owned(storage);
+    if (is_shared(storage)) return;
+  }
+  // Any stream may have queued a write, and any stream may read next: both ends of the copy wait for all of them. This
+  // first wait is not under the lock, since Python runs signal handlers in it, which may share as well; and it comes
+  // before the allocation, whose deleter would wait again if Ctrl-C ended it.
   wait_for_device(device.index());
   check(orDeviceSynchronize());
+  const std::lock_guard lock(moving);
+  if (is_shared(storage)) return;  // meanwhile
+  check(orDeviceSynchronize());    // for what was queued meanwhile
   c10::DataPtr data = allocate_shareable(storage.nbytes(), device);
   if (storage.nbytes() > 0) {
     const DriverCall call("orMemcpy");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -270,6 +271,70 @@ def test_factories(dtype: torch.dtype) -> None:
             torch.testing.assert_close(actual.cpu(), expected, check_stride=actual.is_contiguous())
 
 
+# Of each operator whose CPU function writes an output as it would allocate it: the arguments, without the output.
+PLANES, BLOCKS = torch.randn(2, 3, 6, 8), torch.randn(2, 3, 4, 6, 8)
+SAMPLES = torch.rand(2, 3, 3)
+IN_ONE_LAYOUT: dict[str, tuple[Any, ...]] = {
+    "_softmax.out": (PLANES, 1, False),
+    "_log_softmax.out": (PLANES, 1, False),
+    "_softmax_backward_data.out": (PLANES, PLANES.softmax(1), 1, torch.float32),
+    "adaptive_avg_pool2d.out": (PLANES, [3, 2]),
+    "adaptive_avg_pool3d.out": (BLOCKS, [2, 3, 2]),
+    "adaptive_max_pool3d.out": (BLOCKS, [2, 3, 2]),
+    "avg_pool3d.out": (BLOCKS, 2),
+    "avg_pool3d_backward.grad_input": (
+        torch.randn(2, 3, 2, 3, 4),
+        BLOCKS,
+        [2] * 3,
+        [2] * 3,
+        [0] * 3,
+        False,
+        True,
+        None,
+    ),
+    "fractional_max_pool2d.output": (PLANES, [2, 2], [3, 4], SAMPLES[..., :2]),
+    "fractional_max_pool3d.output": (BLOCKS, [2] * 3, [2, 3, 4], SAMPLES),
+    "log_sigmoid_forward.output": (PLANES,),
+    "max_pool3d_with_indices.out": (BLOCKS, 2),
+    "max_unpool2d.out": (torch.ones(1, 1, 1, 2), torch.tensor([[[[1, 6]]]]), [2, 4]),
+    "max_unpool3d.out": (torch.ones(1, 1, 1, 1, 2), torch.tensor([[[[[1, 6]]]]]), [1, 2, 4], [1, 2, 2], [0] * 3),
+    "reflection_pad2d.out": (PLANES, [1, 1, 2, 2]),
+    "reflection_pad2d_backward.grad_input": (torch.randn(2, 3, 10, 10), PLANES, [1, 1, 2, 2]),
+    "replication_pad2d_backward.grad_input": (torch.randn(2, 3, 10, 10), PLANES, [1, 1, 2, 2]),
+    "replication_pad3d_backward.grad_input": (torch.randn(2, 3, 6, 8, 10), BLOCKS, [1] * 6),
+    "upsample_bicubic2d_backward.grad_input": (torch.randn(2, 3, 12, 16), [12, 16], [2, 3, 6, 8], False),
+}
+
+
+@pytest.mark.parametrize("name", IN_ONE_LAYOUT)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_given_output_keeps_its_strides(name: str, channels_last: bool) -> None:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d} if channels_last else {}
+
+    def laid_out(x: Tensor) -> Tensor:
+        return x.to(memory_format=formats.get(x.dim(), torch.preserve_format))
+
+    packet, _, overload = name.partition(".")
+    operator = getattr(torch.ops.aten, packet)
+    arguments = pytree.tree_map_only(Tensor, laid_out, IN_ONE_LAYOUT[name])
+    there = pytree.tree_map_only(Tensor, lambda x: x.to(LAST_DEVICE), arguments)
+    expected = pytree.tree_leaves(operator.default(*arguments))
+    names = [argument.name for argument in getattr(operator, overload)._schema.arguments if argument.is_out]
+
+    for of_columns, of_rows in ((2, 1), (1, 2), (2, 2)):
+        bases = [
+            torch.full((*one.shape[:-2], of_rows * one.shape[-2], of_columns * one.shape[-1]), -1, dtype=one.dtype)
+            for one in expected
+        ]
+        outs = [base.to(LAST_DEVICE)[..., ::of_rows, ::of_columns] for base in bases]
+        strides = [out.stride() for out in outs]
+        getattr(operator, overload)(*there, **dict(zip(names, outs, strict=True)))
+        assert [out.stride() for out in outs] == strides
+        for base, out, one in zip(bases, outs, expected, strict=True):
+            base[..., ::of_rows, ::of_columns] = one
+            torch.testing.assert_close(out._base.cpu(), base)  # what lies between is left alone
+
+
 @pytest.mark.parametrize("call", [torch.max, torch.min, lambda x, out: torch.std(x, 0, out=out)])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.complex64])
 @pytest.mark.parametrize("given", [torch.bool, torch.int64, torch.bfloat16, torch.float64, torch.complex64])
@@ -363,3 +428,9 @@ def test_equal() -> None:
     assert torch.equal(x[:0].to("openreg"), x[:0].to("openreg"))
     with pytest.raises(RuntimeError, match=r"on different devices. Got: openreg:0 and cpu"):
         torch.equal(x.to("openreg"), x)
+
+
+def test_repeats_of_nothing() -> None:
+    none = torch.empty(0, dtype=torch.int64, device="openreg")
+    assert torch.repeat_interleave(none, output_size=3).shape == (0,)
+    assert torch.repeat_interleave(torch.empty(0, device="openreg"), none, output_size=2).shape == (0,)

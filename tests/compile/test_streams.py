@@ -103,6 +103,21 @@ def test_the_last_kernel_of_a_stream_block_runs_on_that_stream() -> None:
     torch.testing.assert_close(result.cpu(), (x * 2).sin())
 
 
+def test_the_current_stream_of_the_current_device_is_traced() -> None:
+    def waits(x: Tensor) -> Tensor:
+        side = torch.Stream(LAST_DEVICE)
+        side.wait_stream(torch.openreg.current_stream())
+        with torch.openreg.stream(side):
+            y = x * 2
+        torch.openreg.current_stream().wait_stream(side)
+        return y
+
+    with torch.openreg.device(LAST_DEVICE):
+        x = torch.randn(50, device=LAST_DEVICE)
+        compiled = torch.compile(waits, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x).cpu(), x.cpu() * 2)
+
+
 @pytest.mark.needs("activity")
 def test_a_profile_names_the_kernel() -> None:
     compiled = torch.compile(lambda x: (x * 2).sin(), fullgraph=True)

@@ -202,6 +202,18 @@ def without_memory_for_a_window() -> tuple[str, int]:
         return errors.read().decode(), pinned
 
 
+def subgroups() -> list[float]:
+    """What a group of every rank alone, and one of all ranks, sum up."""
+    sums = []
+    for members in (*([rank] for rank in range(dist.get_world_size())), None):
+        group = dist.new_group(members)
+        if members is None or dist.get_rank() in members:
+            x = torch.ones(2, device="openreg")
+            dist.all_reduce(x, group=group)
+            sums.append(x[0].item())
+    return sums
+
+
 def windows_are_released() -> None:
     """A group that is destroyed gives the memory of its window back."""
     torch.openreg.empty_cache()

@@ -87,6 +87,12 @@ def test_a_rank_without_memory_for_a_window() -> None:
         assert pinned > 0
 
 
+def test_groups_without_some_of_the_ranks() -> None:
+    """Where a rank has named its device, PyTorch asks the backend of each rank that is left out to take note."""
+    with ranks(2, with_device=True) as started:
+        assert started(large.subgroups) == [[1.0, 2.0], [1.0, 2.0]]
+
+
 def test_split_group() -> None:
     with ranks(4, with_device=True) as started:
         assert started(large.split) == [[2.0, 2.0, 6.0], [4.0, 4.0, 6.0], [2.0, 2.0], [4.0, 4.0]]

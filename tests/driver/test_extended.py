@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from tests.driver import openreg as driver
+from tests.driver.conftest import RunDriver
 from tests.driver.openreg import DriverError, Error, Fault, Kind, MemoryType, lib
 
 
@@ -323,3 +324,36 @@ def test_peers() -> None:
         refused(Error.INVALID_DEVICE, f"{name}: {text}", getattr(lib, name)(count))
         for peer in (count - 1, count - 1, 0):
             driver.check(getattr(lib, name)(peer))
+
+
+def test_freeing_in_the_order_of_a_stream_while_the_device_is_reset(run_driver: RunDriver) -> None:
+    # A block that the reset has freed meanwhile may be part of another one: touching it damages the heap.
+    ran = run_driver("""
+        from tests.driver.openreg import lib
+
+        def work():
+            while not over:
+                stream = ctypes.c_void_p()
+                if lib.orStreamCreate(ctypes.byref(stream)):
+                    continue
+                for count in range(200):
+                    pointer = ctypes.c_void_p()
+                    if lib.orMallocAsync(ctypes.byref(pointer), 4096 * (count % 7 + 1), stream):
+                        break
+                    if lib.orFreeAsync(pointer, stream):
+                        break
+
+        over = False
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            driver.check(lib.orDeviceReset())
+        over = True
+        for thread in threads:
+            thread.join()
+        driver.check(lib.orDeviceReset())
+        print(*(number == driver.mem_get_info()[1] for number in driver.mem_get_info()))
+    """)
+    assert (ran.returncode, ran.stdout) == (0, "True True\n"), ran.stderr

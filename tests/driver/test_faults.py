@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from tests.driver import openreg as driver
-from tests.driver.openreg import DriverError, Error, Fault, lib
+from tests.driver.openreg import DriverError, Error, Fault, Kind, lib
 
 
 def inject(fault: Fault, count: int = 1, device: int = 0) -> None:
@@ -144,3 +144,47 @@ def test_who_waits_for_a_device_that_has_failed_fails_too(is_known: bool) -> Non
     driver.check(lib.orStreamWaitEvent(stream, event))
     assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
     assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()
+
+
+@pytest.mark.needs("two devices")
+def test_who_comes_late_to_work_that_a_reset_dropped_fails() -> None:
+    target, copy = driver.malloc(4), driver.malloc(4)
+    late = driver.stream_create()
+    driver.set_device(1)
+    event = driver.event_create(driver.EVENT_DISABLE_TIMING)
+    other, source = driver.stream_create(), driver.malloc(4)
+    driver.sleep(0.1, other)
+    inject(Fault.KERNEL, device=1)
+    driver.sleep(0, other)
+    driver.check(lib.orMemcpyAsync(target, source, 4, Kind.DEVICE_TO_DEVICE, other))  # dropped
+    driver.check(lib.orEventRecord(event, other))
+    driver.set_device(0)
+    driver.sleep(0.5, late)
+    driver.check(lib.orStreamWaitEvent(late, event))
+    driver.check(lib.orMemcpyAsync(copy, target, 4, Kind.DEVICE_TO_DEVICE, late))
+    driver.set_device(1)
+    assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
+    driver.check(lib.orDeviceReset())  # before the late stream gets there
+    driver.set_device(0)
+    assert lib.orStreamSynchronize(late) == Error.LAUNCH_FAILURE
+    assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()
+
+
+@pytest.mark.needs("two devices")
+def test_who_waited_for_work_that_was_done_before_the_failure_goes_on() -> None:
+    late = driver.stream_create()
+    driver.set_device(1)
+    event = driver.event_create(driver.EVENT_DISABLE_TIMING)
+    other = driver.stream_create()
+    driver.sleep(0.05, other)
+    driver.check(lib.orEventRecord(event, other))
+    driver.set_device(0)
+    driver.sleep(0.5, late)
+    driver.check(lib.orStreamWaitEvent(late, event))
+    driver.check(lib.orEventSynchronize(event))
+    driver.set_device(1)
+    inject(Fault.KERNEL, device=1)
+    driver.sleep(0, other)
+    assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
+    driver.set_device(0)
+    driver.check(lib.orStreamSynchronize(late))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.driver import openreg as driver
 from tests.driver.conftest import RunDriver
-from tests.driver.openreg import EVENT_DISABLE_TIMING, HOST_FUNCTION, Error, Kind, lib
+from tests.driver.openreg import EVENT_DISABLE_TIMING, HOST_FUNCTION, Error, Fault, Kind, lib
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 UNSUPPORTED = Error.STREAM_CAPTURE_UNSUPPORTED
@@ -220,6 +221,33 @@ def test_a_graph_runs_on_its_device_and_may_reach_another() -> None:
     assert driver.read(memory, 4) == b"\t" * 4
     assert lib.orGraphLaunch(executable, side) == Error.INVALID_VALUE
     assert "captured on openreg:0 and the stream belongs to openreg:1" in driver.detail()
+
+
+@pytest.mark.needs("two devices")
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_graph_that_reaches_a_device_that_has_failed(is_known: bool) -> None:
+    driver.set_device(1)
+    there, source = driver.stream_create(), driver.malloc(4)
+    driver.set_device(0)
+    target = driver.malloc(4)
+    driver.write(target, b"old0")
+    stream = begin()
+    order(stream, there)
+    driver.check(lib.orMemsetAsync(source, 110, 4, there))
+    order(there, stream)
+    driver.check(lib.orMemcpyAsync(target, source, 4, Kind.DEVICE_TO_DEVICE, stream))
+    executable = instantiated(end(stream))
+    driver.check(lib.orInjectFault(Fault.KERNEL, 1, 1))
+    driver.sleep(0, there)
+    if is_known:
+        assert lib.orStreamSynchronize(there) == Error.LAUNCH_FAILURE
+        assert lib.orGraphLaunch(executable, stream) == Error.LAUNCH_FAILURE
+        driver.synchronize(stream)
+        return
+    time.sleep(0.2)  # any call would make the failure known
+    driver.check(lib.orGraphLaunch(executable, stream))
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
+    assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()
 
 
 def test_a_reset_ends_captures_and_graphs() -> None:

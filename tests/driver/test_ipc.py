@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -386,3 +387,19 @@ def test_a_query_and_a_record_after_the_recorder_was_killed(peer: Peer) -> None:
     for _ in range(200):  # more than there are records at a time
         driver.check(lib.orEventRecord(event, None))
         driver.check(lib.orEventSynchronize(event))
+
+
+def test_a_process_without_file_descriptors_waits_on() -> None:
+    """Whether the recorder still runs cannot be asked then; that is no reason to say that it has ended."""
+    event, stream = driver.event_create(SHARED), driver.stream_create()
+    driver.sleep(0.5)
+    driver.check(lib.orEventRecord(event, None))
+    driver.check(lib.orStreamWaitEvent(stream, event))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        assert lib.orEventQuery(event) in (Error.NOT_READY, Error.SUCCESS)
+        driver.check(lib.orEventSynchronize(event))
+        driver.check(lib.orStreamSynchronize(stream))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

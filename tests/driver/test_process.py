@@ -266,3 +266,14 @@ def test_a_signal_that_was_sent_ends_the_process(run_driver: RunDriver) -> None:
         print("still alive")
     """)
     assert (ran.returncode, ran.stdout) == (-signal.SIGSEGV, "")
+
+
+def test_a_signal_that_is_sent_and_ignored_changes_nothing(run_driver: RunDriver) -> None:
+    ran = run_driver("""
+        import signal
+        signal.signal(signal.SIGSEGV, signal.SIG_IGN)
+        driver.malloc(8)
+        os.kill(os.getpid(), signal.SIGSEGV)
+        print("still alive")
+    """)
+    assert (ran.returncode, ran.stdout) == (0, "still alive\n")

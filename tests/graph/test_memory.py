@@ -169,3 +169,26 @@ def test_pinned_memory_of_a_capture_is_not_reused() -> None:
 def test_out_of_memory_in_a_capture_says_that_the_cache_was_kept() -> None:
     with pytest.raises(torch.OutOfMemoryError, match=r"with the cache kept, since a graph is captured \(call empty_c"):
         captured(lambda: torch.empty(1 << 45, dtype=torch.uint8, device=LAST_DEVICE))
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_pinned_memory_of_a_copy_that_was_queued_before_the_capture(joins: bool) -> None:
+    main, other = torch.Stream(device=LAST_DEVICE), torch.Stream(device=LAST_DEVICE)
+    x = torch.zeros(1 << 16, device=LAST_DEVICE)
+    pinned = torch.full((1 << 16,), 7.0).pin_memory()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    with other if joins else main:
+        torch.openreg._sleep(200_000_000)
+        x.copy_(pinned, non_blocking=True)
+    with main:
+        graph.capture_begin()
+        if joins:
+            other.wait_stream(main)
+        del pinned
+        if joins:
+            main.wait_stream(other)
+        graph.capture_end()
+    torch.empty(1 << 16, pin_memory=True).fill_(100.0)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert x.unique().tolist() == [7.0]

@@ -113,3 +113,63 @@ def test_two_threads_share_one_storage() -> None:
 def test_a_storage_of_a_negative_size() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="bytes are more than any device can have"):
         torch.UntypedStorage._new_shared(-65000, device="openreg")
+
+
+@pytest.mark.needs("queue", "kernels", "sharing")
+def test_a_signal_handler_shares_while_its_thread_does(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import os, signal, threading, torch
+        x, y = torch.ones(4, device="openreg"), torch.ones(4, device="openreg")
+        signal.signal(signal.SIGUSR1, lambda *_: y.share_memory_())
+        torch.openreg._sleep(600_000_000)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        x.share_memory_()
+        print(x.is_shared(), y.is_shared())
+        """
+    )
+    assert (ran.stdout, ran.stderr) == ("True True\n", "")
+
+
+@pytest.mark.needs("queue", "kernels", "sharing")
+def test_a_forked_child_of_a_process_that_shares_gets_its_error(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import os, threading, time, warnings, torch
+        warnings.simplefilter("ignore")  # Python's, of a fork in a process with threads
+        x, y = torch.ones(4, device="openreg"), torch.ones(4, device="openreg")
+        torch.openreg._sleep(600_000_000)
+        thread = threading.Thread(target=x.share_memory_)
+        thread.start()
+        time.sleep(0.2)
+        child = os.fork()
+        if child == 0:
+            try:
+                y.share_memory_()
+            except RuntimeError as error:
+                print("orErrorForked" in str(error), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        thread.join()
+        """
+    )
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
+@pytest.mark.needs("queue", "graphs", "kernels")
+def test_work_that_was_queued_before_a_capture_still_reads_an_import() -> None:
+    x = torch.full((1 << 16,), 7.0, device=LAST_DEVICE)
+    capsule = x.__dlpack__(stream=-1)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    with torch.Stream(LAST_DEVICE):
+        y = torch.from_dlpack(capsule)
+        del x, capsule
+        torch.openreg._sleep(200_000_000)
+        z = y + 1
+        graph.capture_begin()
+        del y
+        graph.capture_end()
+    torch.full((1 << 16,), 100.0, device=LAST_DEVICE)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert z.unique().tolist() == [8.0]

@@ -280,3 +280,16 @@ def test_an_overflow_on_two_devices_skips_the_step() -> None:
                 assert [param.tolist() for param in params] == before
         for param, old in zip(params, before, strict=True):
             torch.testing.assert_close(param.detach().cpu(), torch.tensor(old) - 0.1)
+
+
+def test_an_overflow_on_two_devices_in_the_first_step_of_adagrad() -> None:
+    """torch.optim then takes 2 from the number of steps."""
+    param = torch.nn.Parameter(torch.ones(2, device="openreg"))
+    optimizer = optim.Adagrad([param], lr=0.1, lr_decay=1.0, fused=True)
+    optimizer.grad_scale = None
+    for overflows in (2.0, 0.0, 0.0):
+        param.grad = torch.ones_like(param)
+        optimizer.found_inf = torch.tensor(overflows, device="openreg")
+        optimizer.step()
+    assert param.isfinite().all()
+    assert param.max() < 1

@@ -380,6 +380,8 @@ def test_summary() -> None:
     lines = torch.openreg.memory_summary(LAST_DEVICE).splitlines()
     assert lines[0].split() == ["bytes", "now", "peak", "allocated", "freed"]
     assert lines[1].split()[:2] == ["Tensors", f"{torch.openreg.memory_allocated(LAST_DEVICE):,}"]
+    short = torch.openreg.memory_summary(LAST_DEVICE, abbreviated=True).splitlines()
+    assert short == [lines[0], lines[1], lines[4], lines[-1]]
     del x
 
 

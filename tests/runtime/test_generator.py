@@ -176,8 +176,12 @@ def test_states_of_all_devices() -> None:
     torch.openreg.manual_seed_all(9)
     torch.openreg.set_rng_state_all(iter(states))
     assert [g.initial_seed() for g in torch.openreg.default_generators] == [8] * COUNT
-    with pytest.raises(ValueError, match=f"{COUNT} states are needed, one for each device, got {LAST}"):
-        torch.openreg.set_rng_state_all(states[1:])
+    with pytest.raises(ValueError, match=f"there are {COUNT} devices, and {2 * COUNT} states, one for each device"):
+        torch.openreg.set_rng_state_all(states * 2)
+    # A state of a machine with fewer devices.
+    torch.openreg.manual_seed_all(9)
+    torch.openreg.set_rng_state_all(states[:1])
+    assert [g.initial_seed() for g in torch.openreg.default_generators] == [8] + [9] * LAST
 
 
 def test_default_generators_are_a_sequence() -> None:

@@ -157,6 +157,37 @@ def test_set_stream() -> None:
     assert torch.openreg.current_stream() == before
 
 
+@pytest.mark.needs("two devices")
+def test_two_threads_enter_the_same_stream() -> None:
+    stream = torch.openreg.Stream("openreg:0")
+    entered, leave = threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    def work() -> None:
+        torch.openreg.set_device(1)
+        own = torch.openreg.Stream("openreg:1")
+        torch.openreg.set_stream(own)
+        with torch.openreg.stream(stream):
+            entered.set()
+            leave.wait()
+        seen.append((torch.openreg.current_device(), torch.openreg.current_stream() == own))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    with torch.openreg.stream(stream):
+        leave.set()
+        thread.join()
+    assert (seen, torch.openreg.current_device()) == ([(1, True)], 0)
+    assert torch.openreg.current_stream() == torch.openreg.default_stream()
+
+
+def test_setting_no_stream_changes_nothing() -> None:
+    before = torch.openreg.current_stream()
+    torch.openreg.set_stream(None)
+    assert torch.openreg.current_stream() == before
+
+
 def test_the_module_s_stream_context_accepts_none() -> None:
     before = torch.openreg.current_stream()
     with torch.openreg.stream(None):

@@ -124,6 +124,7 @@ def _record_memory_history(
     context: Literal["state", "alloc", "all"] | None = "all",
     stacks: Literal["python", "all"] = "all",
     max_entries: int = sys.maxsize,
+    device: _Device = None,
     clear_history: bool = False,
 ) -> None:
     """Records where memory is allocated and freed, as `torch.cuda.memory._record_memory_history` does.
@@ -137,10 +138,12 @@ def _record_memory_history(
             symbolize.
         max_entries: how many of the latest entries each device's history keeps. Limit it for long runs: an entry with
             its stack takes a few hundred bytes or more.
+        device: the history is that of all devices, whichever is given, as for CUDA.
         clear_history: discard the entries recorded so far.
 
     Raises:
         ValueError: for any other value of the first three, or if `max_entries` is less than 1.
+        RuntimeError: if the device does not exist.
     """
     for name, value, valid in (
         ("enabled", enabled, (None, "state", "all")),
@@ -151,6 +154,8 @@ def _record_memory_history(
             raise ValueError(f"openreg: {name} is one of {', '.join(map(repr, valid))}, got {value!r}")
     if max_entries < 1:
         raise ValueError(f"openreg: max_entries is 1 or more, got {max_entries}")
+    if device is not None:
+        _resolved(device)
     if enabled is None:
         _C._stop_memory_history()
         return
@@ -163,13 +168,14 @@ def _record_memory_history(
 
 
 # LITERALINCLUDE START: memory-snapshot-with-history
-def _snapshot() -> dict[str, Any]:
+def _snapshot(device: _Device = None) -> dict[str, Any]:
     """The memory of all devices and the history recorded so far, in the format of `torch.cuda.memory._snapshot`.
 
+    It has all devices, whichever is given, as for CUDA.
     `segments` are those of `memory_snapshot`, with the frames that allocated each block and each segment.
     `device_traces` has a list of entries for each device. There are no frames unless the history is being recorded.
     """
-    _lazy_init()
+    _resolved(device)
     segments: list[dict[str, Any]] = []
     traces: list[list[dict[str, Any]]] = []
     for index in range(_C._device_count()):
@@ -196,8 +202,8 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
 # LITERALINCLUDE END: memory-snapshot-with-history
 
 
-def memory_summary(device: _Device = None) -> str:
-    """The figures of `memory_stats` as a table: current, peak, and the totals."""
+def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
+    """The figures of `memory_stats` as a table: current, peak, and the totals; if `abbreviated`, only two rows."""
     stats = memory_stats(device)
     rows = {
         "Tensors": "allocated_bytes",
@@ -208,6 +214,8 @@ def memory_summary(device: _Device = None) -> str:
     }
     lines = [f"{'bytes':<12}" + "".join(f"{title:>18}" for title in ("now", "peak", "allocated", "freed"))]
     for title, name in rows.items():
+        if abbreviated and title not in ("Tensors", "Reserved"):
+            continue
         figures = (stats[f"{name}.all.{what}"] for what in ("current", "peak", "allocated", "freed"))
         lines.append(f"{title:<12}" + "".join(f"{figure:>18,}" for figure in figures))
     lines.append(f"retries after emptying the cache: {stats['num_alloc_retries']}, out of memory: {stats['num_ooms']}")

@@ -132,15 +132,15 @@ def set_rng_state(new_state: torch.Tensor, device: torch.device | int | str = "o
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Sets the states of the default generators of all devices to what `get_rng_state_all` returned.
+    """Sets the states of the default generators to what `get_rng_state_all` returned, perhaps on fewer devices.
 
     Raises:
-        ValueError: if there are not as many states as devices; no state has been set then.
+        ValueError: if there are more states than devices; no state has been set then.
         RuntimeError: if one of the tensors is not a state.
     """
     states = list(new_states)
-    if len(states) != device_count():
-        raise ValueError(f"openreg: {device_count()} states are needed, one for each device, got {len(states)}")
+    if len(states) > device_count():
+        raise ValueError(f"openreg: there are {device_count()} devices, and {len(states)} states, one for each device")
     for index, state in enumerate(states):
         set_rng_state(state, index)
 

@@ -22,7 +22,8 @@ from torch_openreg.openreg._utils import _resolved
 def current_stream(device: torch.device | int | str | None = None) -> Stream:
     """The calling thread's current stream on the device (default: the current device)."""
     if torch.compiler.is_compiling():  # Dynamo can put PyTorch's own query into a graph
-        return torch.accelerator.current_stream(device)  # NOT PROVEN: traced, not run
+        given = () if device is None else (device,)  # NOT PROVEN: traced, not run
+        return torch.accelerator.current_stream(*given)  # NOT PROVEN: likewise
     return _C._current_stream(_resolved(device))
 
 
@@ -31,14 +32,33 @@ def default_stream(device: torch.device | int | str | None = None) -> Stream:
     return _C._default_stream(_resolved(device))
 
 
-def set_stream(stream: Stream) -> None:
-    """Makes the stream current for the calling thread, and its device the current device."""
-    torch.accelerator.set_stream(stream)
+def set_stream(stream: Stream | None) -> None:
+    """Makes the stream current for the calling thread, and its device the current device; None changes nothing."""
+    if stream is not None:
+        torch.accelerator.set_stream(stream)
 
 
 def stream(stream: Stream | None) -> AbstractContextManager[Stream | None]:
     """`with torch.openreg.stream(s):` queues the work of the block on `s`; None changes nothing."""
-    return contextlib.nullcontext() if stream is None else stream
+    if torch.compiler.is_compiling():  # Dynamo knows the stream itself as a context
+        return contextlib.nullcontext() if stream is None else stream  # NOT PROVEN: traced, not run
+    return contextlib.nullcontext() if stream is None else _Current(stream)
+
+
+class _Current:
+    """Keeps what is current before the block. `with stream:` keeps it in the stream, which other threads enter, too."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> Stream:
+        self.device, self.before = _C._current_device(), _C._current_stream(self.stream.device_index)
+        torch.accelerator.set_stream(self.stream)
+        return self.stream
+
+    def __exit__(self, *_: object) -> None:
+        torch.accelerator.set_stream(self.before)
+        _C._set_device(self.device)
 
 
 def stream_priority(stream: Stream) -> int:

@@ -81,6 +81,32 @@ class GivenOutputs final : public Outputs {
   std::array<const at::Tensor*, N> tensors_;
 };
 
+// The same for a kernel that knows one layout, the one that a new output would have: a given output of another layout
+// gets its values afterwards.
+OPENREG_EXPORT at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef strides, const at::TensorOptions& options);
+
+template <size_t N>
+class LaidOutOutputs final : public Outputs {
+ public:
+  explicit LaidOutOutputs(std::array<const at::Tensor*, N> tensors) : tensors_(tensors) {}
+
+  void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) override {
+    set_given(*tensors_[i], sizes, strides, options);
+    computed_[i] = in_own_layout(*tensors_[i], strides, options);
+  }
+  const at::Tensor& get(int64_t i) const override { return computed_[i].defined() ? computed_[i] : *tensors_[i]; }
+
+  void write_back() const {
+    for (size_t i = 0; i < N; ++i) {
+      if (!computed_[i].is_same(*tensors_[i])) tensors_[i]->copy_(computed_[i]);
+    }
+  }
+
+ private:
+  std::array<const at::Tensor*, N> tensors_;
+  std::array<at::Tensor, N> computed_;
+};
+
 // The output of an in-place operator: it must already have the properties from meta.
 class OPENREG_EXPORT InPlaceOutput final : public Outputs {
  public:
@@ -235,8 +261,14 @@ template <class Op, class... Given>
 void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Given&... arguments) {
   check_one_device<Op>(arguments...);
   const OnDevice current(tensors[0]->device());
-  GivenOutputs<Op::kOutputs> outputs(tensors);
-  run_structured<Op>(outputs, arguments...);
+  if constexpr (requires { Op::kOwnLayout; }) {
+    LaidOutOutputs<Op::kOutputs> outputs(tensors);
+    run_structured<Op>(outputs, arguments...);
+    outputs.write_back();
+  } else {
+    GivenOutputs<Op::kOutputs> outputs(tensors);
+    run_structured<Op>(outputs, arguments...);
+  }
 }
 
 template <class Value>

@@ -296,15 +296,20 @@ struct ComplexMeta : at::impl::MetaBase {
 // One loss per element, or one for all.
 struct LossMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, const auto&...) {
-    const at::TensorOptions options = self.options().dtype(at::result_type(self, target));
-    if (reduction != at::Reduction::None) {
-      set_output_raw_strided(0, {}, {}, options);
-    } else {
-      set_like(*this, self, target, options);
-    }
+    set(self, target, reduction, given_dtype(at::result_type(self, target), maybe_get_output(0)));
   }
+  // With weights of the classes, a given output must have the dtype.
   void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef, int64_t reduction) {
-    meta(self, target, reduction);
+    set(self, target, reduction, at::result_type(self, target));
+  }
+
+ private:
+  void set(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::ScalarType dtype) {
+    if (reduction != at::Reduction::None) {
+      set_output_raw_strided(0, {}, {}, self.options().dtype(dtype));
+    } else {
+      set_like(*this, self, target, self.options().dtype(dtype));
+    }
   }
 };
 
@@ -376,7 +381,9 @@ struct MaskedSelectMeta : at::impl::MetaBase {
 struct RepeatsMeta : at::impl::MetaBase {
   void meta(const at::Tensor& repeats, std::optional<int64_t> output_size) {
     TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-    const int64_t size = output_size ? *output_size : std::max<int64_t>(repeats.sum().item<int64_t>(), 0);
+    const int64_t size = repeats.numel() == 0 ? 0
+                         : output_size        ? *output_size
+                                              : std::max<int64_t>(repeats.sum().item<int64_t>(), 0);
     set_output_raw_strided(0, size, {}, repeats.options());
   }
 };

@@ -73,6 +73,7 @@ class Operator:
     kernel: str = "LibraryKernel"  # the template of its kernel, if there is no stub
     by_cpu: bool = True  # whether the CPU has a function of its own for the last overload
     copied: bool = False  # whether that function resizes or restrides the output it is given
+    own_layout: bool = False  # whether it is right for outputs as it would allocate them alone
     impl: str = ""  # the class with PyTorch's second half for the CPU, if that works apart from the first
 
     @property
@@ -148,6 +149,7 @@ def structured(group: NativeFunctionsGroup, family: dict[str, object], cpu: Back
         f"at::meta::structured_{meta.name(group)}",
         kernel=str(family.get("kernel", Operator.kernel)),
         copied=bool(family.get("copied")),
+        own_layout=bool(family.get("own_layout")),
         impl="" if needs_meta(group) or family.get("copied") else f"at::native::structured_{cpu.kernel}",
     )
 
@@ -172,6 +174,7 @@ def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, c
         meta,
         by_cpu=cpu.has_kernel(group.out),
         copied=bool(family.get("copied")),
+        own_layout=bool(family.get("own_layout")),
     )
 
 
@@ -246,6 +249,8 @@ def definition(operator: Operator) -> str:
     if one_device:
         names = ", ".join(f'"{name}"' for name in arguments(operator))
         constants.append(f"kOnOneDevice = std::array{{{names}}}")
+    if operator.own_layout:
+        constants.append("kOwnLayout = true")
     base = "" if operator.stub else f" : {operator.kernel}<{operator.name}, {literal(operator.waits)}>"
     lines = [f"struct {operator.name}{base} {{"]
     lines += [f"  using Meta = {operator.meta};"] if operator.meta else []

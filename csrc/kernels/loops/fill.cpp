@@ -36,9 +36,12 @@ void fill_kernel(at::TensorIterator& iter, const at::Scalar& value) {
 }
 
 // schema: aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)
+// schema: aten::fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  using Fill = at::Tensor&(at::Tensor&, const at::Scalar&);  // one of two overloads
+  using Fill = at::Tensor&(at::Tensor&, const at::Scalar&);
+  using FillWithTensor = at::Tensor&(at::Tensor&, const at::Tensor&);
   m.impl("fill_.Scalar", static_cast<Fill*>(at::native::fill_));
+  m.impl("fill_.Tensor", static_cast<FillWithTensor*>(at::native::fill_));
 }
 // LITERALINCLUDE END: fill-kernel
 
