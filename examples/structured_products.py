@@ -18,17 +18,17 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 WRITABLE = [name for name in LAYOUTS if name != "one row for all"]
 SIZES = [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (3, 0, 5), (0, 4, 5)]
 
-# The output, a matrix that begins before it, one that begins within it, and one elsewhere.
-Write = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+# The output, the output as a factor, a matrix that begins before it, one that begins within it, and one elsewhere.
+Write = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 WRITES: dict[str, Write] = {
-    "mm, the first": lambda out, before, _, other: torch.mm(before, other, out=out),
-    "mm, the second": lambda out, _, after, other: torch.mm(other, after, out=out),
-    "addmm, the first": lambda out, _, after, other: torch.addmm(other, after, other, beta=2, out=out),
-    "addmm, the second": lambda out, before, _, other: torch.addmm(other, other, before, alpha=2, out=out),
-    "addmm, the addend": lambda out, before, _, other: torch.addmm(before, other, other, beta=3, alpha=2, out=out),
-    "mm, squared": lambda out, _, __, ___: torch.mm(out, out, out=out),
-    "addmm, squared": lambda out, _, __, other: torch.addmm(out, out, other, out=out),
-    "addmm, in place": lambda out, _, __, other: out.addmm_(other, other, beta=3, alpha=2),
+    "mm, the first": lambda out, _, before, __, other: torch.mm(before, other, out=out),
+    "mm, the second": lambda out, _, __, after, other: torch.mm(other, after, out=out),
+    "addmm, the first": lambda out, _, __, after, other: torch.addmm(other, after, other, beta=2, out=out),
+    "addmm, the second": lambda out, _, before, __, other: torch.addmm(other, other, before, alpha=2, out=out),
+    "addmm, the addend": lambda out, _, before, __, other: torch.addmm(before, other, other, beta=3, alpha=2, out=out),
+    "mm, squared": lambda out, itself, *_: torch.mm(itself, itself, out=out),
+    "addmm, squared": lambda out, itself, _, __, other: torch.addmm(itself, itself, other, out=out),
+    "addmm, in place": lambda out, _, __, ___, other: out.addmm_(other, other, beta=3, alpha=2),
 }
 
 
@@ -48,11 +48,11 @@ def written(write: Write, device: str, *, apart: bool) -> list[list[float]]:
     """What a product writes to its output, which shares memory with an argument, or is ``apart``."""
     numbers = torch.arange(24.0, device=device)
     out, before, after = (numbers[first : first + 4].view(2, 2) for first in (8, 5, 11))
+    itself = out
     if apart:
         out, before, after = out.clone(), before.clone(), after.clone()
-    result: list[list[float]] = write(
-        out, before, after, torch.tensor([[1.0, 2.0], [3.0, 5.0]], device=device)
-    ).tolist()
+    other = torch.tensor([[1.0, 2.0], [3.0, 5.0]], device=device)
+    result: list[list[float]] = write(out, itself, before, after, other).tolist()
     return result
 
 

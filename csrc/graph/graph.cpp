@@ -81,6 +81,7 @@ orError_t end_capture(orStream_t stream, orGraph_t* graph) {
 }
 // LITERALINCLUDE END: capture-begin-and-end
 
+// LITERALINCLUDE START: graph-earlier-work
 // Memory that is released during the capture counts as used by captured work alone, which has not run. So what was
 // queued before must be over.
 void finish_earlier_work(const c10::Stream& stream) {
@@ -90,6 +91,7 @@ void finish_earlier_work(const c10::Stream& stream) {
   wait_for_stream(handle, stream.device_index());
   check(orStreamSynchronize(handle));
 }
+// LITERALINCLUDE END: graph-earlier-work
 
 class Graph final : public at::GraphImplInterface {
  public:

@@ -30,6 +30,26 @@ orEvent_t create_event(c10::DeviceIndex index, c10::EventFlag flag) {
 
 orEvent_t event_handle(void* event) { return static_cast<orEvent_t>(event); }
 
+}  // namespace
+
+void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag) {
+  TORCH_CHECK(index == -1 || index == stream.device_index(), "openreg: an event of device ", static_cast<int>(index),
+              " cannot be recorded on ", stream, ": record it on a stream of its own device, or make another event");
+  orStream_t handle = stream_handle(stream);
+  if (*event == nullptr) {
+    *event = create_event(stream.device_index(), flag);
+  }
+  {
+    const DriverCall call("orEventRecord");
+    check(orEventRecord(event_handle(*event), handle));
+  }
+  trace(&Tracer::trace_gpu_event_record, traced(*event), traced(handle));
+}
+// LITERALINCLUDE END: event-first-record
+
+namespace {
+
+// LITERALINCLUDE START: event-earlier-work
 // A stream that waits for captured work joins the capture. As where a capture begins (csrc/graph), what was queued on
 // it before must then be over.
 class EarlierWork {
@@ -53,23 +73,9 @@ class EarlierWork {
   orStream_t const stream_;
   orEvent_t event_ = nullptr;
 };
+// LITERALINCLUDE END: event-earlier-work
 
 }  // namespace
-
-void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex index, c10::EventFlag flag) {
-  TORCH_CHECK(index == -1 || index == stream.device_index(), "openreg: an event of device ", static_cast<int>(index),
-              " cannot be recorded on ", stream, ": record it on a stream of its own device, or make another event");
-  orStream_t handle = stream_handle(stream);
-  if (*event == nullptr) {
-    *event = create_event(stream.device_index(), flag);
-  }
-  {
-    const DriverCall call("orEventRecord");
-    check(orEventRecord(event_handle(*event), handle));
-  }
-  trace(&Tracer::trace_gpu_event_record, traced(*event), traced(handle));
-}
-// LITERALINCLUDE END: event-first-record
 
 // LITERALINCLUDE START: event-waits
 void block_stream(void* event, const c10::Stream& stream) {

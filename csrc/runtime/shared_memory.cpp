@@ -152,7 +152,7 @@ void share_storage(const c10::Storage& storage) {
   check(orDeviceSynchronize());
   const std::lock_guard lock(moving);
   if (is_shared(storage)) return;  // meanwhile
-  check(orDeviceSynchronize());    // for what was queued meanwhile
+  check(orDeviceSynchronize());  // for what was queued meanwhile
   c10::DataPtr data = allocate_shareable(storage.nbytes(), device);
   if (storage.nbytes() > 0) {
     const DriverCall call("orMemcpy");

@@ -26,7 +26,9 @@ void set_given(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef str
     out.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   }
 }
+// LITERALINCLUDE END: structured-given-outputs
 
+// LITERALINCLUDE START: structured-in-own-layout
 at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef strides, const at::TensorOptions& options) {
   if (strides.empty() ? out.is_contiguous(options.memory_format_opt().value_or(at::MemoryFormat::Contiguous))
                       : out.strides() == strides) {
@@ -34,7 +36,7 @@ at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef strides, const a
   }
   return strides.empty() ? new_tensor(out.sizes(), options) : new_strided_tensor(out.sizes(), strides, options);
 }
-// LITERALINCLUDE END: structured-given-outputs
+// LITERALINCLUDE END: structured-in-own-layout
 
 // LITERALINCLUDE START: structured-in-place
 void InPlaceOutput::set(int64_t, at::IntArrayRef sizes, at::IntArrayRef, const at::TensorOptions& options) {

@@ -81,9 +81,24 @@ class GivenOutputs final : public Outputs {
   std::array<const at::Tensor*, N> tensors_;
 };
 
-// The same for a kernel that knows one layout, the one that a new output would have: a given output of another layout
-// gets its values afterwards.
-OPENREG_EXPORT at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef strides, const at::TensorOptions& options);
+// The output of an in-place operator: it must already have the properties from meta.
+class OPENREG_EXPORT InPlaceOutput final : public Outputs {
+ public:
+  explicit InPlaceOutput(const at::Tensor& self) : self_(self) {}
+
+  void set(int64_t, at::IntArrayRef sizes, at::IntArrayRef, const at::TensorOptions& options) override;
+  const at::Tensor& get(int64_t) const override { return self_; }
+
+ private:
+  const at::Tensor& self_;
+};
+// LITERALINCLUDE END: structured-old-outputs
+
+// LITERALINCLUDE START: structured-own-layout
+// Outputs that the caller passed, for a kernel that knows one layout, that of a new output. A given output of another
+// layout gets its values afterwards.
+OPENREG_EXPORT at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef strides,
+                                        const at::TensorOptions& options);
 
 template <size_t N>
 class LaidOutOutputs final : public Outputs {
@@ -106,19 +121,7 @@ class LaidOutOutputs final : public Outputs {
   std::array<const at::Tensor*, N> tensors_;
   std::array<at::Tensor, N> computed_;
 };
-
-// The output of an in-place operator: it must already have the properties from meta.
-class OPENREG_EXPORT InPlaceOutput final : public Outputs {
- public:
-  explicit InPlaceOutput(const at::Tensor& self) : self_(self) {}
-
-  void set(int64_t, at::IntArrayRef sizes, at::IntArrayRef, const at::TensorOptions& options) override;
-  const at::Tensor& get(int64_t) const override { return self_; }
-
- private:
-  const at::Tensor& self_;
-};
-// LITERALINCLUDE END: structured-old-outputs
+// LITERALINCLUDE END: structured-own-layout
 
 // LITERALINCLUDE START: structured-meta
 // PyTorch's meta class, with its virtual functions implemented.

@@ -127,8 +127,8 @@ struct Adagrad {
 
   template <class Math>
   auto at(double lr, double step) const {
-    return [decayed = static_cast<Math>(lr / (1 + (std::max(step, 1.0) - 1) * lr_decay)), decay = static_cast<Math>(weight_decay),
-            eps = static_cast<Math>(eps)](Math& param, Math grad, Math& sum) {
+    return [decayed = static_cast<Math>(lr / (1 + (std::max(step, 1.0) - 1) * lr_decay)),
+            decay = static_cast<Math>(weight_decay), eps = static_cast<Math>(eps)](Math& param, Math grad, Math& sum) {
       grad += decay * param;
       sum += grad * grad;
       param -= decayed * grad / (std::sqrt(sum) + eps);
