@@ -7,8 +7,10 @@
 namespace openreg::driver::opencl {
 namespace {
 
-// The caching allocator asks rarely, and for blocks of megabytes.
+// The caching allocator asks rarely, and for blocks of megabytes. An allocation lies in one region: on a device with
+// little memory they are smaller, so that one small block does not make a large part of it useless for large blocks.
 constexpr size_t kRegion = size_t{256} << 20;
+constexpr size_t kRegionsPerDevice = 8;  // at least
 
 }  // namespace
 
@@ -27,7 +29,8 @@ bool Arena::add_region(size_t bytes) {
     return true;
   };
   // More than requested, so that the next allocations find room, or what the device has left.
-  const size_t wanted = std::max(bytes, std::min(kRegion, total_ - reserved_));
+  const size_t usual = std::min(kRegion, round_down(total_ / kRegionsPerDevice));
+  const size_t wanted = std::max(bytes, std::min(usual, total_ - reserved_));
   if (take(wanted)) return true;
   drop_empty_regions();
   return take(bytes);
@@ -67,11 +70,11 @@ std::optional<uintptr_t> Arena::allocate(size_t bytes) {
   return start;
 }
 
-void Arena::reclaim(const Block& block) {
+void Arena::reclaim(const Block& retired) {
   const std::lock_guard lock(mutex_);
-  if (region_of(block.start) == regions_.end()) return;
-  uintptr_t start = block.start;
-  size_t bytes = round_up(block.bytes);
+  if (retired.clears != clears_) return;
+  uintptr_t start = retired.start;
+  size_t bytes = round_up(retired.bytes);
   used_ -= bytes;
   // Two regions may happen to be adjacent; a gap never spans both.
   const auto region = region_of(start);
@@ -93,24 +96,23 @@ void Arena::reclaim(const Block& block) {
   add_gap(start, bytes);
 }
 
-std::optional<Arena::Block> Arena::retire(uintptr_t start) {
+bool Arena::retire(const Block& block) {
   const std::lock_guard lock(mutex_);
-  const auto block = blocks_.find(start);
-  if (block == blocks_.end()) return std::nullopt;
-  const Block retired{block->first, block->second};
-  blocks_.erase(block);
-  return retired;
+  const auto found = blocks_.find(block.start);
+  if (block.clears != clears_ || found == blocks_.end() || found->second != block.bytes) return false;
+  blocks_.erase(found);
+  return true;
 }
 
-void Arena::reuse(const Block& block, size_t bytes) {
+bool Arena::reuse(const Block& retired, size_t bytes) {
   const std::lock_guard lock(mutex_);
-  blocks_.emplace(block.start, bytes);
+  return retired.clears == clears_ && blocks_.emplace(retired.start, bytes).second;
 }
 
-bool Arena::release(uintptr_t start) {
-  const auto block = retire(start);
-  if (block) reclaim(*block);
-  return block.has_value();
+bool Arena::release(const Block& block) {
+  if (!retire(block)) return false;
+  reclaim(block);
+  return true;
 }
 // LITERALINCLUDE END: opencl-allocate
 
@@ -120,7 +122,7 @@ Arena::Place Arena::find(uintptr_t address, Block* block) const {
   if (after != blocks_.begin()) {
     const auto& [start, bytes] = *std::prev(after);
     if (address - start < bytes) {
-      *block = Block{start, bytes};
+      *block = Block{start, bytes, clears_};
       return Place::kAllocated;
     }
   }
@@ -129,6 +131,7 @@ Arena::Place Arena::find(uintptr_t address, Block* block) const {
 
 void Arena::clear() {
   const std::lock_guard lock(mutex_);
+  ++clears_;
   blocks_.clear();
   gaps_.clear();
   gap_sizes_.clear();

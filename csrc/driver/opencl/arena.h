@@ -24,7 +24,8 @@ class Arena {
 
   struct Block {
     uintptr_t start;
-    size_t bytes;  // as requested
+    size_t bytes;         // as requested
+    uint64_t clears = 0;  // how often the arena had been cleared
   };
   enum class Place { kElsewhere, kFree, kAllocated };
 
@@ -34,13 +35,16 @@ class Arena {
   std::optional<uintptr_t> allocate(size_t bytes);
   // Where the address lies, and the block that contains it if it is allocated.
   Place find(uintptr_t address, Block* block) const;
-  // False when no block starts there.
-  bool release(uintptr_t start);
-  // Hides the block, which stays in use until `reclaim`.
-  std::optional<Block> retire(uintptr_t start);
-  void reclaim(const Block& block);
-  // Turns a retired block into an allocation again. Requires: both sizes round up to the same number.
-  void reuse(const Block& block, size_t bytes);
+  // The functions below take a block from `find`, or from `retire`. `clear` may have released it meanwhile, and its
+  // place may be in use again: then they change nothing.
+  // False if the block is no longer allocated.
+  bool release(const Block& block);
+  // Hides the block, which stays in use until `reclaim`. False if it is no longer allocated.
+  bool retire(const Block& block);
+  void reclaim(const Block& retired);
+  // Turns a retired block into an allocation again; false if it is no longer in use. Requires: both sizes round up to
+  // the same number.
+  bool reuse(const Block& retired, size_t bytes);
 
   // Releases all blocks, retired ones too, and keeps the regions.
   void clear();
@@ -78,6 +82,7 @@ class Arena {
   size_t reserved_ = 0;                                 // bytes of all regions
   size_t used_ = 0;                                     // bytes of all blocks, rounded up, retired ones included
   uint64_t version_ = 0;
+  uint64_t clears_ = 0;                                 // calls of `clear`
 };
 // LITERALINCLUDE END: opencl-arena
 

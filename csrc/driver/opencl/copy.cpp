@@ -90,7 +90,11 @@ cl_int enqueue_rows(cl_command_queue queue, const Rows& rows, ClEvent* first, cl
     const cl_int status =
         clEnqueueSVMMemcpy(queue, CL_FALSE, rows.dst + row * rows.dst_pitch, rows.src + row * rows.src_pitch,
                            rows.width, 0, nullptr, shown ? &event : nullptr);
-    if (status != CL_SUCCESS) return status;
+    if (status != CL_SUCCESS) {
+      // The rows before are queued: nothing would wait for them, and what they read may go away.
+      if (row > 0) (void)clFinish(queue);
+      return status;
+    }
     if (row + 1 == rows.height) {
       *last = event;
     } else if (row == 0) {

@@ -90,6 +90,7 @@ void Device::store_failure(cl_int status, const char* what) {
   std::snprintf(text, sizeof(text),
                 "%s failed on openreg:%d: %s (%d); the device runs nothing more until orDeviceReset", what, index,
                 cl_error_name(status), status);
+  found_late.store(true);
   failure.store(text);
 }
 
@@ -119,8 +120,9 @@ orError_t Device::reset() {
   for (const auto& stream : streams) {
     if (stream->number() == default_stream_number(index)) {
       stream->finish();  // it survives
-    } else if (driver.streams.take(stream->number())) {
-      stream->end();
+    } else {
+      (void)stream->end();
+      (void)driver.streams.take(stream->number());
     }
   }
   driver.events.erase_if([this](const Event& event) { return &event.device == this; });
@@ -130,6 +132,7 @@ orError_t Device::reset() {
   }
   arena.clear();
   failure.clear();
+  found_late.store(false);
   resetting_.store(false);
   return works() ? orSuccess : lose();
 }

@@ -53,6 +53,7 @@ class Device {
   const LaunchMode launch;
   Arena arena;
   Failure failure;
+  std::atomic<bool> found_late{false};  // whether the failure came from collect(), and may be older than its record
   std::mutex retired_mutex;
   std::vector<Retired> retired;  // guarded by retired_mutex
 

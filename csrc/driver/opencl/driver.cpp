@@ -53,10 +53,19 @@ orError_t start(Driver& driver) {
 }
 // LITERALINCLUDE END: opencl-start
 
+// While it lives, the calling thread is starting the driver.
+struct Starting {
+  Starting() { starting() = true; }
+  Starting(const Starting&) = delete;
+  Starting& operator=(const Starting&) = delete;
+  ~Starting() { starting() = false; }
+};
+
 orError_t start_once(Driver** driver) {
   const std::lock_guard lock(start_mutex());
   *driver = g_driver.load();
   if (*driver != nullptr) return orSuccess;
+  const Starting mark;
   try {
     auto started = std::make_unique<Driver>();
     if (const orError_t error = start(*started)) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "device.h"
@@ -88,7 +89,9 @@ orError_t call_in_kernel(const char* function, Body body) {
     return body(*driver);
   } catch (const std::bad_alloc&) {
     return fail(orErrorMemoryAllocation, "the host has no memory left");
-  } catch (const std::exception& error) {  // no thread is left, for example
+  } catch (const std::system_error& error) {
+    return fail(orErrorMemoryAllocation, "the host has no thread left (%s)", error.what());
+  } catch (const std::exception& error) {
     return fail(orErrorInvalidValue, "%s", error.what());
   }
 }

@@ -26,7 +26,8 @@ orError_t create_event(const char* function, orEvent_t* event, unsigned flags) {
 
 // LITERALINCLUDE START: opencl-record
 orError_t record(Event& event, const std::shared_ptr<Stream>& stream) {
-  const std::lock_guard lock(event.mutex);
+  // The marker is queued without the event's lock, because queueing may wait for the device, and a query must not.
+  const uint64_t number = event.records.fetch_add(1) + 1;
   ClEvent command;
   if (!event.timing) {
     command = stream->last();
@@ -36,6 +37,9 @@ orError_t record(Event& event, const std::shared_ptr<Stream>& stream) {
     };
     if (const orError_t error = stream->submit("the marker of an event", Work::hidden(), mark, &command)) return error;
   }
+  const std::lock_guard lock(event.mutex);
+  if (number < event.last_number) return orSuccess;  // another thread began a later record, and was faster
+  event.last_number = number;
   event.last = Event::Point{stream, command};
   return orSuccess;
 }
@@ -47,6 +51,21 @@ orError_t find_last(Driver& driver, orEvent_t handle, std::shared_ptr<Event>* ev
   if (const orError_t error = (*event)->device.failure.refuse()) return error;
   *point = (*event)->last_point();
   return orSuccess;
+}
+
+void CL_CALLBACK note_end(cl_event, cl_int, void* user) {
+  const std::unique_ptr<std::shared_ptr<Awaited>> awaited(static_cast<std::shared_ptr<Awaited>*>(user));
+  if (!(*awaited)->device.failure.present()) (*awaited)->succeeded.store(true);
+}
+
+// Notes whether a failure of the device is known when the command ends: afterwards nothing tells which came first.
+std::shared_ptr<Awaited> watch(const Device& device, cl_event command) {
+  const auto awaited = std::make_shared<Awaited>(device);
+  auto user = std::make_unique<std::shared_ptr<Awaited>>(awaited);
+  if (clSetEventCallback(command, CL_COMPLETE, note_end, user.get()) == CL_SUCCESS) {
+    (void)user.release();  // the callback owns it
+  }
+  return awaited;
 }
 
 // Gets the time of the device's clock when the stream passed the last record, in nanoseconds.
@@ -132,9 +151,17 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
     std::shared_ptr<Event> found;
     Event::Point point;
     if (const orError_t error = find_last(driver, event, &found, &point)) return error;
-    if (has_ended(point.command) || point.stream == waiting) return orSuccess;
+    if (point.stream == nullptr || point.stream == waiting) return orSuccess;
+    const bool of_other_device = &found->device != &waiting->device();
+    if (has_ended(point.command)) {
+      if (!of_other_device) return orSuccess;
+      point.stream->collect();
+      return found->device.failure.report();  // the work that was recorded may have been dropped
+    }
     const cl_event awaited = point.command.get();
-    return waiting->submit("clEnqueueBarrierWithWaitList", Work::hidden(),
+    Work work = Work::hidden();
+    if (of_other_device) work.awaits = watch(found->device, awaited);
+    return waiting->submit("clEnqueueBarrierWithWaitList", std::move(work),
                            [&](cl_command_queue queue, cl_event* barrier) {
                              return clEnqueueBarrierWithWaitList(queue, 1, &awaited, barrier);
                            });

@@ -1,6 +1,8 @@
 // An event: a point in the work of a stream.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -19,8 +21,10 @@ struct Event {
 
   Device& device;
   const bool timing;
-  std::mutex mutex;  // guards last, and orders records
+  std::atomic<uint64_t> records{0};  // begun so far; numbers them
+  std::mutex mutex;                  // guards all below
   Point last;
+  uint64_t last_number = 0;  // of the record that made `last`
 
   Point last_point() {
     const std::lock_guard lock(mutex);

@@ -21,7 +21,7 @@ std::optional<uintptr_t> reuse_own(Device& device, uint64_t stream, size_t bytes
   if (own == device.retired.end()) return std::nullopt;
   const Arena::Block block = own->block;
   device.retired.erase(own);
-  device.arena.reuse(block, bytes);
+  if (!device.arena.reuse(block, bytes)) return std::nullopt;  // a reset has released it
   return block.start;
 }
 
@@ -37,7 +37,10 @@ orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream) {
     if (const orError_t error = device.failure.refuse()) return error;
     if (bytes == 0) return orSuccess;
     auto start = reuse_own(device, on->number(), bytes);
-    if (!start) start = take_memory(device, bytes);
+    if (!start) {  // without a wait for blocks that other streams still use
+      reclaim_retired(device);
+      start = device.arena.allocate(bytes);
+    }
     if (!start) return fail_no_room(device, bytes);
     *pointer = reinterpret_cast<void*>(*start);
     return orSuccess;
@@ -57,10 +60,9 @@ orError_t orFreeAsync(void* pointer, orStream_t stream) {
       return fail(orErrorInvalidValue, "the memory belongs to openreg:%d and the stream to openreg:%d", device->index,
                   on->device().index);
     }
-    const auto retired = device->arena.retire(block.start);
-    if (!retired) return fail_freed(*device, pointer);  // by another thread meanwhile
+    if (!device->arena.retire(block)) return fail_freed(*device, pointer);  // by another thread meanwhile
     const std::lock_guard lock(device->retired_mutex);
-    device->retired.push_back(Retired{*retired, on->number(), on->last()});
+    device->retired.push_back(Retired{block, on->number(), on->last()});
     return orSuccess;
   });
 }

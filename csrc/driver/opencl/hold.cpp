@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device.h"
+#include "driver.h"
 
 namespace openreg::driver::opencl {
 namespace {
@@ -15,8 +15,9 @@ struct Waiting {
   Hold hold;
 };
 
-void CL_CALLBACK begin(cl_event, cl_int, void* user) {
+void CL_CALLBACK begin(cl_event, cl_int status, void* user) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(user));
+  if (status < 0) waiting->hold.function = nullptr;  // a command has failed; collect() stores it
   waiting->thread->post(std::move(waiting->hold));
 }
 
@@ -26,10 +27,11 @@ cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, H
   cl_event gate = clCreateUserEvent(hold.device->context, &status);
   if (status != CL_SUCCESS) return status;
   hold.gate = ClEvent(gate);
+  // Made before the barrier is queued: if the host has no memory for it, nothing may wait for the gate.
+  auto waiting = std::make_unique<Waiting>(Waiting{&thread, hold});
   status = clEnqueueBarrierWithWaitList(queue, 1, &gate, event);
   if (status != CL_SUCCESS) return status;
   if (before) {
-    auto waiting = std::make_unique<Waiting>(Waiting{&thread, hold});
     if (clSetEventCallback(before.get(), CL_COMPLETE, begin, waiting.get()) == CL_SUCCESS) {
       (void)waiting.release();  // the callback owns it
       return CL_SUCCESS;
@@ -43,6 +45,7 @@ cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, H
 }  // namespace
 
 orError_t queue_hold(Stream& stream, HostThread& thread, Hold hold, Work work) {
+  thread.start();
   hold.device = &stream.device();
   work.span = hold.span;
   return stream.submit("clEnqueueBarrierWithWaitList", std::move(work), [&](cl_command_queue queue, cl_event* event) {
@@ -56,9 +59,13 @@ int64_t wall_clock() noexcept {
 }
 
 // LITERALINCLUDE START: opencl-hold-thread
+void HostThread::start() {
+  const std::lock_guard lock(mutex_);
+  if (!stopping_ && !thread_.joinable()) thread_ = std::thread([this] { run(); });
+}
+
 void HostThread::post(Hold hold) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   hold.span->begin = wall_clock();
   const auto now = Clock::now();
   const auto longest = std::chrono::nanoseconds(Clock::time_point::max() - now);
@@ -67,6 +74,7 @@ void HostThread::post(Hold hold) {
 }
 
 void HostThread::run() {
+  inside_kernel() = true;  // a host function that waits for its own stream would never return
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     // A hold whose device is being reset is due, whatever its time.

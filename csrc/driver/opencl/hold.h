@@ -28,6 +28,9 @@ struct Hold {
 // A thread that serves the holds of all streams, in the order of their times. It starts with the first hold.
 class HostThread {
  public:
+  // Starts the thread, unless it runs. Called before anything is queued that would wait for it. Throws:
+  // std::system_error, if the host has no thread left.
+  void start();
   // Starts the time of the hold. Thread: safe, and called by threads of OpenCL.
   void post(Hold hold);
   // Rechecks which holds must end at once.

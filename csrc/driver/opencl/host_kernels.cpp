@@ -3,6 +3,7 @@
 #include "../openreg_host_kernels.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "activity.h"
 #include "driver.h"
@@ -16,14 +17,32 @@ namespace {
 // In the launch mode auto, a kernel that touches no more bytes runs on the calling thread if its stream is idle.
 constexpr size_t kSmallWork = size_t{1} << 20;
 
+// While it lives, the calling thread runs code of a kernel, which must not wait for the device.
+class InsideKernel {
+ public:
+  InsideKernel() : before_(std::exchange(inside_kernel(), true)) {}
+  InsideKernel(const InsideKernel&) = delete;
+  InsideKernel& operator=(const InsideKernel&) = delete;
+  ~InsideKernel() { inside_kernel() = before_; }
+
+ private:
+  const bool before_;
+};
+
 // A kernel and its closure, from the launch until the kernel has run or was dropped.
 class HostKernel {
  public:
   explicit HostKernel(const orHostKernel& kernel) : kernel_(kernel) {}
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;
-  ~HostKernel() {
-    if (kernel_.keep == nullptr && kernel_.destroy != nullptr) kernel_.destroy(kernel_.closure);
+  ~HostKernel() { destroy(); }
+
+  // Destroys a closure that the driver owns, once. A queued kernel does so on its own thread: the stream drops its work
+  // with its lock held, on whichever thread polls, and that thread may hold a lock that the closure needs.
+  void destroy() {
+    if (kernel_.keep != nullptr || kernel_.destroy == nullptr) return;
+    const InsideKernel inside;
+    std::exchange(kernel_.destroy, nullptr)(kernel_.closure);
   }
 
   [[nodiscard]] const char* name() const { return kernel_.name; }
@@ -31,6 +50,7 @@ class HostKernel {
   // Replaces a closure that the caller owns by one that the driver owns; false if the host is out of memory.
   bool keep() {
     if (kernel_.keep == nullptr) return true;
+    const InsideKernel inside;
     void* const kept = kernel_.keep(kernel_.closure);
     if (kept == nullptr) return false;
     kernel_.closure = kept;
@@ -43,9 +63,11 @@ class HostKernel {
   void run() {
     if (device_->failure.present() || device_->stopping()) return;
     char message[512] = "";
-    inside_kernel() = true;
-    const int result = kernel_.run(kernel_.closure, message, sizeof(message));
-    inside_kernel() = false;
+    int result = 0;
+    {
+      const InsideKernel inside;
+      result = kernel_.run(kernel_.closure, message, sizeof(message));
+    }
     if (result == 0) return;
     message[sizeof(message) - 1] = '\0';
     if (message[0] == '\0') std::snprintf(message, sizeof(message), "it returned %d", result);
@@ -61,7 +83,11 @@ class HostKernel {
   Device* device_ = nullptr;  // the device that it runs on
 };
 
-void CL_CALLBACK run_native(void* arguments) { (*static_cast<HostKernel**>(arguments))->run(); }
+void CL_CALLBACK run_native(void* arguments) {
+  HostKernel& kernel = **static_cast<HostKernel**>(arguments);
+  kernel.run();
+  kernel.destroy();
+}
 
 orError_t queue(Stream& stream, std::shared_ptr<HostKernel> kernel) {
   Work work;

@@ -20,20 +20,6 @@ void reclaim_retired(Device& device) {
   });
 }
 
-std::optional<uintptr_t> take_memory(Device& device, size_t bytes) {
-  reclaim_retired(device);
-  if (const auto start = device.arena.allocate(bytes)) return start;
-  std::vector<ClEvent> awaited;
-  {
-    const std::lock_guard lock(device.retired_mutex);
-    for (const Retired& retired : device.retired) awaited.push_back(retired.until);
-  }
-  if (awaited.empty()) return std::nullopt;
-  for (const ClEvent& event : awaited) wait_for(event);
-  reclaim_retired(device);
-  return device.arena.allocate(bytes);
-}
-
 orError_t fail_no_room(const Device& device, size_t bytes) {
   return fail(orErrorMemoryAllocation, "openreg:%d has no room for %zu bytes; %zu of %zu bytes are free", device.index,
               bytes, device.arena.free_bytes(), device.arena.total_bytes());
@@ -56,6 +42,25 @@ orError_t find_allocation(Driver& driver, const void* pointer, Device** device, 
 using namespace openreg::driver::opencl;
 using openreg::driver::fail;
 
+namespace {
+
+// Allocates memory on the device; if it is short, waits for blocks that orFreeAsync has freed.
+std::optional<uintptr_t> take_memory(Device& device, size_t bytes) {
+  reclaim_retired(device);
+  if (const auto start = device.arena.allocate(bytes)) return start;
+  std::vector<ClEvent> awaited;
+  {
+    const std::lock_guard lock(device.retired_mutex);
+    for (const Retired& retired : device.retired) awaited.push_back(retired.until);
+  }
+  if (awaited.empty()) return std::nullopt;
+  for (const ClEvent& event : awaited) wait_for(event);
+  reclaim_retired(device);
+  return device.arena.allocate(bytes);
+}
+
+}  // namespace
+
 orError_t orMalloc(void** pointer, size_t bytes) {
   return call("orMalloc", [&](Driver& driver) {
     if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
@@ -77,7 +82,7 @@ orError_t orFree(void* pointer) {
     Arena::Block block{};
     if (const orError_t error = find_allocation(driver, pointer, &device, &block)) return error;
     if (const orError_t error = device->synchronize()) return error;
-    return device->arena.release(block.start) ? orSuccess : fail_freed(*device, pointer);
+    return device->arena.release(block) ? orSuccess : fail_freed(*device, pointer);
   });
 }
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 
 #include "device.h"
 
@@ -11,8 +9,6 @@ namespace openreg::driver::opencl {
 
 struct Driver;
 
-// Allocates memory on the device; if it is short, waits for blocks that orFreeAsync has freed.
-std::optional<uintptr_t> take_memory(Device& device, size_t bytes);
 // Returns to the arena the blocks whose streams have passed orFreeAsync.
 void reclaim_retired(Device& device);
 

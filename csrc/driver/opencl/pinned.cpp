@@ -2,6 +2,9 @@
 // bytes.
 #include "pinned.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <iterator>
 
 #include "../openreg_extended.h"
@@ -99,6 +102,15 @@ orError_t find_start(Driver& driver, const void* pointer, bool registered, Pinne
   return orSuccess;
 }
 
+// Whether all pages of the range are mapped. An asynchronous msync changes nothing, and fails if there is a gap.
+bool is_mapped(uintptr_t start, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = start / page * page;
+  uintptr_t end = 0;
+  if (__builtin_add_overflow(start, bytes, &end)) return false;
+  return msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0;
+}
+
 orError_t end_pinning(Driver& driver, void* pointer, bool registered) {
   if (pointer == nullptr && !registered) return orSuccess;
   PinnedBlock block{};
@@ -146,7 +158,11 @@ orError_t orHostRegister(void* pointer, size_t bytes) {
     if (driver.device_of(pointer, &place, &allocation) != nullptr) {
       return fail(orErrorInvalidPointer, "%p is device memory", pointer);
     }
-    const PinnedBlock block{PinnedBlock::Kind::kRegistered, reinterpret_cast<uintptr_t>(pointer), bytes, ClBuffer()};
+    const auto start = reinterpret_cast<uintptr_t>(pointer);
+    if (!is_mapped(start, bytes)) {
+      return fail(orErrorInvalidValue, "of %zu bytes at %p not all are memory of this process", bytes, pointer);
+    }
+    const PinnedBlock block{PinnedBlock::Kind::kRegistered, start, bytes, ClBuffer()};
     if (driver.pinned.add(block)) return orSuccess;
     return fail(orErrorInvalidValue, "a part of the %zu bytes at %p is pinned already", bytes, pointer);
   });

@@ -20,12 +20,16 @@ pthread_t g_ending_thread;  // set before g_ending
 std::atomic<bool> g_ending{false};
 std::atomic<bool> g_ended{false};
 
-void before_fork() { start_mutex().lock(); }
+void before_fork() {
+  if (!starting()) start_mutex().lock();
+}
 
-void after_fork_in_parent() { start_mutex().unlock(); }
+void after_fork_in_parent() {
+  if (!starting()) start_mutex().unlock();
+}
 
 void after_fork_in_child() {
-  start_mutex().unlock();
+  if (!starting()) start_mutex().unlock();
   cut_off_driver();
 }
 
@@ -54,6 +58,11 @@ void finish_devices() {
 std::mutex& start_mutex() {
   static std::mutex mutex;  // trivially destructible
   return mutex;
+}
+
+bool& starting() noexcept {
+  static thread_local bool value = false;
+  return value;
 }
 
 bool process_is_ending() noexcept { return g_ending.load(); }

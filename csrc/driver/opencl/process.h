@@ -9,6 +9,9 @@ namespace openreg::driver::opencl {
 
 // Held while the driver starts and across a fork, so that a child never inherits it locked.
 std::mutex& start_mutex();
+// Whether the calling thread is starting the driver, and holds the mutex. A platform may fork a helper meanwhile, and
+// the fork must not take the mutex again.
+bool& starting() noexcept;
 
 // True once the process has begun to exit: holds end at once, and new work is rejected.
 [[nodiscard]] bool process_is_ending() noexcept;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "activity.h"
 #include "driver.h"
@@ -12,6 +13,19 @@ namespace {
 
 // A thread that is further ahead of the device waits: each command costs host memory until it has ended.
 constexpr size_t kDeepest = 32768;
+
+// A device that has failed drops its work, and its events pass. What another device does behind them would read bytes
+// that were never written, so that device fails as well. `status` is that of the wait.
+void fail_with(Device& waiter, const Awaited& awaited, cl_int status) {
+  const Device& other = awaited.device;
+  const bool came_later = awaited.succeeded.load() && !other.found_late.load();
+  if (status == CL_COMPLETE && (came_later || !other.failure.present())) return;
+  char text[128];
+  std::snprintf(text, sizeof(text), "a stream of openreg:%d waited for work of openreg:%d, which has failed",
+                waiter.index, other.index);
+  waiter.found_late.store(true);
+  waiter.failure.store(text);
+}
 
 }  // namespace
 
@@ -35,6 +49,7 @@ void Stream::collect_locked() {
     // If a command in its wait list has failed, the stream that queued that command reports it.
     const bool failed = status < 0 && status != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     if (failed) device_.store_failure(status, work.name.empty() ? "a command" : work.name.c_str());
+    if (work.awaits != nullptr) fail_with(device_, *work.awaits, status);
     if (!failed && work.recorded) report_activity(work, *this);
     pending_.pop_front();
   }
@@ -66,11 +81,14 @@ void Stream::finish() {
   collect();
 }
 
-void Stream::end() {
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
-  if (!pending_.empty()) wait_for(pending_.back().event);
-  collect_locked();
+bool Stream::end() {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = !std::exchange(ended_, true);
+  }
+  finish();
+  return first;
 }
 
 }  // namespace openreg::driver::opencl
@@ -100,7 +118,7 @@ orError_t create_stream(const char* function, orStream_t* stream, int priority) 
 }  // namespace
 
 orError_t orDeviceGetDefaultStream(orStream_t* stream, int device) {
-  return call("orDeviceGetDefaultStream", [&](Driver& driver) {
+  return call_in_kernel("orDeviceGetDefaultStream", [&](Driver& driver) {
     if (stream == nullptr) return fail(orErrorInvalidValue, "stream is null");
     Device* found = nullptr;
     if (const orError_t error = driver.find_device(device, &found)) return error;
@@ -137,11 +155,10 @@ orError_t orStreamDestroy(orStream_t stream) {
                   found->device().index);
     }
     if (const orError_t error = found->device().failure.refuse()) return error;
-    if (!driver.streams.take(found->number())) {
-      return fail(orErrorInvalidHandle, "the stream no longer exists");
-    }
-    found->end();
+    const bool first = found->end();
     rest_if_process_is_ending();
+    if (!first) return fail(orErrorInvalidHandle, "the stream no longer exists");
+    (void)driver.streams.take(found->number());
     return orSuccess;
   });
 }

@@ -1,6 +1,7 @@
 // A stream: an in-order OpenCL queue, and what the driver knows about its commands until they have ended.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,14 @@ struct Span {
   int64_t end = 0;
 };
 
+// Work of another device that a stream waits for.
+struct Awaited {
+  explicit Awaited(const Device& other) : device(other) {}
+
+  const Device& device;
+  std::atomic<bool> succeeded{false};  // set when the work ends, unless a failure of its device is known by then
+};
+
 // One piece of queued work. It may have several commands; `event` is that of the last.
 struct Work {
   orActivityKind kind = orActivityKernel;
@@ -27,6 +36,7 @@ struct Work {
   std::string name;             // of a kernel
   std::shared_ptr<void> keeps;  // lives until the work has ended: a staging buffer, a closure
   std::shared_ptr<Span> span;   // for host code, which OpenCL does not timestamp
+  std::shared_ptr<const Awaited> awaits;  // for a wait for another device
 
   // Set when it is queued.
   ClEvent first;
@@ -66,8 +76,9 @@ class Stream {
   void collect();
   // Waits for all work, whether or not it succeeds, and collects. For resets and process exit.
   void finish();
-  // Rejects further work, and waits: the stream is destroyed.
-  void end();
+  // Rejects further work, and waits for what is queued: the stream is destroyed. False if another thread has ended it
+  // before. Callers remove the stream from its table afterwards: who waits for the device must find its work there.
+  bool end();
   // Calls function() while nothing is queued or can be; false, without the call, if the stream is busy.
   template <class Function>
   bool run_if_idle(Function function);

@@ -249,7 +249,7 @@ def definition(operator: Operator) -> str:
     if one_device:
         names = ", ".join(f'"{name}"' for name in arguments(operator))
         constants.append(f"kOnOneDevice = std::array{{{names}}}")
-    if operator.own_layout:
+    if operator.own_layout and "out" in operator.functions:
         constants.append("kOwnLayout = true")
     base = "" if operator.stub else f" : {operator.kernel}<{operator.name}, {literal(operator.waits)}>"
     lines = [f"struct {operator.name}{base} {{"]
