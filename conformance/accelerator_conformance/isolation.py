@@ -50,11 +50,15 @@ class Workers:
     def run(self, files: Sequence[Path], names: Sequence[str]) -> Generator[Outcome, None, None]:
         """Yields the outcome of each check of these files, as soon as it is known. Throws: `DoesNotStart`."""
         waiting = list(names)
+        is_doubtful = False
         while waiting:
+            before = len(waiting)
             with tempfile.TemporaryFile("w+", errors="replace") as output, _Worker(self, files, output) as worker:
-                for outcome in worker.outcomes(waiting):
+                for outcome in worker.outcomes(waiting, is_doubtful):
                     waiting.remove(outcome.name)
                     yield outcome
+            # That worker came no further than its first check.
+            is_doubtful = len(waiting) == before - 1
 
 
 class _Worker:
@@ -85,11 +89,11 @@ class _Worker:
         self._kill(signal.SIGKILL)
         os.close(self.ending)
 
-    def outcomes(self, names: Sequence[str]) -> Iterator[Outcome]:
-        """Sends the names, and yields outcomes until the worker has ended."""
+    def outcomes(self, names: Sequence[str], is_doubtful: bool) -> Iterator[Outcome]:
+        """Sends the names, and whether the device may be unusable; yields outcomes until the worker has ended."""
         if self._receive(START_SECONDS) != "ready":
             raise DoesNotStart(self._told())
-        self.pipe.send(list(names))
+        self.pipe.send((list(names), is_doubtful))
         while isinstance(began := self._receive(self.timeout), str):
             ended = self._receive(self.timeout)
             if isinstance(ended, Outcome):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accelerator_conformance.isolation import Outcome
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("passed", "failed", "crashed", "hung", "not offered")
 SECONDS_BETWEEN_WRITES = 1.0
 FORMAT = 1
+_Part = TypeVar("_Part", "Check", Outcome)
 SHOWN_OF_A_REASON = 200
 SHOWN_ALIKE = 3  # of the failures of one check with different parameters
 # PyTorch calls these on every device but the CPU, beyond the reach of the fallback; a failure in one has the same cure.
@@ -78,6 +79,11 @@ def tally(outcomes: Iterable[tuple[str, Outcome]]) -> list[Score]:
     return [Score(subject, counts) for subject, counts in subjects.items()]
 
 
+def _part(kind: type[_Part], check: dict[str, Any]) -> _Part:
+    """The check or the outcome in what a report has of a check."""
+    return kind(**{key: check[key] for key in kind.__dataclass_fields__})
+
+
 def read(file: Path) -> tuple[dict[str, Any], dict[str, Outcome]]:
     """A report and the outcomes in it. Throws: `ValueError` if the file is not a report of this kit."""
     try:
@@ -90,10 +96,9 @@ def read(file: Path) -> tuple[dict[str, Any], dict[str, Outcome]]:
         raise ValueError(f"{file} is JSON, and no report of this kit")
     if content["format"] != FORMAT:
         raise ValueError(f"{file} is of another version of the kit: format {content['format']!r}, and not {FORMAT}")
-    fields = Outcome.__dataclass_fields__
     try:
         content["run"] = dict(content["run"])
-        outcomes = {check["name"]: Outcome(**{key: check[key] for key in fields}) for check in content["checks"]}
+        outcomes = {check["name"]: _part(Outcome, check) for check in content["checks"]}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} is no whole report of this kit: {type(error).__name__}: {error}") from None
     if unknown := {outcome.outcome for outcome in outcomes.values()} - set(OUTCOMES):
@@ -142,8 +147,8 @@ class Report:
         os.replace(partial, self.file)
         self._written = time.monotonic()
 
-    def earlier(self) -> dict[str, Outcome]:
-        """The outcomes of an interrupted run. Throws: `ValueError` if there is none that matches."""
+    def earlier(self) -> dict[str, tuple[Check, Outcome]]:
+        """The checks and outcomes of an interrupted run. Throws: `ValueError` if there is none that matches."""
         if not self.file.is_file():
             raise ValueError(f"there is no run to resume: {self.file} does not exist")
         content, outcomes = read(self.file)
@@ -151,7 +156,7 @@ class Report:
             if key != "began" and content["run"].get(key) != value:
                 was = content["run"].get(key)
                 raise ValueError(f"{self.file} is of a run with {key} {was!r}, not {value!r}")
-        return outcomes
+        return {check["name"]: (_part(Check, check), outcomes[check["name"]]) for check in content["checks"]}
 
 
 def chapter_place(chapter: str, guide: str) -> str:

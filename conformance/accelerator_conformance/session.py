@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import signal
 import subprocess
 import sys
 import textwrap
@@ -27,7 +28,7 @@ from accelerator_conformance.checks import LEVELS, not_offered
 from accelerator_conformance.isolation import DoesNotStart, Outcome, Workers
 from accelerator_conformance.poster import Poster
 from accelerator_conformance.report import Check, Report, area_of, identity, read, terminal
-from accelerator_conformance.worker import Loop
+from accelerator_conformance.worker import PR_SET_PDEATHSIG, Loop
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +56,7 @@ SHOWN = 3  # names in a message, of many
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _environment = pytest.StashKey[Mapping[str, str]]()
 _report = pytest.StashKey[Report]()
-_earlier = pytest.StashKey[dict[str, Outcome]]()
+_earlier = pytest.StashKey[dict[str, tuple[Check, Outcome]]]()
 _filled = pytest.StashKey[tuple[dict[str, Any], dict[str, Outcome]]]()  # what fills in the poster
 
 
@@ -87,10 +88,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.level = config.option.level or (LEVELS[-1] if for_poster else "usable")
     if not config.getoption("device") and not for_poster:
         raise pytest.UsageError("name the device under test: --device acme")
+    if ":" in (config.getoption("device") or ""):
+        raise pytest.UsageError("--device: name the type alone, without an index; the kit tests all devices of it")
     if unknown := set(_areas(config)) - set(AREAS):
         raise pytest.UsageError(f"--area: there is no {', '.join(sorted(unknown))}; areas are {', '.join(AREAS)}")
     if _is_worker(config):
         return
+    if config.getoption("numprocesses", None) or config.getoption("dist", "no") != "no":
+        raise pytest.UsageError("the kit has workers of its own: run it without xdist's, with -n0")
     config.stash[_environment] = dict(os.environ)
     os.environ[AUTOLOAD] = "0"
     if for_poster:
@@ -208,13 +213,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         reporter.reportchars = ""
     options = [f"--device={config.getoption('device')}", f"--level={config.getoption('level')}"]
     options += [f"--setup={module}" for module in config.getoption("setup")]
+    # As after Ctrl-C: the workers end too, and the report is written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     workers = Workers(options, config.getoption("timeout"), config.stash[_environment])
     report = config.stash[_report]
+    known = config.stash[_earlier]
+    report.results = dict(known)  # also those of checks that are not selected now
     # A restarted worker imports its files again, and the operator database takes seconds, so it has workers of its own.
     for _, items in groupby(session.items, lambda item: area_of(item) == "operators"):
         named = {identity(item): item for item in items}
-        earlier = [config.stash[_earlier][name] for name in named if name in config.stash[_earlier]]
-        rest = [name for name in named if name not in config.stash[_earlier]]
+        earlier = [known[name][1] for name in named if name in known]
+        rest = [name for name in named if name not in known]
         files = list(dict.fromkeys(item.path for item in named.values()))
         try:
             with closing(workers.run(files, rest)) as outcomes:
@@ -306,9 +315,11 @@ def other(device: str) -> Iterator[torch.device]:
 def run_process(request: pytest.FixtureRequest) -> RunProcess:
     """Runs Python code in a separate process, with the modules of --setup, for states that cannot be undone."""
     modules = ["torch", *request.config.getoption("setup")]
+    # Otherwise a process that hangs after its parent has died would hold the device forever.
+    tied = f"import ctypes\nctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {signal.SIGKILL:d})"
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
-        lines = [*(f"import {module}" for module in modules), textwrap.dedent(code)]
+        lines = [tied, *(f"import {module}" for module in modules), textwrap.dedent(code)]
         command = [sys.executable, "-X", "faulthandler", "-c", "\n".join(lines)]
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 

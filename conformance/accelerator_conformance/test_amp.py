@@ -13,20 +13,31 @@ from accelerator_conformance.checks import chapter, level, not_offered
 pytestmark = [chapter("amp"), level("usable")]
 
 
-@pytest.fixture(params=[torch.float16, torch.bfloat16], ids=str)
-def dtype(request: pytest.FixtureRequest, module: Any) -> torch.dtype:
-    """A 16-bit dtype that the device offers for autocast."""
+@pytest.fixture
+def offered(module: Any) -> list[torch.dtype]:
+    """The dtypes that the device offers for autocast."""
     if not hasattr(module, "get_amp_supported_dtype"):
         not_offered(f"{module.__name__} has no get_amp_supported_dtype, which torch.autocast asks for")
+    return list(module.get_amp_supported_dtype())
+
+
+@pytest.fixture(params=[torch.float16, torch.bfloat16], ids=str)
+def dtype(request: pytest.FixtureRequest, offered: list[torch.dtype]) -> torch.dtype:
+    """A 16-bit dtype that the device offers for autocast."""
     asked: torch.dtype = request.param
-    if asked not in module.get_amp_supported_dtype():
+    if asked not in offered:
         not_offered(f"get_amp_supported_dtype does not name {asked}")
     return asked
 
 
-def test_is_available(device: str) -> None:
-    """torch.amp.is_autocast_available is true for the device."""
+def test_is_available(device: str, offered: list[torch.dtype]) -> None:
+    """torch.autocast is on for the device, in each dtype that it offers."""
     assert torch.amp.is_autocast_available(device)
+    assert offered, "get_amp_supported_dtype names no dtype"
+    for dtype in offered:
+        with torch.autocast(device, dtype):
+            assert torch.is_autocast_enabled(device), f"get_amp_supported_dtype names {dtype}, and autocast stays off"
+            assert torch.get_autocast_dtype(device) == dtype
 
 
 @pytest.mark.parametrize("name", ["matmul", "linear", "conv2d", "softmax", "sum", "layer_norm", "add", "cat"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from accelerator_conformance import samples
-from accelerator_conformance.checks import LEVELS, chapter, level, not_offered
+from accelerator_conformance.checks import LEVELS, chapter, level, not_offered, optional_dtype
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # about optional packages of PyTorch's test framework
@@ -54,6 +54,7 @@ DTYPES = {
     "usable": (torch.float16, torch.bfloat16),
     "complete": (torch.float64, torch.complex64, torch.int32, torch.uint8),
 }
+OPTIONAL_DTYPES = (torch.float64, torch.complex64)
 
 
 def units() -> Iterator[object]:
@@ -75,6 +76,9 @@ def test_as_on_the_cpu(entry: samples.OpInfo, mode: str, dtype: torch.dtype, dev
     """An operator gives the same results on the device as on the CPU, for all samples of PyTorch's database."""
     if entry.name in samples.MISJUDGED and dtype in samples.HALVES:
         not_offered("nothing to compare: the CPU's own answer is wrong")
+    if dtype in OPTIONAL_DTYPES:
+        with optional_dtype(dtype):
+            torch.zeros(1, dtype=dtype).to(device)
     comparison = samples.Comparison(entry, device, dtype)
     try:
         comparison.run(mode)

@@ -182,5 +182,8 @@ def test_default_generators_of_the_module(device: str, module: Any) -> None:
     if not len(generators):
         module.init()
     assert len(module.default_generators) == torch.accelerator.device_count()
+    before = module.default_generators[0].get_state()
     torch.rand(4, device=f"{device}:0")
-    assert torch.equal(module.default_generators[0].get_state(), module.get_rng_state(0)), "operators use another one"
+    after = module.default_generators[0].get_state()
+    assert not torch.equal(after, before), "operators use another one"
+    assert torch.equal(after, module.get_rng_state(0)), "get_rng_state reads another one"

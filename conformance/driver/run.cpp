@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,10 +48,14 @@ void write(Shared& shared, const Failed& failed) {
   write(shared.where, file.substr(file.rfind('/') + 1) + ":" + std::to_string(failed.where.line()));
 }
 
-[[noreturn]] void run_in_child(const Check& check, const char* library, Shared& shared, std::FILE* output) {
+[[noreturn]] void run_in_child(const Check& check, const char* library, Shared& shared, std::FILE* output,
+                               pid_t parent) {
   dup2(fileno(output), STDOUT_FILENO);
   dup2(fileno(output), STDERR_FILENO);
   setpgid(0, 0);  // so that processes of the check end with it
+  // Otherwise a check that hangs after its parent has died would hold the device forever.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // the parent died before the call
   last_call = &shared.last_call;
   try {
     driver.load(library);
@@ -134,9 +139,10 @@ Result run_check(const Check& check, const char* library, milliseconds limit) {
   if (output == nullptr) give_up("no temporary file");
   std::fflush(nullptr);  // or the child would write it again
   const auto start = Clock::now();
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) give_up("fork");
-  if (child == 0) run_in_child(check, library, shared, output);
+  if (child == 0) run_in_child(check, library, shared, output, parent);
   const int status = wait_for(child, start + limit);
 
   Result result;

@@ -88,6 +88,7 @@ def test_prefixes_that_are_refused(prefix: str, why: str) -> None:
         ("torch_acme", r"libtorch_acme\.so is the backend itself"),
         ("libacme", r"the file would be liblibacme\.so"),
         ("stdc++", "lower-case letters"),
+        *((name, "a header of the C library has the name") for name in ("sync", "link", "wait", "stat", "read")),
     ],
 )
 def test_libraries_that_are_refused(library: str, why: str) -> None:
@@ -696,6 +697,56 @@ def test_what_cannot_be_merged_is_named_and_nothing_is_written(vendors: tuple[Pa
     with pytest.raises(Fault, match=f"kept: changed on both sides, and commit {'0' * 40} of the guide is not here"):
         update.changes(destination, before, {**WRITTEN, "kept": "theirs\n"})
     assert state(destination) == there
+
+
+@pytest.mark.parametrize("known", [{"kept": "2\n"}, {"old": "old\n"}])
+def test_a_copy_of_changes_that_were_not_committed_is_told_from_a_missing_commit(
+    vendors: tuple[Path, record.Record], known: dict[str, str]
+) -> None:
+    destination, before = vendors
+    (destination / "kept").write_text("mine\n")
+    with pytest.raises(Fault, match=r"it is not a copy of commit 0+ of the guide, but of changes that were not"):
+        update.changes(destination, before, {**WRITTEN, "kept": "theirs\n"}, lambda: known)
+
+
+def test_what_cannot_be_read_or_written_is_named_and_nothing_is_written(vendors: tuple[Path, record.Record]) -> None:
+    destination, before = vendors
+    (destination / "kept").write_bytes(b"M\xe4rz\n")
+    (destination / "newer").mkdir()
+    (destination / "mine").write_text("mine\n")
+    wanted = {**WRITTEN, "newer": "1\n", "mine/new": "1\n", "other": "1\n"}
+    with pytest.raises(Fault) as raised:
+        update.changes(destination, before, wanted, dict)
+    assert str(raised.value).splitlines()[1:] == [
+        "  kept: is not UTF-8; convert it, or move it",
+        "  mine/new: you have a file mine; move it",
+        "  newer: you have a folder of this name; move it",
+    ]
+
+
+def test_a_merge_without_git_is_a_fault(
+    vendors: tuple[Path, record.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destination, before = vendors
+    (destination / "kept").write_text("mine\n2\n3\n4\n5\n6\n7\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert tree.commit() == "unknown"
+    wanted = WRITTEN | {"kept": "1\n2\n3\n4\n5\n6\ntheirs\n"}
+    for earlier in (None, lambda: WRITTEN):
+        with pytest.raises(Fault, match="merged by git, which is not installed"):
+            update.changes(destination, before, wanted, earlier)
+
+
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_what_pip_or_a_compiler_left_is_not_copied(is_clone: bool, tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/\n*.egg-info/\n*.o\n")
+    for name in ("csrc/a.cpp", "csrc/driver/x.o", "conformance/README.md", "conformance/build/lib/a.py",
+                 "conformance/accelerator_conformance.egg-info/PKG-INFO"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x7fELF\xff" if name.endswith(".o") else b"text\n")
+    if is_clone:
+        git(tmp_path, "init", "--quiet")
+    assert [name for name, _ in tree._sources(tmp_path)] == [".gitignore", "conformance/README.md", "csrc/a.cpp"]
 
 
 def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 KIT = ROOT / "conformance"
+COMMAND = (sys.executable, "-m", "accelerator_conformance")
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,26 @@ def collected(folder: Path, *options: str) -> list[str]:
     return [f"{area}/{what}" for area, what in found]
 
 
+def start_kit(folder: Path, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+    """A run that goes on in the background."""
+    return subprocess.Popen([*COMMAND, *options], cwd=folder, env=_environment() | environment)
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (KIT, ROOT)))}
+
+
 def _run(folder: Path, *options: str) -> Ran:
-    command = [sys.executable, "-m", "accelerator_conformance", *options]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (KIT, ROOT)))}
+    command = [*COMMAND, *options]
     # In a folder without a project, because the settings of this repository are not those of its users.
     ran = subprocess.run(
-        command, cwd=folder.parent, env=environment, capture_output=True, text=True, check=False, timeout=280
+        command, cwd=folder.parent, env=_environment(), capture_output=True, text=True, check=False, timeout=280
     )
     return Ran(ran.returncode, ran.stdout + ran.stderr, folder)

@@ -61,12 +61,23 @@ def test_resume_runs_what_is_left(tmp_path: Path) -> None:
     assert "known from before" in second.output
 
 
+def test_resume_keeps_the_outcomes_of_other_areas(tmp_path: Path) -> None:
+    run_kit(tmp_path / "report", "--area=tensors", "-k=empty_strided")
+    second = run_kit(tmp_path / "report", "--area=device", "-k=name_is_registered", "--resume")
+    names = [check["name"] for check in second.report["checks"]]
+    assert names == [*(f"tensors/empty_strided[{strides}]" for strides in ("(4, 1)", "(1, 3)", "(8, 2)")),
+                     "device/name_is_registered"], second.output  # fmt: skip
+    assert list(second.report["scores"]) == ["tensors", "device"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--resume"], "--resume: there is no run to resume: "),
         (["--area=device,colours"], "--area: there is no colours; areas are device, module"),
         (["--level=perfect"], "invalid choice: 'perfect'"),
+        (["--device=openreg:0"], "--device: name the type alone, without an index"),
+        (["-n2"], "without xdist's, with -n0"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
@@ -86,9 +97,10 @@ def test_resume_refuses_a_run_of_something_else(tmp_path: Path) -> None:
 
 
 def test_a_device_that_nobody_has_is_named(tmp_path: Path) -> None:
-    ran = run_kit(tmp_path / "report", "--area=device", "-k=name_is_registered", device="acme")
-    assert ran.found() == {"device/name_is_registered": ("failed", "registration")}
-    assert "Expected one of" in ran.output
+    ran = run_kit(tmp_path / "report", "--area=device", device="acme")
+    assert ran.status == 1
+    assert ran.found() == {}
+    assert "PyTorch does not know the device: Expected one of" in ran.report["fault"]
     assert "device type at start of device string: acme" in ran.output
 
 

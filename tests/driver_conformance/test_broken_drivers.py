@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -672,6 +673,24 @@ def test_hang_is_named_and_the_rest_goes_on(kit: Kit, tmp_path: Path) -> None:
     assert len(outcomes(checks, "passed")) == len(checks) - 1
     hung = next(check for check in checks if check["outcome"] == "hung")
     assert hung["seen"] == "it did not end within 4000 ms, in or after orStreamGetPriority"
+
+
+def test_no_process_is_left_when_the_kit_is_ended(kit: Kit, tmp_path: Path) -> None:
+    command = [str(kit.program), "--only", "streams", "--limit", "600", str(broken("hang", tmp_path))]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        # A check that hangs is the one that is still there a second later.
+        before, now = "", "none"
+        while before != now:
+            before = children.read_text()
+            time.sleep(1)
+            now = children.read_text() or "none"
+        running.kill()
+    process = Path("/proc", now.strip(), "stat")
+    end = time.monotonic() + 60
+    while process.exists() and ") Z " not in process.read_text():  # a zombie has ended
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_hang_at_the_end_of_the_process_is_named(kit: Kit, tmp_path: Path) -> None:

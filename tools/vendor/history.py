@@ -24,31 +24,32 @@ def begin(folder: Path, message: str, wish: str = AUTO) -> str:
         return "no git repository, as asked"
     if shutil.which("git") is None:
         return "no git repository, because git is not installed; commit the files before you change any"
-    if wish == AUTO and (around := _git(folder, "rev-parse", "--show-toplevel")).returncode == 0:
+    if wish == AUTO and (around := git(folder, "rev-parse", "--show-toplevel")).returncode == 0:
         top = around.stdout.strip()
         return f"no git repository of its own, because the folder lies in that of {top}; GIT=yes makes one nevertheless"
     for command in (("init", "--quiet", "--initial-branch=main"), ("add", "--all", "--force")):
-        ran = _git(folder, *command)
+        ran = git(folder, *command)
         if ran.returncode != 0:
             return f"git {command[0]} failed: {_last_line(ran.stderr)}; commit the files before you change any"
-    if _git(folder, "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT").returncode != 0:
+    if git(folder, "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT").returncode != 0:
         return (
             "a git repository with all files staged, but not committed, because git does not know you: "
             "git config --global user.name NAME, and user.email; then git commit"
         )
-    ran = _git(folder, "commit", "--quiet", "--no-verify", "--message", message)
+    ran = git(folder, "commit", "--quiet", "--no-verify", "--message", message)
     if ran.returncode != 0:
         return f"a git repository with all files staged; git commit failed: {_last_line(ran.stderr or ran.stdout)}"
-    commit = _git(folder, "rev-parse", "--short", "HEAD").stdout.strip()
+    commit = git(folder, "rev-parse", "--short", "HEAD").stdout.strip()
     return f"a git repository, whose first commit {commit} is the copy"
 
 
 def is_repository(folder: Path) -> bool:
     """Whether git can show what changed in the folder."""
-    return shutil.which("git") is not None and _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
+    return shutil.which("git") is not None and git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
 
 
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs git in the folder, whichever repository the caller's environment names."""
     environment = {key: value for key, value in os.environ.items() if key not in _NAMES_ANOTHER}
     return subprocess.run(
         ["git", *_PLAIN, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,

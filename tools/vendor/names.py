@@ -12,6 +12,8 @@ import ctypes.util
 import keyword
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,6 +32,11 @@ operator or or_eq private protected public register reinterpret_cast requires re
 static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned
 using virtual void volatile wchar_t while xor xor_eq
 """
+# What is in these is in the global namespace.
+_C_HEADERS = (
+    "dlfcn.h", "fcntl.h", "math.h", "poll.h", "pthread.h", "sched.h", "signal.h", "stdio.h", "stdlib.h", "string.h",
+    "sys/mman.h", "sys/socket.h", "sys/stat.h", "sys/syscall.h", "sys/time.h", "sys/wait.h", "time.h", "unistd.h",
+)  # fmt: skip
 # Libraries that every process with PyTorch has loaded, and namespaces of PyTorch and the language other than `at`.
 _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
@@ -140,10 +147,26 @@ def _library_fault(names: Names, is_given: bool) -> str | None:
         return f"lib{library}.so is the backend itself, and the driver needs a library of its own"
     if library.startswith("lib"):
         return f"the file would be lib{library}.so; leave out the first lib"
+    if _is_taken_by_c(library):
+        return f"a header of the C library has the name already; give another, LIBRARY={names.device}_torch"
     # A vendor who gives the name of the device explicitly insists on it.
     if (found := ctypes.util.find_library(library)) and not (is_given and library == names.device):
         return f"this machine has a {found} already, perhaps of the SDK; give another, LIBRARY={names.device}_torch"
     return None
+
+
+def _is_taken_by_c(library: str) -> bool:
+    """Whether the usual headers have a function, type or macro of this name; without a compiler, no."""
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    if shutil.which(compiler[0]) is None:
+        return False
+
+    def compiles(declared: str) -> bool:
+        text = "".join(f"#include <{header}>\n" for header in _C_HEADERS) + declared
+        command = [*compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False).returncode == 0
+
+    return not compiles(f"namespace {library} {{}}\n") and compiles("")
 
 
 def _initials(device: str) -> str:

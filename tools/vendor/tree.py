@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Collection, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from environment import ROOT, Fault
 from prerequisites import torch_releases, torch_series
+from vendor import history
 from vendor.chapters import Choice
 from vendor.names import Names
 from vendor.states import States
@@ -44,7 +46,7 @@ OWN_TESTS = {
 }
 # Bound to the guide: the example of one of its pages, and the counting of lines that its examples execute.
 _LEFT = "cmake/Coverage.cmake"
-_REMAINS = re.compile(r"__pycache__|\.so$|~$|/\.")
+_REMAINS = re.compile(r"__pycache__|\.(?:so|o)$|~$|/\.|^conformance/build/|\.egg-info/")
 _COVERAGE = re.compile(r"^option\(\w+_COVERAGE .*\n|^if\(\w+_COVERAGE\)\n(?:.*\n)*?endif\(\)\n", re.MULTILINE)
 
 
@@ -104,13 +106,23 @@ tensors and kernels, and what the workflows ask, holds for the last state.
 
 
 def _sources(root: Path) -> Iterator[tuple[str, str]]:
-    """The files of the copied folders, except what Python or an editor has left there."""
+    """The files of the copied folders, except what Python, a compiler, pip or an editor has left there."""
+    known = _known_to_git(root)
     for copied in COPIED:
         top = root / copied
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             name = str(path.relative_to(root))
-            if path.is_file() and name not in _LEFT and not _REMAINS.search(name):
+            is_source = not _REMAINS.search(name) and (known is None or name in known)
+            if path.is_file() and name not in _LEFT and is_source:
                 yield name, path.read_text(encoding="utf-8")
+
+
+def _known_to_git(root: Path) -> set[str] | None:
+    """The files that git has, or would add; None without a clone, or without git."""
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return None
+    listed = history.git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return set(listed.stdout.split("\0")) if listed.returncode == 0 else None
 
 
 def unassigned_tests(root: Path = ROOT) -> Iterator[str]:
@@ -154,7 +166,9 @@ def _values(names: Names, root: Path, origin: str) -> dict[str, str]:
 
 
 def commit(form: str = "%H", at: str = "HEAD") -> str:
-    """The commit of the sources, in a format of git log."""
+    """The commit of the sources, in a format of git log; "unknown" without a clone, or without git."""
+    if shutil.which("git") is None:
+        return "unknown"
     asked = subprocess.run(
         ["git", "log", "-1", f"--format={form}", at, "--"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -48,16 +48,23 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
     faults = []
     for path in sorted({*wanted, *record.files}):
         file = destination / path
-        there = file.read_text(encoding="utf-8") if file.is_file() else None
+        try:
+            there = file.read_text(encoding="utf-8") if file.is_file() else None
+        except UnicodeDecodeError:
+            faults.append(f"{path}: is not UTF-8; convert it, or move it")
+            continue
         want, was = wanted.get(path), record.files.get(path)
         if there == want:
             continue
         is_theirs = there is not None and digest(there) != was
         if was is None and want is not None:
-            if there is None:
+            taken = next(each for each in (file, *file.parents) if each.exists())
+            if taken != file and taken.is_dir():
                 result.added[path] = want
             else:
-                faults.append(f"{path}: you have a file of this name; move it")
+                kind = "folder" if taken.is_dir() else "file"
+                name = "of this name" if taken == file else str(taken.relative_to(destination))
+                faults.append(f"{path}: you have a {kind} {name}; move it")
         elif there is None or want is None:
             # A file that the vendor removed stays away, and one that the vendor changed stays.
             if there is not None and not is_theirs:
@@ -65,9 +72,15 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
         elif not is_theirs:
             result.replaced[path] = want
         elif digest(want) != was:
-            base = earlier().get(path)
-            if base is None or digest(base) != was:
+            known = earlier()
+            base = known.get(path, "")
+            if not known:
                 faults.append(f"{path}: changed on both sides, and commit {record.commit} of the guide is not here")
+            elif digest(base) != was:
+                faults.append(
+                    f"{path}: changed on both sides, and it is not a copy of commit {record.commit} of the guide, but "
+                    "of changes that were not committed"
+                )
             elif (merged := _merged(there, base, want)) is None:
                 faults.append(f"{path}: both sides have changed the same lines")
             else:
@@ -97,13 +110,19 @@ def apply(destination: Path, planned: Changes) -> None:
         shutil.rmtree(staged)
 
 
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("git") is None:
+        raise Fault("files that both sides have changed are merged by git, which is not installed")
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def _merged(mine: str, base: str, theirs: str) -> str | None:
     with tempfile.TemporaryDirectory() as temporary:
         files = []
         for name, text in (("mine", mine), ("base", base), ("theirs", theirs)):
             files.append(Path(temporary, name))
             files[-1].write_text(text, encoding="utf-8")
-        done = subprocess.run(["git", "merge-file", "-p", *files], capture_output=True, text=True, check=False)
+        done = _git("merge-file", "-p", *map(str, files))
     return done.stdout if done.returncode == 0 else None
 
 
@@ -111,8 +130,7 @@ def _earlier(record: Record) -> _Texts:
     """The repository as it was written; empty if the commit is not in this clone."""
     with tempfile.TemporaryDirectory() as temporary:
         archive = Path(temporary, "guide.tar")
-        asked = ["git", "archive", "--format=tar", f"--output={archive}", record.commit]
-        if subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode != 0:
+        if _git("archive", "--format=tar", f"--output={archive}", record.commit).returncode != 0:
             return {}
         root = Path(temporary, "guide")
         shutil.unpack_archive(archive, root, filter="data")
