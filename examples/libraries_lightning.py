@@ -84,7 +84,13 @@ def fabric() -> None:
 # LITERALINCLUDE START: libraries-lightning-refused
 def refused() -> None:
     """Mistakes, and the way back."""
-    for options in ({"devices": 7}, {"devices": [0, 0]}, {"devices": 2, "strategy": "openreg"}, {"devices": 1}):
+    for options in (
+        {"devices": 7},
+        {"devices": [0, 0]},
+        {"devices": "all"},
+        {"devices": 2, "strategy": "openreg"},
+        {"devices": 1},
+    ):
         try:
             lightning.Fabric(accelerator="openreg", **options).launch()
         except ValueError as error:

@@ -64,7 +64,7 @@ orError_t Device::reset() {
   std::unique_lock lock(reset_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
     if (process_is_ending()) return end_dropped_call();  // NOT PROVEN: a thread rests, and keeps the lock
-    lock.lock();
+    lock.lock();  // NOT PROVEN: needs two resets at once
   }
   resetting_.store(true);
   // Work of this device may be waiting for streams of any device.
