@@ -74,15 +74,15 @@ class Arena {
 
   const cl_context context_;
   const size_t total_;
-  mutable std::mutex mutex_;                            // guards all below
-  Regions regions_;                                     // by their aligned start
-  std::map<uintptr_t, size_t> blocks_;                  // bytes as requested, by start
-  std::map<uintptr_t, size_t> gaps_;                    // free bytes, by start
-  std::set<std::pair<size_t, uintptr_t>> gap_sizes_;    // the same, the smallest first
-  size_t reserved_ = 0;                                 // bytes of all regions
-  size_t used_ = 0;                                     // bytes of all blocks, rounded up, retired ones included
+  mutable std::mutex mutex_;  // guards all below
+  Regions regions_;  // by their aligned start
+  std::map<uintptr_t, size_t> blocks_;  // bytes as requested, by start
+  std::map<uintptr_t, size_t> gaps_;  // free bytes, by start
+  std::set<std::pair<size_t, uintptr_t>> gap_sizes_;  // the same, the smallest first
+  size_t reserved_ = 0;  // bytes of all regions
+  size_t used_ = 0;  // bytes of all blocks, rounded up, retired ones included
   uint64_t version_ = 0;
-  uint64_t clears_ = 0;                                 // calls of `clear`
+  uint64_t clears_ = 0;  // calls of `clear`
 };
 // LITERALINCLUDE END: opencl-arena
 
