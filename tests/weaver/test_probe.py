@@ -194,6 +194,14 @@ def test_what_the_probe_itself_runs_is_not_counted(tools: clang.Clang, library: 
     assert (found[3], found[4], found[6]) == (1, 0, 1)
 
 
+def test_what_another_thread_counts_while_the_probe_runs_is_not_lost(
+    tools: clang.Clang, library: Path, tmp_path: Path
+) -> None:
+    alone = "lib.weaver_counters_mark(); lib.sign(5); lib.weaver_counters_restore()"
+    found = counts(tools, library, tmp_path, f"{alone}; {alone.replace('sign(5);', 'sign(5); lib.sign(-5);')}")
+    assert found[4] == 1
+
+
 def test_registrations_are_known_by_their_function(tools: clang.Clang, library: Path, tmp_path: Path) -> None:
     counts(tools, library, tmp_path, "lib.sign(5)")
     merged = tmp_path / "merged.profdata"

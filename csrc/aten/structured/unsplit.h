@@ -298,7 +298,7 @@ struct LossMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& target, int64_t reduction, const auto&...) {
     set(self, target, reduction, given_dtype(at::result_type(self, target), maybe_get_output(0)));
   }
-  // With weights of the classes, a given output must have the dtype.
+  // binary_cross_entropy, the one with weights, converts nothing: a given output must have the dtype.
   void meta(const at::Tensor& self, const at::Tensor& target, at::OptionalTensorRef, int64_t reduction) {
     set(self, target, reduction, at::result_type(self, target));
   }

@@ -35,6 +35,11 @@ std::vector<Count>& marked() {
   return counts;
 }
 
+std::vector<bool>& own() {
+  static std::vector<bool> counted;
+  return counted;
+}
+
 }  // namespace
 
 extern "C" {
@@ -59,10 +64,13 @@ __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, drop)()
   }
 }
 
-/// Takes away what was counted after the mark, by any thread: call it soon after.
+/// Takes away what the same call always counts after the mark: what it counted every time so far. Anything else, another
+/// thread has counted.
 __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, restore)() {
+  own().resize(marked().size(), true);
   for (size_t i = 0; i < marked().size(); ++i) {
-    if (begin()[i] != marked()[i]) begin()[i] = marked()[i];
+    own()[i] = own()[i] && begin()[i] != marked()[i];
+    if (own()[i]) begin()[i] = marked()[i];
   }
 }
 }
