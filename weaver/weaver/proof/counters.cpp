@@ -64,8 +64,8 @@ __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, drop)()
   }
 }
 
-/// Takes away what the same call always counts after the mark: what it counted every time so far. Anything else, another
-/// thread has counted.
+/// Takes away what the same call always counts after the mark: what it counted every time so far. Anything else,
+/// another thread has counted.
 __attribute__((visibility("default"))) void WEAVER_NAME(WEAVER_COUNTERS, restore)() {
   own().resize(marked().size(), true);
   for (size_t i = 0; i < marked().size(); ++i) {
