@@ -218,6 +218,7 @@ def hang() -> None:
 def wait_for_ever() -> None:
     """Waits as programs do, without a deadline; the watchdog prints where and ends the process."""
     hang()
+    sys.stdout.flush()  # the watchdog ends the process without it
     faulthandler.dump_traceback_later(0.5, exit=True)
     torch.accelerator.synchronize("openreg")
 
