@@ -23,6 +23,8 @@ from tests.opinfo.compare import FACTORIES, ON_CPU, Comparison
 SAMPLES = 2
 SHARE = 60
 EXCEPTIONS = exceptions.read()
+# In evaluation, PyTorch's decomposition returns the statistics on every device but the CPU, whose kernel returns none.
+STATISTICS = {"native_batch_norm", "_native_batch_norm_legit"}
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.filterwarnings("ignore")]
 
 
@@ -60,7 +62,9 @@ def _chosen() -> list[OpInfo]:
     entries = [
         op
         for op in op_db
-        if torch.float32 in op.dtypes and exceptions.excused(EXCEPTIONS, op.full_name, "forward", "float32") is None
+        if op.name not in STATISTICS
+        and torch.float32 in op.dtypes
+        and exceptions.excused(EXCEPTIONS, op.full_name, "forward", "float32") is None
     ]
     wanted = os.environ.get("OPENREG_OPINFO", "0")
     return entries if wanted == "all" else entries[int(wanted) % SHARE :: SHARE]
