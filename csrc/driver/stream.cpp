@@ -280,7 +280,8 @@ void Stream::serve() {
 }
 
 void Stream::mark_dropped(uint64_t sequence) noexcept {
-  if (last_dropped_.load() + 1 != sequence) first_dropped_.store(sequence);
+  const uint64_t last = last_dropped_.load();  // 0: nothing yet; sequences begin with 1
+  if (last == 0 || last + 1 != sequence) first_dropped_.store(sequence);
   last_dropped_.store(sequence);
 }
 

@@ -59,9 +59,7 @@ class EarlierWork {
     event_ = create_event(device, c10::EventFlag::PYTORCH_DEFAULT);
     check(orEventRecord(event_, stream));
   }
-  ~EarlierWork() {
-    if (event_ != nullptr) warn(orEventDestroy(event_));
-  }
+  ~EarlierWork() { destroy_event(event_); }
   EarlierWork(const EarlierWork&) = delete;
   EarlierWork& operator=(const EarlierWork&) = delete;
 
@@ -81,12 +79,12 @@ class EarlierWork {
 void block_stream(void* event, const c10::Stream& stream) {
   if (event != nullptr) {
     orStream_t handle = stream_handle(stream);
+    const EarlierWork earlier(handle, stream.device_index());
     {
       const DriverCall call("orStreamWaitEvent");
-      const EarlierWork earlier(handle, stream.device_index());
       check(orStreamWaitEvent(handle, event_handle(event)));
-      earlier.finish_if_captured();
     }
+    earlier.finish_if_captured();
     trace(&Tracer::trace_gpu_event_wait, traced(event), traced(handle));
   }
 }

@@ -7,6 +7,7 @@ import ctypes
 import pytest
 
 from tests.driver import openreg as driver
+from tests.driver.conftest import RunDriver
 from tests.driver.openreg import DriverError, Error, Fault, Kind, lib
 
 
@@ -188,3 +189,25 @@ def test_who_waited_for_work_that_was_done_before_the_failure_goes_on() -> None:
     assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
     driver.set_device(0)
     driver.check(lib.orStreamSynchronize(late))
+
+
+@pytest.mark.needs("two devices", "kernels")
+def test_the_first_work_of_a_stream_fails(run_driver: RunDriver) -> None:
+    ran = run_driver(
+        """
+        from tests.driver.openreg import lib
+
+        late = driver.stream_create()
+        driver.set_device(1)
+        event, other = driver.event_create(driver.EVENT_DISABLE_TIMING), driver.stream_create()
+        gate = threading.Event()
+        driver.launch(b"first", lambda: gate.wait() and "it is broken", other)
+        driver.check(lib.orEventRecord(event, other))
+        driver.check(lib.orStreamWaitEvent(late, event))
+        gate.set()
+        driver.set_device(0)
+        print(driver.Error(lib.orStreamSynchronize(late)).name)
+        """,
+        OPENREG_LAUNCH="async",
+    )
+    assert (ran.returncode, ran.stdout) == (0, "LAUNCH_FAILURE\n"), ran.stderr

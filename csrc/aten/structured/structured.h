@@ -103,22 +103,22 @@ OPENREG_EXPORT at::Tensor in_own_layout(const at::Tensor& out, at::IntArrayRef s
 template <size_t N>
 class LaidOutOutputs final : public Outputs {
  public:
-  explicit LaidOutOutputs(std::array<const at::Tensor*, N> tensors) : tensors_(tensors) {}
+  explicit LaidOutOutputs(std::array<const at::Tensor*, N> tensors) : given_(tensors) {}
 
   void set(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) override {
-    set_given(*tensors_[i], sizes, strides, options);
-    computed_[i] = in_own_layout(*tensors_[i], strides, options);
+    given_.set(i, sizes, strides, options);
+    computed_[i] = in_own_layout(given_.get(i), strides, options);
   }
-  const at::Tensor& get(int64_t i) const override { return computed_[i].defined() ? computed_[i] : *tensors_[i]; }
+  const at::Tensor& get(int64_t i) const override { return computed_[i].defined() ? computed_[i] : given_.get(i); }
 
   void write_back() const {
     for (size_t i = 0; i < N; ++i) {
-      if (!computed_[i].is_same(*tensors_[i])) tensors_[i]->copy_(computed_[i]);
+      if (!computed_[i].is_same(given_.get(i))) given_.get(i).copy_(computed_[i]);
     }
   }
 
  private:
-  std::array<const at::Tensor*, N> tensors_;
+  GivenOutputs<N> given_;
   std::array<at::Tensor, N> computed_;
 };
 // LITERALINCLUDE END: structured-own-layout
