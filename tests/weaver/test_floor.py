@@ -172,23 +172,36 @@ def test_listings_may_wait_for_their_mutants_where_the_floor_says_so(proven: Rep
     assert any(fault.startswith("docs/proof/mutants.json") for fault in faults(proven))
 
 
-def test_an_excuse_for_a_line_that_is_gone_is_named(proven: Repository) -> None:
-    excuse = """[[mutant]]
-path = "csrc/hooks.cpp"
-line = "int hooks() {"
-operator = "boundary"
-before = "1"
-after = "2"
-reason = "The line was once there."
-"""
-    proven.write("docs/proof/equivalent.toml", excuse)
-    (fault,) = faults(proven)
-    assert fault == (
-        "docs/proof/equivalent.toml: excuses a mutant of a line that does not exist, or no longer: "
-        "csrc/hooks.cpp: int hooks() {"
-    )
-    proven.write("docs/proof/equivalent.toml", excuse.replace("int hooks() {", HOOKS.splitlines()[-1].strip()))
-    assert faults(proven) == []
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "csrc/gone.cpp"},
+        {"line": "int hooks() {"},
+        {"operator": "boundary"},
+        {"before": "start(1);"},
+        {"after": "stop();"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_excuse_for_a_mutant_that_is_gone_is_named(proven: Repository, change: dict[str, str]) -> None:
+    excuse = {
+        "path": "csrc/hooks.cpp",
+        "line": "start();",
+        "operator": "statement removed",
+        "before": "start();",
+        "after": "",
+        "reason": "The device starts by itself.",
+    }
+
+    def found(excuse: dict[str, str]) -> list[str]:
+        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in excuse.items())
+        proven.write("docs/proof/equivalent.toml", f"[[mutant]]\n{text}")
+        return faults(proven)
+
+    assert found(excuse) == []
+    (fault,) = found(excuse | change)
+    text = "docs/proof/equivalent.toml: excuses a mutant that does not exist, or no longer: "
+    assert fault.startswith(text + "{path}: {line}: {operator}: {before} -> ".format(**excuse | change)), fault
 
 
 def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from weaver.configuration import Configuration
 from weaver.fault import Fault
 from weaver.proof.mutants import Mutant
+from weaver.proof.shown import read_source
 
 FILE = "equivalent.toml"  # in the folder of results
 _KEYS = {"path", "line", "operator", "before", "after", "reason"}
@@ -42,16 +44,25 @@ def read(file: Path) -> list[Equivalent]:
     return [Equivalent(**entry) for entry in entries]
 
 
-def faults(root: Path, file: Path) -> Iterator[str]:
-    """One message for each excuse whose line does not exist, or no longer; needs no list of mutants."""
-    lines: dict[str, set[str]] = {}
+def faults(configuration: Configuration) -> Iterator[str]:
+    """One message for each excuse that fits no mutant of its source, as after a change of the line; tries none."""
+    file, root = configuration.result(FILE), configuration.root
+    sources: dict[str, list[tuple[Mutant, str]]] = {}
     for one in read(root / file):
-        if one.path not in lines:
-            source = root / one.path
-            texts = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
-            lines[one.path] = {text.strip() for text in texts}
-        if one.line not in lines[one.path]:
-            yield f"{file}: excuses a mutant of a line that does not exist, or no longer: {one.path}: {one.line}"
+        if one.path not in sources:
+            text = (root / one.path).read_bytes() if (root / one.path).is_file() else b""
+            lines = text.decode().splitlines()
+            source = read_source(one.path, text, set(range(1, len(lines) + 1)), configuration.mutants)
+            sources[one.path] = [(mutant, lines[mutant.line - 1]) for mutant in source.mutants]
+        if not any(one.fits(mutant, line) for mutant, line in sources[one.path]):
+            yield f"{file}: {_fits_none(one)}"
+
+
+def _fits_none(one: Equivalent) -> str:
+    return (
+        f"excuses a mutant that does not exist, or no longer: {one.path}: {one.line}: "
+        f"{one.operator}: {one.before} -> {one.after or '(nothing)'}"
+    )
 
 
 def excused(
@@ -65,9 +76,6 @@ def excused(
             number for number, mutant in mutants.items() if one.fits(mutant, lines[mutant.path][mutant.line - 1])
         ]
         if not fitting:
-            raise Fault(
-                f"equivalent.toml excuses a mutant that does not exist, or no longer: {one.path}: {one.line}: "
-                f"{one.operator}: {one.before} -> {one.after}"
-            )
+            raise Fault(f"{FILE} {_fits_none(one)}")
         reasons |= dict.fromkeys(fitting, one.reason)
     return reasons

@@ -61,7 +61,7 @@ def faults(configuration: Configuration, pages: list[Page] | None = None) -> Ite
         state = read_state(configuration, pages)
         yield from _line_faults(state.measured)
         yield from _mutant_faults(state.measured, read_floor(configuration).get(_WHOLE, {}).get(_UNTRIED, 0))
-        yield from equivalents.faults(configuration.root, configuration.result(equivalents.FILE))
+        yield from equivalents.faults(configuration)
         yield from _floor_faults(state)
     except LookupError as error:
         yield str(error)
