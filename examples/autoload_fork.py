@@ -23,11 +23,26 @@ def slow_call() -> None:
     time.sleep(0.2)
 
 
+def is_locked() -> bool:
+    """Whether another thread would wait for the lock."""
+    found = []
+
+    def ask() -> None:
+        found.append(_lazy._lock.acquire(blocking=False))
+        if found[0]:
+            _lazy._lock.release()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return not found[0]
+
+
 def in_a_child(when: str) -> None:
     """Seeds and uses the device in a forked process."""
     if (child := os.fork()) == 0:
         print(f"forked {when} the start", flush=True)
-        print("   in a bad fork:", torch.openreg._is_in_bad_fork(), "locked:", _lazy._lock.locked(), flush=True)
+        print("   in a bad fork:", torch.openreg._is_in_bad_fork(), "locked:", is_locked(), flush=True)
         for use in (lambda: torch.openreg.manual_seed(1), lambda: torch.ones(2, device="openreg").tolist()):
             try:
                 print("  ", use(), flush=True)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
@@ -215,7 +216,19 @@ def _timed(check: Check) -> tuple[list[str], float]:
         found = list(check())
     except Fault as fault:
         found = [str(fault)]
+    except Exception as error:  # a defect of the check: the other checks still run, and print what they find
+        found = [f"{type(error).__name__}: {error} ({_where(error)})"]
     return found, time.monotonic() - started
+
+
+def _where(error: Exception) -> str:
+    """The file and line of the last frame in this repository, or in a package if there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [
+        frame for frame in frames if frame.filename.startswith(f"{ROOT}/") and "/site-packages/" not in frame.filename
+    ]
+    last = (ours or frames)[-1]
+    return f"{last.filename.removeprefix(f'{ROOT}/')}:{last.lineno}"
 
 
 def run_all(named: Mapping[str, Check], seconds: Path = SECONDS) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from driver import announce, is_chosen
@@ -22,6 +23,13 @@ class Command(NamedTuple):
     """Whether it builds its own with the driver that is chosen."""
     pages: bool = False
     """Whether it reads pages, which are about the reference release of PyTorch."""
+    takes_arguments: bool = True
+    """Whether it reads its arguments; otherwise they are refused."""
+
+    def check(self, name: str, arguments: Sequence[str]) -> None:
+        """Raises: ``Fault``, if there are arguments that the command would ignore."""
+        if arguments and not self.takes_arguments:
+            raise Fault(f"make {name} takes no ARGS, got {shlex.join(arguments)}; run it without")
 
     def prepare(self, name: str) -> None:
         """Installs torch, the extras and the extension. Raises: ``Fault``, if a driver is chosen but not used."""

@@ -296,26 +296,26 @@ def next_release(arguments: list[str]) -> None:
 _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
-    "html": Command(html, _PAGES, extension=True, pages=True),
-    "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True),
+    "html": Command(html, _PAGES, extension=True, pages=True, takes_arguments=False),
+    "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True, takes_arguments=False),
     "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True),
     "doctest": Command(doctest, (*_PAGES, "test", "libraries", "format"), extension=True, pages=True),
     "proof": Command(proof, (*_PAGES, "test", "libraries", "format"), pages=True),
     "mutate": Command(mutate, (*_PAGES, "test", "libraries", "format"), pages=True),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True, pages=True),
     "browser": Command(browser, ("browser",)),
-    "lock": Command(lock, ("build", "docs", "cxx"), pages=True),
-    "torch": Command(torch),
-    "build": Command(build, ("build",), extension=True),
+    "lock": Command(lock, ("build", "docs", "cxx"), pages=True, takes_arguments=False),
+    "torch": Command(torch, takes_arguments=False),
+    "build": Command(build, ("build",), extension=True, takes_arguments=False),
     # The tests try each command with the extras that it names, so all of them must be installed.
     "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
-    "opinfo": Command(opinfo, ("build", "kit"), extension=True),
+    "opinfo": Command(opinfo, ("build", "kit"), extension=True, takes_arguments=False),
     "models": Command(models, _TESTS, extension=True),
-    "libraries": Command(libraries, (*_TESTS, "libraries"), extension=True),  # it installs more
-    "stubs": Command(stubs, ("build", "kit"), extension=True),
-    "surface": Command(surface, ("build",), extension=True),
+    "libraries": Command(libraries, (*_TESTS, "libraries"), extension=True, takes_arguments=False),  # it installs more
+    "stubs": Command(stubs, ("build", "kit"), extension=True, takes_arguments=False),
+    "surface": Command(surface, ("build",), extension=True, takes_arguments=False),
     "check": Command(check, (*_PAGES, "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
-    "stress": Command(stress, ("build",), extension=True),
+    "stress": Command(stress, ("build",), extension=True, takes_arguments=False),
     "sanitize": Command(sanitize, _TESTS, own_build=True),
     "fuzz": Command(fuzz, ("build", "kit"), extension=True),
     "bench": Command(bench, _TESTS, extension=True),

@@ -57,7 +57,12 @@ def faults(compile_commands: Path, paths: Sequence[str]) -> Iterator[str]:
 
 def main(paths: Sequence[str]) -> int:
     """Compiles the copies below the paths, and returns the exit status."""
-    found = list(faults(build_folder() / "compile_commands.json", paths or ["csrc"]))
+    compile_commands = build_folder() / "compile_commands.json"
+    if not compile_commands.is_file():
+        needed = os.path.relpath(compile_commands, ROOT)
+        print(f"compile_copies: {needed} has the compiler's flags, and is not there; run `make build`", file=sys.stderr)
+        return 1
+    found = list(faults(compile_commands, paths or ["csrc"]))
     for fault in found:
         print(fault)
     total = copies(paths or ["csrc"])

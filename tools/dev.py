@@ -9,13 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 # Last, so that no folder of the repository hides an installed package.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from prerequisites import MACHINE_FAULTS, first_fault
+
+if TYPE_CHECKING:
+    from command import Command
 
 
 def _options() -> argparse.Namespace:
@@ -24,9 +29,22 @@ def _options() -> argparse.Namespace:
     # Empty means the default: the Makefile passes its variables even if they are empty.
     parser.add_argument("--driver", default="")
     parser.add_argument("--host-kernels", default="")
-    parser.add_argument("command", nargs="?", default="without a command")
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("command", nargs="?", default="")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     return parser.parse_args()
+
+
+def _usage(commands: Mapping[str, Command]) -> str:
+    """How to call this program, and what each command does."""
+    described = ((name, (command.run.__doc__ or "").partition("\n")[0]) for name, command in commands.items())
+    return "\n".join(
+        [
+            "usage: tools/dev.py [--driver FOLDER] [--host-kernels ON|OFF] COMMAND [ARGUMENT ...]",
+            "\ncommands:",
+            *(f"  {name:<{max(map(len, commands))}}  {what}" for name, what in described),
+        ]
+    )
 
 
 def main() -> None:
@@ -41,9 +59,15 @@ def main() -> None:
 
     options = _options()
     name = options.command
+    if options.help:
+        print(_usage(COMMANDS))
+        return
+    if not name:
+        sys.exit(f"{_usage(COMMANDS)}\n\ntools/dev.py: expected a COMMAND, got none; name one of those above")
     if name not in COMMANDS:
         sys.exit(f"tools/dev.py: {name!r} is none of {', '.join(COMMANDS)}")
     try:
+        COMMANDS[name].check(name, options.arguments)
         choose(options.driver, options.host_kernels)
         os.chdir(ROOT)
         interpreter = chosen_interpreter()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -83,28 +84,37 @@ def in_virtual_environment() -> bool:
 
 
 def chosen_interpreter() -> Path:
-    """The interpreter for the command; creates .venv if no environment is active."""
+    """The interpreter for the command; creates .venv if no environment is active.
+
+    Raises:
+        Fault: if a .venv is there that this did not create.
+    """
     if in_virtual_environment():
         return Path(sys.executable)
     active = os.environ.get("VIRTUAL_ENV")
     if active and Path(active, "bin", "python").exists():
         return Path(active, "bin", "python")
     interpreter = VENV / "bin" / "python"
-    complete = VENV / "complete"
+    unfinished, complete = VENV / "unfinished", VENV / "complete"
     if not (complete.exists() and interpreter.exists()):
+        if VENV.exists() and any(VENV.iterdir()) and not (complete.exists() or unfinished.exists()):
+            raise Fault(f"{VENV} is there, and make did not create it: activate it, or move it away")
+        shutil.rmtree(VENV, ignore_errors=True)
+        VENV.mkdir(exist_ok=True)
+        unfinished.touch()  # first: what an interrupted run has left is recreated, and nothing else is deleted
         _create_venv()
-        complete.touch()
+        unfinished.rename(complete)
     return interpreter
 
 
 def _create_venv() -> None:
-    """Recreates .venv; it can use the packages of its parent only if the parent has a supported torch."""
+    """Fills .venv; it can use the packages of its parent only if the parent has a supported torch."""
     if importlib.util.find_spec("ensurepip") is None:
         raise Fault(f"{sys.executable} cannot make a virtual environment: ensurepip is missing; install python3-venv")
     version = installed_torch()
     shares = version is not None and is_supported_torch(version)
     say(f"creating .venv with {sys.executable}" + (f", which has PyTorch {version}" if shares else ""))
-    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    command = [sys.executable, "-m", "venv", str(VENV)]
     if shares:
         command.append("--system-site-packages")
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)

@@ -34,6 +34,8 @@ def main(arguments: list[str]) -> None:
     options = _parser().parse_args(arguments)
     if options.programs is not None and options.programs < 1:
         raise Fault(f"make fuzz: --programs is how many to try, at least 1; got {options.programs}")
+    if not options.seconds > 0:  # also of nan
+        raise Fault(f"make fuzz: --seconds is how long to try, more than 0; got {options.seconds:g}")
     session = _session(options)
     begun = time.monotonic()
     if options.program is None:
@@ -42,6 +44,10 @@ def main(arguments: list[str]) -> None:
         for mode in session.modes:
             session.batch(mode, options.program, options.program + 1)
     seconds = time.monotonic() - begun
+    if not session.programs and not session.found:
+        died = len(session.deaths_on_the_cpu)
+        why = f"{died} ended on the CPU" if died else "try longer, with more --seconds"
+        raise Fault(f"make fuzz: no program ran to its end in {seconds:.1f} s, so nothing was compared: {why}")
     written = result(KEPT) if options.seconds >= HOUR else LATEST
     _write(written, session, seconds)
     summary = (

@@ -178,9 +178,9 @@ def print_book(document: Path, pdf: Path) -> None:
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=LIMIT
             )
         except subprocess.TimeoutExpired:
-            raise Fault(f"make pdf: Chromium has not printed {document} within {LIMIT} s") from None
+            raise Fault(f"make pdf: Chromium has not written {pdf} within {LIMIT} s") from None
     if ran.returncode != 0 or not pdf.is_file():
-        raise Fault(f"make pdf: Chromium has not printed {document}:\n{ran.stderr.strip()}")
+        raise Fault(f"make pdf: Chromium has not written {pdf}:\n{ran.stderr.strip()}")
 
 
 def make(html: Path, pdf: Path) -> str:
@@ -189,10 +189,12 @@ def make(html: Path, pdf: Path) -> str:
 
     pdf.parent.mkdir(parents=True, exist_ok=True)
     pdf.unlink(missing_ok=True)
-    document = pdf.with_suffix(".html")
-    document.write_text(join(html), encoding="utf-8")
-    say(f"Chromium prints {document} ({os.path.getsize(document) / 1e6:.0f} MB)")
-    print_book(document, pdf)
+    # In the folder of the file, because some installations of Chromium read no file in /tmp.
+    with tempfile.TemporaryDirectory(dir=pdf.parent) as folder:
+        document = Path(folder, f"{pdf.stem}.html")
+        document.write_text(join(html), encoding="utf-8")
+        say(f"Chromium prints {pdf}, from {os.path.getsize(document) / 1e6:.0f} MB of HTML")
+        print_book(document, pdf)
     with pikepdf.open(pdf, allow_overwriting_input=True) as book:
         with book.open_outline() as outline:
             bookmarks = _count(outline.root)
@@ -209,7 +211,11 @@ def _count(items: Iterable[OutlineItem]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Parses the command line."""
+    """Parses the command line. Throws: ``Fault``, if the output is a folder."""
     parser = argparse.ArgumentParser(prog="make pdf")
     parser.add_argument("--output", type=Path, default=PDF, metavar="FILE", help="the file (default: %(default)s)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.output.is_dir():
+        file = options.output / PDF.name
+        raise Fault(f"make pdf: --output expects a file, got the folder {options.output}; name a file in it: {file}")
+    return options

@@ -8,8 +8,11 @@ separate programs without PyTorch (``make stress``).
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from driver import chosen
 from environment import ROOT, Fault, say
@@ -19,6 +22,16 @@ from weaver.proof.sandbox import Sandbox
 
 # Without the tests of the driver: `make stress` runs it under the same sanitizers.
 TESTS = ("tests/aten", "tests/kernels", "tests/runtime", "tests/python", "tests/profiler")
+# Options of pytest after which an argument that is also the name of a file is their value, not a test to run.
+_WITH_VALUE = frozenset(
+    (
+        *("-c", "-k", "-m", "-o", "-p", "-W", "--basetemp", "--config-file", "--confcutdir", "--deselect"),
+        *("--doctest-glob", "--ignore", "--ignore-glob", "--junit-xml", "--junitxml", "--log-file", "--override-ini"),
+        *("--pythonwarnings", "--rootdir"),
+    )
+)
+# pytest's exit status if it has run no test.
+_NONE_SELECTED = 5
 OPTIONS = {
     "ASAN_OPTIONS": ":".join(
         [
@@ -44,6 +57,39 @@ def preloaded(compiler: str) -> str:
     return " ".join(found)
 
 
+def split(arguments: Sequence[str], tree: Path) -> tuple[list[str], list[str]]:
+    """The options of pytest with their values, and the files or folders to run, each in the given order."""
+    options: list[str] = []
+    paths: list[str] = []
+    before = ""
+    for argument in arguments:
+        named = argument.partition("::")[0]
+        is_path = before not in _WITH_VALUE and not argument.startswith("-") and (tree / named).exists()
+        (paths if is_path else options).append(argument)
+        before = argument
+    return options, paths
+
+
+def run_tests(python: Path, tree: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
+    """Runs the named files and folders, or all of ``TESTS``, with the options. Throws: ``Fault``.
+
+    Options may select no test of some folders, but must select one of at least one.
+    """
+    options, named = split(arguments, tree)
+    paths = named or list(TESTS)
+    empty = []
+    for path in paths:  # each in a separate process
+        command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options, path]
+        status = subprocess.run(command, cwd=tree, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+        if status == _NONE_SELECTED:
+            empty.append(path)
+        elif status:
+            raise Fault(f"make sanitize: a sanitizer or a test of {path} reported a fault; see above")
+    if empty and (not options or empty == paths):
+        which = f" that {shlex.join(options)} selects; name other options or paths" if options else ""
+        raise Fault(f"make sanitize: {', '.join(empty)} has no test{which}")
+
+
 def main(arguments: list[str]) -> None:
     """Builds the libraries, and runs all tests or the named ones. Throws: ``Fault``."""
     started = time.monotonic()
@@ -63,11 +109,5 @@ def main(arguments: list[str]) -> None:
             raise Fault(str(wrong)) from None
         say(f"built ({time.monotonic() - started:.0f} s)")
         environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preloaded(compiler)}
-        paths = [argument for argument in arguments if not argument.startswith("-")]
-        options = [argument for argument in arguments if argument.startswith("-")]
-        for path in paths or TESTS:  # each in a separate process
-            command = [str(sandbox.python), "-m", "pytest", "-p", "no:cacheprovider", *options, path]
-            ran = subprocess.run(command, cwd=sandbox.tree, env=environment, stdin=subprocess.DEVNULL, check=False)
-            if ran.returncode:
-                raise Fault(f"make sanitize: a sanitizer or a test of {path} reported a fault; see above")
+        run_tests(sandbox.python, sandbox.tree, environment, arguments)
     print(f"make sanitize: no test made a sanitizer speak ({time.monotonic() - started:.0f} s)")

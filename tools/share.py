@@ -25,6 +25,6 @@ ALL = Share()
 def share(text: str) -> Share:
     """Parses a share, for argparse. Throws: ``ValueError``, if there is no such share."""
     number, _, of = text.partition("/")
-    if not 0 <= int(number) < int(of):
-        raise ValueError(f"a share is N/M with 0 <= N < M, got {text}")
+    if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+        raise ValueError(f"a share is N/M with 0 <= N < M, got {text!r}")
     return Share(int(number), int(of))

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.utils.dlpack
-from torch.overrides import has_torch_function_unary
+from torch.overrides import handle_torch_function, has_torch_function_unary
 from torch.utils import _device as default_device
 from torch.utils.dlpack import DLDeviceType
 
@@ -38,8 +38,9 @@ def complete_dlpack() -> None:
     tensor_class.__dlpack_device__ = _device_function(device)
     tensor_class.__dlpack__ = _export_function(export)
     torch.utils.dlpack.from_dlpack = torch.from_dlpack = _import_function(consume)  # type: ignore[attr-defined]
-    default_device._device_constructors()  # remembers the functions that a default device is for, by identity
     torch.asarray = _asarray_function(torch.asarray)
+    # The functions that a default device is for, by identity.
+    default_device._device_constructors().add(torch.asarray)
 
 
 def _original(owner: Any, name: str, module: str, parameters: str) -> Callable[..., Any]:
@@ -142,6 +143,8 @@ def _import_function(original: Callable[..., Any]) -> Callable[..., Any]:
 def _asarray_function(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     @functools.wraps(original)
     def asarray(obj: Any, **options: Any) -> torch.Tensor:
+        if has_torch_function_unary(obj):  # a mode, or a subclass, is given this function, which programs compare
+            return handle_torch_function(asarray, (obj,), obj, **options)
         _C._prepare_dlpack_import(obj)  # which leaves everything but a capsule for the device as it is
         return original(obj, **options)
 

@@ -46,7 +46,12 @@ def _pass_through_engine(index: int) -> None:
     The engine is called directly, because `Tensor.backward` would again leave the thread a Python context.
     """
     # The program may end in any mode of PyTorch.
-    with torch.inference_mode(mode=False), torch.enable_grad(), _disable_current_modes():
+    with (
+        torch._C.DisableTorchFunction(),
+        torch.inference_mode(mode=False),
+        torch.enable_grad(),
+        _disable_current_modes(),
+    ):
         leaf = torch.empty(0, device=torch.device("openreg", index), requires_grad=True)
         gradient = torch.empty_like(leaf)
         torch.autograd.Variable._execution_engine.run_backward(

@@ -94,18 +94,26 @@ class _Worker:
         if self._receive(START_SECONDS) != "ready":
             raise DoesNotStart(self._told())
         self.pipe.send((list(names), is_doubtful))
+        has_begun = False
         while isinstance(began := self._receive(self.timeout), str):
+            has_begun = True
             ended = self._receive(self.timeout)
-            if isinstance(ended, Outcome):
-                yield ended
-            elif ended is _SILENT:
-                self._kill(signal.SIGABRT)  # faulthandler writes the stack of each thread
-                reason = f"no end within {self.timeout:g} s; it was {self._place()}"
-                yield Outcome(began, "hung", reason, self._told(), self.timeout)
+            if not isinstance(ended, Outcome):
+                yield self._cut_short(began, "end", ended)
                 return
-            else:
-                yield Outcome(began, "crashed", f"{self._ending()} {self._place()}", self._told())
-                return
+            yield ended
+        # A worker in doubt first asks whether the device is usable. If it comes no further, the next worker does not
+        # ask. One that has not asked must give an outcome, or the next would repeat this, without end.
+        if not has_begun and not is_doubtful:
+            yield self._cut_short(names[0], "start", began)
+
+    def _cut_short(self, name: str, missing: str, received: object) -> Outcome:
+        """The outcome of a check whose worker was silent or ended where its start or its end was expected."""
+        if received is _SILENT:
+            self._kill(signal.SIGABRT)  # faulthandler writes the stack of each thread
+            reason = f"no {missing} within {self.timeout:g} s; it was {self._place()}"
+            return Outcome(name, "hung", reason, self._told(), self.timeout)
+        return Outcome(name, "crashed", f"{self._ending()} {self._place()}", self._told())
 
     def _receive(self, seconds: float) -> object:
         """Returns the next message, None if the worker has ended, or `_SILENT` after a timeout."""

@@ -29,7 +29,7 @@ def file(report: Report) -> Path:
 
 
 def write(report: Report, guide: str) -> None:
-    """Writes the page. With ``guide``, the address of the guide's chapters, it links to them."""
+    """Writes the page. With ``guide``, the address of the guide's chapters, it links to them. Throws: `OSError`."""
     device = escape(report.run["device"])
     parts = [f"<h1>Accelerator conformance: {device}</h1>", f"<p>{run_line(report.run)}</p>"]
     if report.fault:

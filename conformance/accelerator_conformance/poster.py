@@ -102,7 +102,7 @@ class Poster:
     guide: str
 
     def write(self, file: Path) -> None:
-        """Writes the sheet. The content of its ``main`` can be embedded in another page."""
+        """Writes the sheet. The content of its ``main`` can be embedded in another page. Throws: `OSError`."""
         title = f"Accelerator conformance: {self.run.get('device', '')}" if self.run else "Accelerator conformance"
         head = (
             "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"

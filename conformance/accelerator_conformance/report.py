@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -121,7 +122,8 @@ class Report:
             check = replace(check, chapter=THEIR_CHAPTER)
         self.results[check.name] = check, outcome
         if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
-            self.write()
+            with suppress(OSError):  # the run goes on; the write at its end says what is wrong
+                self.write()
 
     def scores(self) -> list[Score]:
         """One for each area, in the order of the run."""
@@ -137,7 +139,7 @@ class Report:
         return self.folder / "report.json"
 
     def write(self) -> None:
-        """Writes the JSON file atomically: readers always see a whole file."""
+        """Writes the JSON file atomically: readers always see a whole file. Throws: `OSError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         checks = [asdict(check) | asdict(outcome) for check, outcome in self.results.values()]
         scores = {score.area: {"percent": score.percent, **score.counts} for score in self.scores()}

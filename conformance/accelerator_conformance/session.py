@@ -11,6 +11,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,9 +54,11 @@ AREAS = (
     "operators",
 )
 SHOWN = 3  # names in a message, of many
+LONGEST_TIMEOUT = 1e6  # seconds, which poll(2) can still wait
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _environment = pytest.StashKey[Mapping[str, str]]()
 _report = pytest.StashKey[Report]()
+_not_written = pytest.StashKey[str]()  # why there is no report at the end
 _earlier = pytest.StashKey[dict[str, tuple[Check, Outcome]]]()
 _filled = pytest.StashKey[tuple[dict[str, Any], dict[str, Outcome]]]()  # what fills in the poster
 
@@ -86,12 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "level(name): the level that asks it: minimal, usable or complete")
     for_poster = config.getoption("poster") is not None
     config.option.level = config.option.level or (LEVELS[-1] if for_poster else "usable")
-    if not config.getoption("device") and not for_poster:
-        raise pytest.UsageError("name the device under test: --device acme")
-    if ":" in (config.getoption("device") or ""):
-        raise pytest.UsageError("--device: name the type alone, without an index; the kit tests all devices of it")
-    if unknown := set(_areas(config)) - set(AREAS):
-        raise pytest.UsageError(f"--area: there is no {', '.join(sorted(unknown))}; areas are {', '.join(AREAS)}")
+    _refuse_impossible(config, for_poster)
     if _is_worker(config):
         return
     if config.getoption("numprocesses", None) or config.getoption("dist", "no") != "no":
@@ -100,6 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[AUTOLOAD] = "0"
     if for_poster:
         config.stash[_filled] = _read(config)
+        _refuse_unwritable(config, "--poster", config.getoption("poster"), config.getoption("poster").parent)
         return
     if config.getoption("filled_from"):
         raise pytest.UsageError("--from fills in a poster: name the file for it, --poster poster.html")
@@ -110,6 +109,37 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_earlier] = report.earlier()
         except ValueError as error:
             raise pytest.UsageError(f"--resume: {error}; run without --resume") from None
+    _refuse_unwritable(config, "--report", report.folder, report.folder)
+
+
+def _refuse_impossible(config: pytest.Config, for_poster: bool) -> None:
+    """Rejects values of options with which no check could run."""
+    if not config.getoption("device") and not for_poster:
+        raise pytest.UsageError("name the device under test: --device acme")
+    if ":" in (config.getoption("device") or ""):
+        raise pytest.UsageError("--device: name the type alone, without an index; the kit tests all devices of it")
+    if unknown := set(_areas(config)) - set(AREAS):
+        raise pytest.UsageError(f"--area: there is no {', '.join(sorted(unknown))}; areas are {', '.join(AREAS)}")
+    if not 0 < (timeout := config.getoption("timeout")) <= LONGEST_TIMEOUT:
+        raise pytest.UsageError(
+            f"--timeout: give the seconds for a check, above 0 and at most {LONGEST_TIMEOUT:.0f}, got {timeout:g}"
+        )
+
+
+def _refuse_unwritable(config: pytest.Config, option: str, named: Path, folder: Path) -> None:
+    """Makes the folder and tries to write to it before anything runs, as a run without a report is lost."""
+    if config.option.collectonly or config.option.help:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise pytest.UsageError(_unwritable(option, named, error)) from None
+
+
+def _unwritable(option: str, named: Path, error: OSError) -> str:
+    return f"{option}: {named} cannot be written: {error.strerror}; name another with {option}"
 
 
 def _read(config: pytest.Config) -> tuple[dict[str, Any], dict[str, Outcome]]:
@@ -243,7 +273,11 @@ def _write_poster(session: pytest.Session) -> None:
     content, outcomes = session.config.stash[_filled]
     results = [(_check(item), outcomes.get(identity(item))) for item in session.items]
     file = session.config.getoption("poster")
-    Poster(results, content.get("run", {}), content.get("fault", ""), session.config.getoption("guide")).write(file)
+    poster = Poster(results, content.get("run", {}), content.get("fault", ""), session.config.getoption("guide"))
+    try:
+        poster.write(file)
+    except OSError as error:
+        raise pytest.UsageError(_unwritable("--poster", file, error)) from None
 
 
 def _log(item: pytest.Item, outcome: Outcome) -> None:
@@ -261,10 +295,14 @@ def _log(item: pytest.Item, outcome: Outcome) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Writes the report, even if the run was interrupted."""
+    """Writes the report, even if the run was interrupted. If that fails, the terminal still has the scores."""
     if (report := session.config.stash.get(_report, None)) and (report.results or report.fault):
-        report.write()
-        page.write(report, session.config.getoption("guide"))
+        try:
+            report.write()
+            page.write(report, session.config.getoption("guide"))
+        except OSError as error:
+            session.config.stash[_not_written] = _unwritable("--report", report.folder, error)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def pytest_terminal_summary(
@@ -282,7 +320,7 @@ def pytest_terminal_summary(
     for line in terminal(report, config.getoption("guide")):
         terminalreporter.line(line)
     terminalreporter.line("")
-    terminalreporter.line(f"report: {report.file} and {page.file(report)}")
+    terminalreporter.line(config.stash.get(_not_written, f"report: {report.file} and {page.file(report)}"))
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ orError_t Capture::end(std::shared_ptr<Graph>* graph) {
                 "a stream joined the capture by waiting for an event, and its work has no way back: record an event on "
                 "it, and make the stream that began the capture wait for it");
   }
+  unused->end_after(last_.at(&origin_));
   *graph = std::move(unused);
   return orSuccess;
 }

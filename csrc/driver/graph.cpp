@@ -50,6 +50,7 @@ void Graph::run() {
   for (Node& node : nodes_) {
     if (runs(node)) node.task.run(*node.device);
   }
+  need(last_, device_);  // the capture may have ended with a wait, which is no node
 }
 
 void Graph::run_reported(orStream_t stream, uint64_t correlation) {
@@ -57,15 +58,20 @@ void Graph::run_reported(orStream_t stream, uint64_t correlation) {
   for (Node& node : nodes_) {
     if (runs(node)) node.task.run_reported(*node.device, stream, correlation);
   }
+  need(last_, device_);
+}
+
+bool Graph::runs(const Node& node) const {
+  need(node.after, *node.device);
+  return node.device->runs_work();
 }
 
 // A device that needs what a failed one should have computed fails as well, as behind an event.
-bool Graph::runs(const Node& node) const {
-  for (const uint32_t earlier : node.after) {
-    const Device& other = *nodes_[earlier].device;
-    if (&other != node.device && !other.runs_work()) node.device->fail_with(other);
+void Graph::need(const std::vector<uint32_t>& nodes, Device& device) const {
+  for (const uint32_t node : nodes) {
+    const Device& other = *nodes_[node].device;
+    if (&other != &device && !other.runs_work()) device.fail_with(other);
   }
-  return node.device->runs_work();
 }
 // LITERALINCLUDE END: graph-run
 

@@ -32,6 +32,9 @@ class Graph {
   // Throws: std::bad_alloc.
   void add(Node node, bool queues);
 
+  // Called when the capture ends. `nodes`: what the later work of the stream comes after.
+  void end_after(std::vector<uint32_t> nodes) { last_ = std::move(nodes); }
+
   // Runs the nodes in the order in which they were captured, which puts each after those that it depends on. One run
   // at a time: kernels keep their arguments in the node.
   void run();
@@ -47,11 +50,13 @@ class Graph {
 
  private:
   [[nodiscard]] bool runs(const Node& node) const;
+  void need(const std::vector<uint32_t>& nodes, Device& device) const;
 
   Device& device_;
   std::vector<Node> nodes_;
   std::vector<std::pair<Device*, uint64_t>> devices_;  // each once, with its number of resets
   bool queues_ = false;
+  std::vector<uint32_t> last_;
   std::mutex running_;
 };
 

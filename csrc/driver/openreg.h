@@ -13,10 +13,9 @@
 //   Fork:    in a child forked after the driver was initialized, every function that needs a device returns
 //            orErrorForked at once, without taking a lock. The others keep working: the error functions,
 //            orDriverGetVersion, orGetDevice, orDeviceGetStreamPriorityRange and orGetKernel.
-//   Exit:    queued work is dropped, and the exit waits for a kernel that a stream's thread runs. A later call, say
-//   from
-//            a static destructor, finds the device idle; if it submits work or waits for dropped work, it returns
-//            orErrorDeinitialized. On other threads such a call never returns.
+//   Exit:    queued work is dropped, and the exit waits for a kernel that a stream's thread runs. A later call, such
+//            as one from a static destructor, finds the device idle; if it submits work or waits for dropped work, it
+//            returns orErrorDeinitialized. On other threads such a call never returns.
 //   Support: a function that a driver cannot support returns orErrorNotSupported, which becomes NotImplementedError.
 //            Each function's comment says what PyTorch relies on; conformance/driver tests a library against it.
 #pragma once

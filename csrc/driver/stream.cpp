@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -280,9 +281,19 @@ void Stream::serve() {
 }
 
 void Stream::mark_dropped(uint64_t sequence) noexcept {
-  const uint64_t last = last_dropped_.load();  // 0: nothing yet; sequences begin with 1
-  if (last == 0 || last + 1 != sequence) first_dropped_.store(sequence);
-  last_dropped_.store(sequence);
+  const std::lock_guard lock(dropped_mutex_);
+  Range& latest = dropped_[(ranges_ + dropped_.size() - 1) % dropped_.size()];
+  if (ranges_ > 0 && latest.last + 1 == sequence) {
+    latest.last = sequence;
+  } else {
+    dropped_[ranges_++ % dropped_.size()] = Range{sequence, sequence};
+  }
+}
+
+bool Stream::dropped(uint64_t sequence) const noexcept {
+  const std::lock_guard lock(dropped_mutex_);
+  return std::ranges::any_of(dropped_,
+                             [&](const Range& range) { return range.first <= sequence && sequence <= range.last; });
 }
 
 void Stream::run(Task& task) {

@@ -1,6 +1,7 @@
 // A stream: work that runs in order, on a worker thread or, where that is cheaper, on the caller.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -49,10 +50,8 @@ class Stream {
   [[nodiscard]] uint64_t queued() const noexcept { return queued_.reached(); }
   [[nodiscard]] bool passed(uint64_t sequence) const noexcept { return finished_.reached() >= sequence; }
   [[nodiscard]] bool idle() const noexcept { return passed(queued()); }
-  // Whether the work of the sequence failed, or was dropped, by the last failure or reset of the device.
-  [[nodiscard]] bool dropped(uint64_t sequence) const noexcept {
-    return sequence >= first_dropped_.load() && sequence <= last_dropped_.load();
-  }
+  // Whether the work of the sequence failed, or was dropped, by one of the last failures or resets of the device.
+  [[nodiscard]] bool dropped(uint64_t sequence) const noexcept;
 
   // The capture that records the stream's work; null if there is none.
   [[nodiscard]] std::shared_ptr<Capture> capture();
@@ -103,9 +102,15 @@ class Stream {
   std::unique_ptr<Task[]> ring_;  // slot of task n: n % kSlots
   alignas(64) Timeline queued_;   // advanced under submit_
   alignas(64) Timeline finished_; // advanced by the worker thread
-  // The work that the last failure or reset dropped. Set before finished_ advances.
-  std::atomic<uint64_t> first_dropped_{UINT64_MAX};
-  std::atomic<uint64_t> last_dropped_{0};
+  // The work that the last failures and resets dropped. Set before finished_ advances. A fixed number: noting a failure
+  // must not need memory.
+  struct Range {
+    uint64_t first = 1;
+    uint64_t last = 0;  // less than first: no work
+  };
+  mutable std::mutex dropped_mutex_;  // guards the two below
+  std::array<Range, 16> dropped_;
+  size_t ranges_ = 0;  // how many there were
   std::mutex worker_mutex_;       // guards worker_
   std::thread worker_;
   std::atomic<bool> stop_{false};

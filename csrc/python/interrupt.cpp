@@ -1,6 +1,9 @@
 // Handles Ctrl-C while the runtime waits for the device.
 #include <pybind11/pybind11.h>
 
+#include <functional>
+#include <optional>
+
 #include "python/bindings.h"
 #include "runtime/wait.h"
 
@@ -23,8 +26,17 @@ void check_signals() {
 }
 // LITERALINCLUDE END: bridge-signals
 
+void run_without_gil(const std::function<void()>& wait) {
+  std::optional<py::gil_scoped_release> released;
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released.emplace();
+  wait();
+}
+
 // Adds no function to _C.
-const Bindings interrupt_bindings([](py::module_&) { set_interrupt_check(&check_signals); });
+const Bindings interrupt_bindings([](py::module_&) {
+  set_interrupt_check(&check_signals);
+  set_wait_runner(&run_without_gil);
+});
 
 }  // namespace
 }  // namespace openreg

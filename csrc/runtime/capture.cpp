@@ -16,6 +16,7 @@ namespace {
 
 // How many captures are under way. While there are none, no lock is taken.
 std::atomic<size_t> captures_under_way{0};
+std::atomic<void (*)()> after_capture{nullptr};
 
 // The captures by the driver's number. A capture spans several streams, and the driver says which.
 struct Captures {
@@ -77,15 +78,21 @@ void capture_began(uint64_t id, std::shared_ptr<CaptureState> state) {
 bool captures_are_under_way() { return captures_under_way.load() > 0; }
 
 std::shared_ptr<CaptureState> capture_ended(uint64_t id) {
+  std::shared_ptr<CaptureState> ended;
   Captures& table = captures();
-  const std::lock_guard lock(table.mutex);
-  const auto found = table.find(id);
-  if (found == table.all.end()) return nullptr;
-  std::shared_ptr<CaptureState> ended = std::move(found->second);
-  table.all.erase(found);
-  captures_under_way.store(table.all.size());
+  {
+    const std::lock_guard lock(table.mutex);
+    const auto found = table.find(id);
+    if (found == table.all.end()) return nullptr;
+    ended = std::move(found->second);
+    table.all.erase(found);
+    captures_under_way.store(table.all.size());
+  }
+  if (const auto function = after_capture.load()) function();
   return ended;
 }
+
+void set_after_capture(void (*function)()) { after_capture.store(function); }
 
 // LITERALINCLUDE START: capture-device-waits
 bool device_waits_are_forbidden() {

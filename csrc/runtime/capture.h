@@ -60,6 +60,10 @@ bool device_waits_are_forbidden();
 bool captures_are_under_way();
 // LITERALINCLUDE END: capture-table
 
+// Sets what is called when a capture of this backend has ended: there is one such function, of shared_memory.cpp, for
+// what had to wait.
+void set_after_capture(void (*function)());
+
 // Refuses a step that a graph cannot contain, and invalidates the capture: a graph without the step would be wrong.
 // `what` is a whole clause, such as "the host waits for the device".
 void refuse_in_capture(orStream_t stream, const std::string& what);

@@ -63,8 +63,14 @@ class EarlierWork {
   EarlierWork(const EarlierWork&) = delete;
   EarlierWork& operator=(const EarlierWork&) = delete;
 
+  // PyTorch's wait_event keeps the GIL, as a call that waits for nothing may.
   void finish_if_captured() const {
-    if (event_ != nullptr && is_capturing(stream_)) check(orEventSynchronize(event_));
+    if (event_ == nullptr || !is_capturing(stream_)) return;
+    const DriverCall call("orEventSynchronize");
+    wait_without_gil([this] {
+      wait_for_event(event_);
+      check(orEventSynchronize(event_));
+    });
   }
 
  private:

@@ -24,13 +24,16 @@
 namespace openreg {
 namespace {
 
+void free_dropped();
+
 // LITERALINCLUDE START: shared-memory-deleters
 // Both ways to give memory back wait for the device, which a capture may forbid, even that of another thread. What is
-// dropped meanwhile waits for the next storage that is made or dropped.
+// dropped meanwhile waits for the end of the capture.
 class Dropped {
  public:
   using Function = orError_t (*)(void*);
 
+  Dropped() { set_after_capture(&free_dropped); }
   void give_back(void* pointer, Function function) noexcept {
     try {
       {
@@ -79,6 +82,8 @@ bool has_deleter(const c10::Storage& storage, c10::DeleterFnPtr deleter) {
   return storage.data_ptr().get_deleter() == deleter;
 }
 // LITERALINCLUDE END: shared-memory-deleters
+
+void free_dropped() { dropped().collect(); }
 
 // LITERALINCLUDE START: shared-memory-check
 void check_can_share(const c10::Device& device) {

@@ -20,6 +20,7 @@ namespace openreg {
 namespace {
 
 std::atomic<InterruptCheck> interrupt_check{nullptr};
+std::atomic<WaitRunner> wait_runner{nullptr};
 
 // LITERALINCLUDE START: wait-who
 // The operating system delivers Ctrl-C to the main thread, and Python runs its handlers there alone.
@@ -88,6 +89,13 @@ class Marker {
 }  // namespace
 
 void set_interrupt_check(InterruptCheck check) { interrupt_check.store(check); }
+
+void set_wait_runner(WaitRunner runner) { wait_runner.store(runner); }
+
+void wait_without_gil(const std::function<void()>& wait) {
+  const WaitRunner run = wait_runner.load();
+  run != nullptr ? run(wait) : wait();
+}
 
 // LITERALINCLUDE START: wait-functions
 void wait_for_event(orEvent_t event) {

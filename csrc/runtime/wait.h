@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
+
 #include "driver/openreg.h"
 #include "runtime/export.h"
 
@@ -23,5 +25,11 @@ OPENREG_EXPORT void wait_for_stream(orStream_t stream, c10::DeviceIndex device);
 void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);
 // LITERALINCLUDE END: wait-contract
+
+// Runs a wait without the GIL, for the one in a function that PyTorch calls with it: other threads of Python go on. The
+// bindings set how, once; without them there is no GIL.
+using WaitRunner = void (*)(const std::function<void()>& wait);
+OPENREG_EXPORT void set_wait_runner(WaitRunner runner);
+void wait_without_gil(const std::function<void()>& wait);
 
 }  // namespace openreg

@@ -3,11 +3,13 @@
     python opinfo.py [SAMPLES]
 
 Forward and backward of each entry are one unit each; the comparison is that of the conformance kit, which must be
-installed or on PYTHONPATH. SAMPLES is how many samples of an entry are compared, 3 by default.
+installed or on PYTHONPATH. SAMPLES is how many samples of an entry are compared, 3 by default. A unit of which the CPU
+supports no sample compares nothing, and does not count.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import itertools
 import sys
@@ -22,8 +24,8 @@ torch_remote = importlib.import_module("torch_remote")
 DTYPE = torch.float32
 
 
-def units(samples: int) -> Iterator[tuple[str, str, BaseException | None]]:
-    """Runs each entry in each mode that it has, and yields its error; None means that the results are equal."""
+def units(samples: int) -> Iterator[tuple[str, str, int, BaseException | None]]:
+    """Runs each entry in each mode that it has, and yields how many samples were equal, and the error of the next."""
     kit = importlib.import_module("accelerator_conformance.samples")
     entries = importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
     for entry in entries:
@@ -36,11 +38,11 @@ def units(samples: int) -> Iterator[tuple[str, str, BaseException | None]]:
                 try:
                     comparison.run(mode)
                     torch.remote.synchronize()
-                    yield entry.formatted_name, mode, None
+                    yield entry.formatted_name, mode, comparison.compared, None
                 except Exception as error:
                     if isinstance(error, torch.remote.DeviceDied):
                         torch.remote.reset(0)
-                    yield entry.formatted_name, mode, error
+                    yield entry.formatted_name, mode, comparison.compared, error
 
 
 def why(error: BaseException) -> str:
@@ -51,16 +53,19 @@ def why(error: BaseException) -> str:
 
 
 def main(samples: int = 3) -> int:
-    """Prints the table. Returns the exit status: 0 if at least 99.5 % pass."""
+    """Prints the table. Returns the exit status: 0 if at least 99.5 % of the units with a comparison pass."""
     torch_remote.register()
     warnings.simplefilter("ignore")
     found = list(units(samples))
-    failed = [(name, mode, error) for name, mode, error in found if error is not None]
-    share = 1 - len(failed) / len(found)
+    failed = [(name, mode, error) for name, mode, _, error in found if error is not None]
+    passed = sum(compared > 0 and error is None for _, _, compared, error in found)
+    asked = len(failed) + passed
+    share = passed / asked if asked else 0.0
     print(f"Made by `python opinfo.py {samples}` on {date.today()}, with PyTorch {torch.__version__}, layouts")
     print(f"{'asked' if torch_remote.calls.ALWAYS_ASK else 'foreseen'}.\n")
     print(
-        f"{len(found) - len(failed)} of {len(found)} units pass: {share:.2%}",
+        f"{passed} of {asked} units pass: {share:.2%}",
+        f"\n{len(found) - asked} more units have nothing to compare: the CPU supports none of their samples.",
         "\n| entry | mode | why |\n| --- | --- | --- |",
         sep="\n",
     )
@@ -69,5 +74,14 @@ def main(samples: int = 3) -> int:
     return 0 if share >= 0.995 else 1
 
 
+def number(text: str) -> int:
+    """A number of samples. Throws: ``ArgumentTypeError`` if nothing would be compared."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"how many samples of an entry to compare is a number from 1, got {text!r}")
+    return int(text)
+
+
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("samples", metavar="SAMPLES", nargs="?", type=number, default=3)
+    sys.exit(main(parser.parse_args().samples))

@@ -365,6 +365,19 @@ def test_bad_policies() -> None:
         torch.openreg.set_fallback_policy("listed", ops=["aten::addd"])
     with pytest.raises(ValueError, match="takes no list of operators"):
         torch.openreg.set_fallback_policy("all", ops=["aten::add"])
+    with pytest.raises(
+        TypeError, match=r"ops is a list of names, got the name 'aten::add' alone: give \['aten::add'\]"
+    ):
+        torch.openreg.set_fallback_policy("listed", "aten::add")
+
+
+def test_a_list_of_no_operators() -> None:
+    x = torch.ones(3, device="openreg")
+    torch.openreg.set_fallback_policy("error", [])  # none of these may
+    assert torch.angle(x).tolist() == [0.0] * 3
+    torch.openreg.set_fallback_policy("listed", [])  # these alone may
+    with pytest.raises(NotImplementedError, match=r"aten::angle"):
+        torch.angle(x)
 
 
 def test_backward_through_fallbacks() -> None:

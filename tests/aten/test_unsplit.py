@@ -294,6 +294,7 @@ IN_ONE_LAYOUT: dict[str, tuple[Any, ...]] = {
     ),
     "fractional_max_pool2d.output": (PLANES, [2, 2], [3, 4], SAMPLES[..., :2]),
     "fractional_max_pool3d.output": (BLOCKS, [2] * 3, [2, 3, 4], SAMPLES),
+    "gelu.out": (PLANES,),
     "log_sigmoid_forward.output": (PLANES,),
     "max_pool3d_with_indices.out": (BLOCKS, 2),
     "max_unpool2d.out": (torch.ones(1, 1, 1, 2), torch.tensor([[[[1, 6]]]]), [2, 4]),
@@ -302,6 +303,8 @@ IN_ONE_LAYOUT: dict[str, tuple[Any, ...]] = {
     "reflection_pad2d_backward.grad_input": (torch.randn(2, 3, 10, 10), PLANES, [1, 1, 2, 2]),
     "replication_pad2d_backward.grad_input": (torch.randn(2, 3, 10, 10), PLANES, [1, 1, 2, 2]),
     "replication_pad3d_backward.grad_input": (torch.randn(2, 3, 6, 8, 10), BLOCKS, [1] * 6),
+    "tril.out": (PLANES,),
+    "triu.out": (PLANES, 1),
     "upsample_bicubic2d_backward.grad_input": (torch.randn(2, 3, 12, 16), [12, 16], [2, 3, 6, 8], False),
 }
 

@@ -214,6 +214,21 @@ def test_every_check_runs_though_others_fail(capsys: pytest.CaptureFixture[str],
     assert sorted(re.findall(r"^\d+\.\d\t(\w+)$", seconds.read_text(), re.MULTILINE)) == ["broken", "stopped", "whole"]
 
 
+def test_a_check_that_breaks_is_a_fault_and_hides_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def breaks() -> Iterator[str]:
+        yield from json.loads("{")
+
+    def broken() -> Iterator[str]:
+        yield "a.py:1: is wrong"
+
+    assert sorted(check.run_all({"breaks": breaks, "broken": broken}, tmp_path / "tsv")) == ["breaks", "broken"]
+    told = capsys.readouterr().err
+    assert "a.py:1: is wrong\n" in told
+    line = breaks.__code__.co_firstlineno + 1
+    message = r"^JSONDecodeError: Expecting property name .* \(tests/build/test_checks\.py:(\d+)\)$"
+    assert re.findall(message, told, re.MULTILINE) == [str(line)]
+
+
 def test_what_a_program_says_is_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import os\n")
     monkeypatch.chdir(tmp_path)

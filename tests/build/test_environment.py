@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import environment
 import extension
@@ -82,6 +83,40 @@ def test_without_an_environment_one_is_made_once(monkeypatch: pytest.MonkeyPatch
     made = interpreter.stat().st_ctime_ns, (tmp_path / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
     assert environment.chosen_interpreter() == interpreter
     assert (interpreter.stat().st_ctime_ns, (tmp_path / ".venv" / "pyvenv.cfg").stat().st_mtime_ns) == made
+
+
+def test_an_environment_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / ".venv" / "notes"
+    own.parent.mkdir()
+    own.touch()
+    monkeypatch.setattr(environment, "in_virtual_environment", lambda: False)
+    monkeypatch.setattr(environment, "VENV", own.parent)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    with pytest.raises(environment.Fault, match="make did not create it: activate it, or move it away"):
+        environment.chosen_interpreter()
+    assert own.exists()
+
+
+def test_an_environment_that_was_interrupted_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment, "in_virtual_environment", lambda: False)
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    run, commands = subprocess.run, []
+
+    def interrupted(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        if len(commands) == 1:
+            (tmp_path / ".venv" / "half").touch()
+            raise KeyboardInterrupt
+        return run([*command, "--without-pip"], **options)
+
+    monkeypatch.setattr(subprocess, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        environment.chosen_interpreter()
+    assert environment.chosen_interpreter().exists()
+    assert not (tmp_path / ".venv" / "half").exists()
+    assert environment.chosen_interpreter().exists()
+    assert len(commands) == 2
 
 
 @pytest.mark.parametrize(("version", "shares"), [(REFERENCE, "true"), ("2.12.1", "false"), (None, "false")])

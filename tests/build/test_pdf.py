@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -75,6 +76,33 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Fault, match="make pdf: Chromium is needed, found none on PATH; install it: apt-get install"):
         pdf.print_book(tmp_path / "index.html", tmp_path / "a.pdf")
+
+
+def test_a_folder_is_no_output(tmp_path: Path) -> None:
+    assert pdf.parse(["--output", str(tmp_path / "a.pdf")]).output == tmp_path / "a.pdf"
+    wanted = f"make pdf: --output expects a file, got the folder {tmp_path}; name a file in it: {tmp_path}/executable-"
+    with pytest.raises(Fault, match=re.escape(wanted)):
+        pdf.parse(["--output", str(tmp_path)])
+
+
+def test_nothing_beside_the_output_changes(html: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pikepdf
+
+    def written(document: Path, file: Path) -> None:
+        assert "sub-one--part" in document.read_text(encoding="utf-8")
+        with pikepdf.new() as book:
+            book.add_blank_page()
+            with book.open_outline() as outline:
+                outline.root.append(pikepdf.OutlineItem("Guide", 0))
+            book.save(file)
+
+    monkeypatch.setattr(pdf, "print_book", written)  # needs Chromium
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "guide.html").write_text("mine", encoding="utf-8")
+    assert ", 1 pages with 1 bookmarks, " in pdf.make(html, out / "guide.pdf")
+    assert sorted(path.name for path in out.iterdir()) == ["guide.html", "guide.pdf"]
+    assert (out / "guide.html").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.skipif(not any(map(shutil.which, chromium.BROWSERS)), reason="Chromium is not installed")

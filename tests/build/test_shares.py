@@ -40,6 +40,7 @@ def test_a_named_page_is_executed_whatever_the_share(monkeypatch: pytest.MonkeyP
     assert executed(monkeypatch, "accelerator/errors") == ["accelerator/errors"]
 
 
-def test_a_share_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Fault, match=r"make doctest: OPENREG_PAGES: a share is N/M with 0 <= N < M, got 3/3"):
-        share(monkeypatch, "3/3")
+@pytest.mark.parametrize("part", ["3/3", "1", "", "a/b", "-1/2", "1/2/3"])
+def test_a_share_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    with pytest.raises(Fault, match=rf"make doctest: OPENREG_PAGES: a share is N/M with 0 <= N < M, got '{part}'$"):
+        share(monkeypatch, part)

@@ -209,6 +209,17 @@ def test_a_report_that_cannot_fill_it_in_is_refused(
     assert not (tmp_path / "poster.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "reason"), [("/proc/x.html", "No such file or directory"), ("folder", "Is a directory")]
+)
+def test_a_poster_that_cannot_be_written_is_refused(file: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    said = run_poster(tmp_path / file, "--area=hooks")
+    assert said.status == 4
+    assert f"--poster: {tmp_path / file} cannot be written: {reason}; name another with --poster" in said.output
+    assert "INTERNALERROR" not in said.output
+
+
 def test_a_report_without_a_poster_is_refused(tmp_path: Path) -> None:
     ran = run_kit(tmp_path / "report", "--from", "report.json")
     assert ran.status == 4

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,12 +81,54 @@ def test_resume_keeps_the_outcomes_of_other_areas(tmp_path: Path) -> None:
         (["--level=perfect"], "invalid choice: 'perfect'"),
         (["--device=openreg:0"], "--device: name the type alone, without an index"),
         (["-n2"], "without xdist's, with -n0"),
+        (["--timeout=0"], "--timeout: give the seconds for a check, above 0 and at most 1000000, got 0"),
+        (["--timeout=-3"], "above 0 and at most 1000000, got -3"),
+        (["--timeout=nan"], "above 0 and at most 1000000, got nan"),
+        (["--timeout=inf"], "above 0 and at most 1000000, got inf"),
+        (["--report=/proc/x"], "--report: /proc/x cannot be written: No such file or directory; name another"),
+        ([f"--report={__file__}"], f"--report: {__file__} cannot be written: File exists; name another with --report"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
     ran = run_kit(tmp_path / "report", *options)
     assert ran.status == 4
     assert message in ran.output
+
+
+def test_scores_are_shown_even_if_the_report_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "report" / "report.html").mkdir(parents=True)
+    ran = run_kit(tmp_path / "report", "--area=device", "-k=name_is_registered")
+    assert ran.status == 4
+    assert "device            100 %" in ran.output
+    assert (
+        f"--report: {tmp_path / 'report'} cannot be written: Is a directory; name another with --report" in ran.output
+    )
+
+
+def test_a_list_of_checks_makes_no_folder(tmp_path: Path) -> None:
+    ran = run_kit(tmp_path / "report", "--area=device", "--collect-only")
+    assert ran.status == 0, ran.output
+    assert not ran.folder.exists()
+
+
+def test_checks_that_are_given_no_time_hang_and_the_run_ends() -> None:
+    """The worker has not even said which check it begins."""
+    code = """if True:
+        import os
+        from accelerator_conformance import isolation, test_device
+
+        workers = isolation.Workers(["--device=cpu", "--level=minimal"], 0.0, os.environ)
+        names = ["device/name_is_registered", "device/is_the_accelerator"]
+        for outcome in workers.run([test_device.__file__], names):
+            print(outcome.name, outcome.outcome, outcome.reason.partition(";")[0])
+    """
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": str(KIT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.stdout.splitlines() == [
+        f"device/{name} hung no start within 0 s" for name in ("name_is_registered", "is_the_accelerator")
+    ], ran.stderr
 
 
 def test_resume_refuses_a_run_of_something_else(tmp_path: Path) -> None:

@@ -148,7 +148,8 @@ def test_who_waits_for_a_device_that_has_failed_fails_too(is_known: bool) -> Non
 
 
 @pytest.mark.needs("two devices")
-def test_who_comes_late_to_work_that_a_reset_dropped_fails() -> None:
+@pytest.mark.parametrize("fails_again", [False, True])
+def test_who_comes_late_to_work_that_a_reset_dropped_fails(fails_again: bool) -> None:
     target, copy = driver.malloc(4), driver.malloc(4)
     late = driver.stream_create()
     driver.set_device(1)
@@ -166,6 +167,15 @@ def test_who_comes_late_to_work_that_a_reset_dropped_fails() -> None:
     driver.set_device(1)
     assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
     driver.check(lib.orDeviceReset())  # before the late stream gets there
+    if fails_again:
+        other = driver.stream_create()
+        driver.sleep(0, other)
+        driver.sleep(0, other)
+        driver.synchronize(other)
+        inject(Fault.KERNEL, device=1)
+        driver.sleep(0, other)
+        assert lib.orStreamSynchronize(other) == Error.LAUNCH_FAILURE
+        driver.check(lib.orDeviceReset())
     driver.set_device(0)
     assert lib.orStreamSynchronize(late) == Error.LAUNCH_FAILURE
     assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()

@@ -250,6 +250,24 @@ def test_a_graph_that_reaches_a_device_that_has_failed(is_known: bool) -> None:
     assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()
 
 
+@pytest.mark.needs("two devices")
+def test_a_graph_that_ends_with_a_wait_for_a_device_that_has_failed() -> None:
+    driver.set_device(1)
+    there, memory = driver.stream_create(), driver.malloc(4)
+    driver.set_device(0)
+    stream = begin()
+    order(stream, there)
+    driver.check(lib.orMemsetAsync(memory, 110, 4, there))
+    order(there, stream)
+    executable = instantiated(end(stream))
+    driver.check(lib.orInjectFault(Fault.KERNEL, 1, 1))
+    driver.sleep(0, there)
+    time.sleep(0.2)  # any call would make the failure known
+    driver.check(lib.orGraphLaunch(executable, stream))
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
+    assert "a stream of openreg:0 waited for work of openreg:1, which has failed" in driver.detail()
+
+
 def test_a_reset_ends_captures_and_graphs() -> None:
     memory = driver.malloc(4)
     stream = begin()

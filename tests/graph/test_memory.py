@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import pytest
 import torch
 
+from tests.conftest import RunProcess
 from tests.graph.capture import captured, module, replayed
 from tests.offers import LAST_DEVICE
 
@@ -192,3 +194,66 @@ def test_pinned_memory_of_a_copy_that_was_queued_before_the_capture(joins: bool)
     torch.empty(1 << 16, pin_memory=True).fill_(100.0)
     torch.accelerator.synchronize(LAST_DEVICE)
     assert x.unique().tolist() == [7.0]
+
+
+@pytest.mark.needs("queue")
+def test_a_stream_that_joins_lets_other_threads_of_python_run() -> None:
+    main, other = torch.Stream(device=LAST_DEVICE), torch.Stream(device=LAST_DEVICE)
+    x, event = allocated(4), torch.Event(LAST_DEVICE)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    waiting, turns = threading.Event(), []
+
+    def count() -> None:
+        waiting.wait()
+        while not turns or turns[-1] < 1000:
+            turns.append(len(turns))
+            threading.Event().wait(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    with other:
+        torch.openreg._sleep(300_000_000)
+    with main:
+        graph.capture_begin()
+        y = x + 1
+        event.record(main)
+        waiting.set()
+        other.wait_event(event)
+        meanwhile = len(turns)
+        main.wait_stream(other)
+        graph.capture_end()
+    turns.append(1000)
+    thread.join()
+    graph.replay()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert y.tolist() == [2.0] * 4
+    assert meanwhile > 10
+
+
+@pytest.mark.needs("queue")
+def test_ctrl_c_ends_the_wait_of_a_stream_that_joins(run_process: RunProcess) -> None:
+    ran = run_process(
+        """
+        import os, signal, threading, time, torch
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        main, other = torch.Stream("openreg"), torch.Stream("openreg")
+        x, event = torch.ones(4, device="openreg"), torch.Event("openreg")
+        torch.accelerator.synchronize()
+        graph = torch.accelerator.Graph()
+        with other:
+            torch.openreg._sleep(3_000_000_000)
+        with main:
+            graph.capture_begin()
+            y = x + 1
+            event.record(main)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            start = time.monotonic()
+            try:
+                other.wait_event(event)
+            except KeyboardInterrupt:
+                print("interrupted", time.monotonic() - start < 2, flush=True)
+        os._exit(0)
+        """
+    )
+    assert ran.stdout == "interrupted True\n", ran.stderr

@@ -146,3 +146,21 @@ def test_as_array_does_what_it_did() -> None:
     assert torch.asarray(memory) is memory
     with torch.device(LAST_DEVICE):
         assert str(torch.asarray([1.0]).device) == LAST_DEVICE
+
+
+def test_a_mode_sees_the_function_that_programs_have() -> None:
+    class Doubles(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            options = {"dtype": torch.float64} if function in (torch.asarray, torch.zeros) else {}
+            return function(*args, **(kwargs or {}) | options)
+
+    class Own(torch.Tensor):
+        pass
+
+    with Doubles():
+        assert torch.asarray([1.0]).dtype == torch.zeros(1).dtype == torch.float64
+    with torch.device("openreg"):
+        assert torch.asarray([1.0]).device.type == "openreg"
+    own = torch.ones(2).as_subclass(Own)
+    assert type(torch.asarray(own)) is Own
+    assert torch.asarray([1, 2], device="openreg").tolist() == [1, 2]

@@ -173,3 +173,19 @@ def test_work_that_was_queued_before_a_capture_still_reads_an_import() -> None:
     torch.full((1 << 16,), 100.0, device=LAST_DEVICE)
     torch.accelerator.synchronize(LAST_DEVICE)
     assert z.unique().tolist() == [8.0]
+
+
+@pytest.mark.needs("graphs", "kernels", "sharing")
+def test_the_end_of_a_capture_frees_what_was_dropped_in_it() -> None:
+    x, dropped = torch.ones(4, device=LAST_DEVICE), [torch.ones(8 << 20, device=LAST_DEVICE).share_memory_()]
+    torch.accelerator.empty_cache()
+    before = torch.openreg.mem_get_info(LAST_DEVICE)[0]
+
+    def work() -> torch.Tensor:
+        y = x + 1
+        dropped.clear()
+        return y
+
+    assert replayed(work).tolist() == [2.0] * 4
+    torch.accelerator.empty_cache()
+    assert torch.openreg.mem_get_info(LAST_DEVICE)[0] > before + (16 << 20)

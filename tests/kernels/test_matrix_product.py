@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.conftest import RunProcess
 from tests.offers import DEVICES
 
 Layout = Callable[[torch.Tensor], torch.Tensor]
@@ -40,6 +41,46 @@ def test_products(dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
         out = into(empty.to(dtype).to("openreg"))
         assert torch.equal(torch.mm(da, db).cpu(), a @ b)
         assert torch.equal(torch.mm(da, db, out=out).cpu(), a @ b)
+
+
+# The library waits in the first call with a dtype, which BLAS need not know: what does not wait, BLAS computes.
+WAITING = """
+    import itertools
+    import torch
+
+    stream = torch.openreg.current_stream()
+    layouts = {
+        "rows": lambda t: t,
+        "columns": lambda t: t.t().contiguous().t(),
+        "part of rows": lambda t: torch.cat([t, t], 1)[:, : t.shape[1]],
+        "every second": lambda t: torch.stack([t, t], -1)[..., 0],
+    }
+
+    def waiting(names, dtypes):
+        found = []
+        for dtype, (name, a), b, out in itertools.product(dtypes, names.items(), names.values(), names.values()):
+            for sizes in ((3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1)):
+                shapes = sizes[:2], sizes[1:], sizes[::2]
+                left, right, to = (f(torch.ones(s, dtype=dtype, device="openreg")) for f, s in zip((a, b, out), shapes))
+                for product in (lambda: torch.mm(left, right, out=to), lambda: to.addmm_(left, right)):
+                    if stream.query():
+                        torch.openreg._sleep(500_000_000)
+                    product()
+                    if stream.query():
+                        found.append((name, sizes, dtype))
+        return found
+
+    every_second = {"every second": layouts.pop("every second")}
+    print(waiting(layouts, [torch.float32]))
+    print(waiting({"rows": layouts["rows"]}, [torch.float64, torch.complex64, torch.complex128]))
+    print(len(waiting(every_second, [torch.float32])), len(waiting({"rows": layouts["rows"]}, [torch.int64])))
+"""
+
+
+@pytest.mark.needs("queue", "host kernels")
+def test_blas_computes_what_it_can(run_process: RunProcess) -> None:
+    ran = run_process(WAITING)
+    assert ran.stdout.splitlines() == ["[]", "[]", "2 2"], ran.stderr
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -372,6 +372,10 @@ def test_kernel_source() -> None:
     assert rest == "fallback"
     with pytest.raises(RuntimeError, match="no operator is called 'aten::nothing'"):
         source("aten::nothing")
+    with pytest.raises(RuntimeError, match="no operator is called ''"):
+        source("")
+    with pytest.raises(TypeError, match=r"dtype is a torch\.dtype, such as torch\.float32, got 'float32'"):
+        source("aten::add.out", "float32")
 
 
 def test_sums_down_many_rows_stay_exact() -> None:

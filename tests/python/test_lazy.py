@@ -182,7 +182,11 @@ def test_a_fork_waits_for_a_start_in_another_thread(run_process: RunProcess) -> 
         thread.start()
         entered.wait()
         if (child := os.fork()) == 0:
-            os._exit(int(_lazy._lock.locked()))
+            free = []
+            asks = threading.Thread(target=lambda: free.append(_lazy._lock.acquire(blocking=False)))
+            asks.start()
+            asks.join()
+            os._exit(int(free != [True]))
         assert os.waitpid(child, 0)[1] == 0
         thread.join()
         assert torch.ones(1, device="openreg").item() == 1
@@ -204,3 +208,78 @@ def test_seeds_that_wait_replace_each_other(run_process: RunProcess) -> None:
         """
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("appended_first", [False, True])
+def test_a_signal_handler_uses_the_device_while_its_thread_queues(
+    appended_first: bool, run_process: RunProcess
+) -> None:
+    done = run_process(
+        f"""
+        import signal, torch
+        from torch_openreg.openreg import _lazy
+
+        class Interrupted(list):
+            def append(self, call):
+                if {appended_first}:
+                    super().append(call)
+                signal.raise_signal(signal.SIGUSR1)
+                if not {appended_first}:
+                    super().append(call)
+
+        signal.signal(signal.SIGUSR1, lambda *_: print(torch.ones(1, device="openreg").item()))
+        _lazy._queued = Interrupted()
+        torch.manual_seed(3)
+        print(torch.openreg.initial_seed(), _lazy._queued)
+        """
+    )
+    assert done.stdout == "1.0\n3 []\n", done.stderr
+
+
+def test_a_queued_call_may_fork(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        from torch_openreg.openreg._lazy import _lazy_call
+        def forks():
+            child = os.fork()
+            if child == 0:
+                os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        _lazy_call(forks)
+        print(torch.ones(1, device="openreg").item())
+        """
+    )
+    assert done.stdout == "7\n1.0\n", done.stderr
+
+
+def test_a_seed_for_all_devices_replaces_those_before_it(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        from torch_openreg.openreg import _lazy
+        for _ in range(3):
+            torch.openreg.manual_seed(1)
+            torch.openreg.seed()
+            torch.openreg.seed_all()
+        print(len(_lazy._queued))
+        torch.manual_seed(5)
+        print(len(_lazy._queued), torch.openreg.initial_seed())
+        """
+    )
+    assert done.stdout == "1\n1 5\n", done.stderr
+
+
+def test_a_program_may_end_in_a_mode(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        class Refuses(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                raise RuntimeError(f"the mode sees {function}")
+        x = torch.ones(2, device="openreg", requires_grad=True)
+        x.sum().backward()
+        mode = Refuses().__enter__()
+        """
+    )
+    assert (done.returncode, done.stderr) == (0, "")

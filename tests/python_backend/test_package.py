@@ -30,12 +30,48 @@ def test_its_own_tests_pass(base: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def run_here(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in the folder of the package, on the base that needs no compiler, with the kit on its path."""
+    environment = {**os.environ, "TORCH_REMOTE_BASE": "uncompiled", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    environment["PYTHONPATH"] = str(PACKAGE.parents[1] / "conformance")
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=PACKAGE, env=environment, capture_output=True, text=True, check=False, timeout=280
+    )
+
+
+@pytest.mark.parametrize("samples", ["0", "-1", "many"])
+def test_opinfo_refuses_to_compare_nothing(samples: str) -> None:
+    ran = run_here("opinfo.py", samples)
+    assert ran.returncode == 2, ran.stdout
+    assert f"SAMPLES: how many samples of an entry to compare is a number from 1, got '{samples}'" in ran.stderr
+
+
+def test_opinfo_does_not_count_what_was_not_compared() -> None:
+    """The CPU supports no sample of `jiterator_unary`, which is for CUDA."""
+    ran = run_here(
+        "-c",
+        "import opinfo\n"
+        "from torch.testing._internal import common_methods_invocations as database\n"
+        "every = list(database.op_db)\n"
+        "for names in ('abs', 'jiterator_unary'), ('jiterator_unary',):\n"
+        "    database.op_db[:] = [entry for entry in every if entry.name in names]\n"
+        "    print('status', opinfo.main(1))\n",
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("status") or " units " in line]
+    none = "1 more units have nothing to compare: the CPU supports none of their samples."
+    assert lines == [
+        *("2 of 2 units pass: 100.00%", none, "status 0"),
+        *("0 of 0 units pass: 0.00%", none, "status 1"),
+    ], ran.stderr
+
+
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
 INSTALL = "pip install --no-build-isolation ."
 # A command of the README, arguments that keep it short, and what it prints.
 COMMANDS = {
     "use": ("python -c 'import torch; print(torch.ones(2, device=\"remote\") + 1)'", "", "tensor([2., 2.], device="),
-    "opinfo": ("python opinfo.py", "1", " units pass: 99.51%"),
+    "opinfo": ("python opinfo.py", "1", " units pass: 99.50%"),
     "benchmark": ("python benchmark.py", "", "| foreseen, without C++ |"),
     "kit": (
         "python -m accelerator_conformance --device remote --setup torch_remote.registered",

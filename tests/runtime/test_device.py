@@ -145,6 +145,11 @@ def test_a_device_of_another_kind_is_refused() -> None:
         torch.openreg.set_device("cpu")
 
 
+def test_a_device_context_of_an_index_below_minus_one_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="device index -2 was asked for"), torch.openreg.device(-2):
+        pass
+
+
 def test_the_environment_sets_the_number_of_devices(run_process: RunProcess) -> None:
     done = run_process("import torch; print(torch.openreg.device_count())", OPENREG_DEVICE_COUNT="1")
     assert done.stdout == "1\n", done.stderr

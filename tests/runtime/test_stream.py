@@ -222,6 +222,14 @@ def test_an_external_stream() -> None:
         torch.openreg.get_stream_from_external(0)
 
 
+@pytest.mark.needs("two devices")
+def test_an_external_stream_of_a_device_that_is_named() -> None:
+    handle = torch.Stream("openreg:1").native_handle
+    assert torch.openreg.get_stream_from_external(data_ptr=handle, device="openreg:1").device_index == 1
+    with pytest.raises(ValueError, match=f"the stream {handle:#x} belongs to openreg:1, and 0 was given"):
+        torch.openreg.get_stream_from_external(handle, 0)
+
+
 def test_an_external_stream_that_ends_while_it_is_current() -> None:
     handle = new_driver_stream(0)
     with torch.openreg.device(0):

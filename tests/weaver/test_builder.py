@@ -184,16 +184,25 @@ def test_prove_says_in_its_last_line_what_was_proven(repository: Repository, cod
     assert done.stdout.splitlines()[-1].startswith(last)
 
 
-def prove(repository: Repository) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m weaver doctest``."""
+def prove(repository: Repository, *options: str, folder: str = "") -> subprocess.CompletedProcess[str]:
+    """Run ``python -m weaver doctest`` in a folder of the repository."""
     return subprocess.run(
-        [sys.executable, "-m", "weaver", "doctest"],
-        cwd=repository.root,
+        [sys.executable, "-m", "weaver", "doctest", *options],
+        cwd=repository.root / folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "weaver")},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_prove_may_run_below_the_root(repository: Repository) -> None:
+    repository.add(doctest(">>> 1 + 1\n2"))
+    done = prove(repository, "--output", "docs/build/one", folder="docs/source")
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = "doctest: 1 examples on 1 pages passed, 1 listings; proof: docs/build/one/proof.json"
+    assert done.stdout.splitlines()[-1] == last
+    assert (repository.root / "docs/build/one/proof.json").is_file()
 
 
 def test_file_that_an_example_leaves_in_the_repository_is_named(repository: Repository) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from weaver.__main__ import run as weave
 from weaver.configuration import Configuration, Installed
 from weaver.fault import Fault
 from weaver.proof import floor, measure
@@ -80,6 +81,33 @@ def test_only_pages_whose_result_is_not_current_are_measured(
     assert run(aged=True) == []
     assert run(names=["bad"]) == ["bad"]
     assert set(run(every=True)) == {"bad", "good"}
+
+
+def test_a_project_without_a_measured_page_has_a_result_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "read_pages", lambda configuration, folder, strict: [])
+    (tmp_path / "docs/proof").mkdir(parents=True)
+    measure._measure(Run(tmp_path, set()), None)  # type: ignore[arg-type]
+    assert json.loads((tmp_path / "docs/proof/lines.json").read_text(encoding="utf-8"))["pages"] == {}
+    assert "make proof: 0 of 0 pages measured" in capsys.readouterr().out
+
+
+def test_a_result_that_cannot_be_read_is_a_fault_and_a_defect_of_ours_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "read_pages", lambda configuration, folder, strict: [])
+    (tmp_path / "docs/proof").mkdir(parents=True)
+    (tmp_path / "docs/proof/lines.json").write_text("{", encoding="utf-8")
+    with pytest.raises(Fault, match=r"^lines.json is no JSON: Expecting property name"):
+        weave(Configuration(tmp_path), "proof", [])
+
+    def defect(configuration: Configuration, arguments: list[str]) -> None:
+        raise KeyError("pages")
+
+    monkeypatch.setattr(measure, "main", defect)
+    with pytest.raises(KeyError, match="pages"):
+        weave(Configuration(tmp_path), "proof", [])
 
 
 def test_a_sample_measures_aged_pages_first_and_finds_lines_that_are_executed_no_more(

@@ -409,3 +409,13 @@ def test_the_tool_tells_what_does_not_compile(tmp_path: Path, monkeypatch: pytes
     (fault,) = compile_copies.faults(commands, ["csrc/driver/config.cpp"])
     assert fault.startswith("csrc/driver/config.cpp: config-")
     assert "<stdin>:1:12: error:" in fault
+
+
+def test_the_tool_names_the_build_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compile_copies, "build_folder", lambda: ROOT / "build" / "none")
+    assert compile_copies.main(["csrc/driver/config.cpp"]) == 1
+    file = "build/none/compile_commands.json"
+    wanted = f"compile_copies: {file} has the compiler's flags, and is not there; run `make build`\n"
+    assert capsys.readouterr().err == wanted

@@ -17,8 +17,8 @@ BASE = (
     "autoload", "block_pool", "build", "copies", "debugging", "device", "distributed", "distributed_direct", "driver",
     "driver_copies", "driver_kernels", "driver_memory", "driver_modules", "driver_process", "driver_sharing",
     "driver_streams", "errors", "event", "fallback", "frontend", "graph", "guard", "hooks", "host_memory", "interop",
-    "layouts", "memory", "memory_history", "operators", "profiler", "random", "random_bits", "registration",
-    "serialization", "storage", "stream", "structured", "stubs", "versions",
+    "layouts", "matrix_products", "memory", "memory_history", "operators", "profiler", "random", "random_bits",
+    "registration", "serialization", "storage", "stream", "structured", "stubs", "versions",
 )  # fmt: skip
 # Whole networks, captured or compiled: convolutions, norms, attention, optimizers, autocast, and nothing falls back.
 _OF_NETWORKS = (

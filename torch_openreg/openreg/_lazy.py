@@ -13,7 +13,7 @@ from collections.abc import Callable
 from torch_openreg import _C
 
 # LITERALINCLUDE START: lazy-state
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may use the device while this thread holds it
 _initialized = False
 _queued: list[tuple[Callable[[], None], str, bool]] = []  # each call, the stack where it was made, whether it seeds
 _starting = threading.local()  # set on the thread that makes the queued calls, which themselves use the device
@@ -106,11 +106,14 @@ def _lazy_call(call: Callable[[], None], *, seed: bool = False, seed_all: bool =
         call()
         return
     _refuse_bad_fork()
+    where = "".join(traceback.format_stack()[:-1])
     with _lock:
         if not _initialized:
             if seed_all:
                 _queued[:] = [earlier for earlier in _queued if not earlier[2]]
-            _queued.append((call, "".join(traceback.format_stack()[:-1]), seed or seed_all))
+            _queued.append((call, where, seed or seed_all))
+            if _initialized:
+                _make_queued_calls()  # NOT PROVEN: a signal handler has just started the driver
             return
     call()
 

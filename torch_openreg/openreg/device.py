@@ -63,7 +63,7 @@ class device:  # noqa: N801 - spelled like torch.cuda.device
 
     def __enter__(self) -> None:
         _lazy_init()
-        self._previous = _C._exchange_device(self._index) if self._index >= 0 else -1
+        self._previous = _C._exchange_device(self._index) if self._index != -1 else -1
 
     def __exit__(self, *_: Any) -> None:
         _C._set_device(self._previous)  # -1 means the current device: nothing changes

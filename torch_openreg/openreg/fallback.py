@@ -14,16 +14,21 @@ def set_fallback_policy(policy: Literal["all", "listed", "error"], ops: Iterable
     """Sets which operators without a kernel may run on the CPU, for the whole process.
 
     Args:
-        policy: `"all"` (the default): every operator may. `"listed"`: only `ops` may. `"error"`: `ops` may not; without
-            `ops`, none may.
+        policy: `"all"` (the default): every operator may. `"listed"`: only `ops` may. `"error"`: `ops` may not, or none
+            may if it is None.
         ops: names such as `"aten::sub.Tensor"` for one overload, or `"aten::sub"` for all of them.
 
     Raises:
         ValueError: for an unknown policy, an unknown operator, or `ops` together with `"all"`.
+        TypeError: if `ops` is a single name.
 
     An operator that may not fall back raises `NotImplementedError` with its name when it is called.
     """
-    _C._set_fallback_policy(policy, list(ops or []))
+    if isinstance(ops, str):
+        raise TypeError(f"openreg: ops is a list of names, got the name {ops!r} alone: give [{ops!r}]")
+    names = list(ops or [])
+    forbids_nothing = policy == "error" and ops is not None and not names
+    _C._set_fallback_policy("all" if forbids_nothing else policy, names)
 
 
 def fallback_stats() -> dict[str, int]:

@@ -31,9 +31,10 @@ def kernel_source(
 
     Raises:
         RuntimeError: if no operator has this name.
+        TypeError: if `dtype` is no dtype.
     """
     registered = [row.split(": ", 1)[1] for row in _rows(operator, "_dispatch_dump") if row.startswith("PrivateUse1")]
-    native = [dtype for dtype in _C._native_dtypes(operator) if dtype != torch.float64 or _has_fp64()]
+    native = _native(operator, dtype)
     if native and (dtype is None or dtype in native):
         return "native"
     # The active registration comes first. A native one passes other dtypes to the registration that it overrides.
@@ -61,8 +62,15 @@ _HOST = re.compile(r"csrc/kernels/|/structured_\d+\.cpp")
 _FALLBACK = re.compile(r"csrc/aten/fallback/|csrc/aten/staged/")
 
 
+def _native(operator: str, dtype: torch.dtype | None) -> list[torch.dtype]:
+    """The dtypes for which an operator has a kernel in the device's own language."""
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"openreg: dtype is a torch.dtype, such as torch.float32, got {dtype!r}")
+    return [one for one in _C._native_dtypes(operator) if one != torch.float64 or _has_fp64()]
+
+
 def _rows(operator: str, dump: str) -> list[str]:
-    if not torch._C._dispatch_has_kernel(operator):
+    if "::" not in operator or not torch._C._dispatch_has_kernel(operator):
         raise RuntimeError(f"openreg: no operator is called {operator!r}: give its full name, such as 'aten::add.out'")
     rows: list[str] = getattr(torch._C, dump)(operator).splitlines()
     return rows

@@ -88,7 +88,7 @@ def seed() -> None:
     def seed_device() -> None:
         _C._get_default_generator(-1).seed()
 
-    _lazy_call(seed_device)
+    _lazy_call(seed_device, seed=True)
 
 
 def seed_all() -> None:
@@ -97,7 +97,7 @@ def seed_all() -> None:
     def seed_devices() -> None:
         manual_seed_all(default_generators[0].seed())
 
-    _lazy_call(seed_devices)
+    _lazy_call(seed_devices, seed_all=True)
 
 
 def initial_seed() -> int:
@@ -118,6 +118,7 @@ def get_rng_state(device: torch.device | int | str = "openreg") -> torch.Tensor:
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """The states of the default generators of all devices, in the order of the devices."""
+    _lazy_init()
     return [get_rng_state(index) for index in range(device_count())]
 
 

@@ -66,14 +66,22 @@ def stream_priority(stream: Stream) -> int:
     return _C._stream_priority(stream)
 
 
-def get_stream_from_external(handle: int) -> Stream:
+def get_stream_from_external(data_ptr: int, device: torch.device | int | str | None = None) -> Stream:
     """Wraps a driver handle from another library, which must keep the stream alive while PyTorch uses it.
+
+    Args:
+        data_ptr: the handle, under the name that `torch.cuda` gives it.
+        device: the device of the stream, which the driver knows, too; by default, any.
 
     Raises:
         RuntimeError: if the driver knows no stream with this handle.
+        ValueError: if the stream is one of another device.
     """
     _lazy_init()
-    return _C._external_stream(handle)
+    found = _C._external_stream(data_ptr)
+    if device is not None and found.device_index != _resolved(device):
+        raise ValueError(f"openreg: the stream {data_ptr:#x} belongs to {found.device}, and {device!r} was given")
+    return found
 
 
 # LITERALINCLUDE END: streams-of-the-module

@@ -22,7 +22,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     Raises:
         ValueError: for any other value.
     """
-    if debug_mode not in (*_MODES, *range(len(_MODES))):
+    if not isinstance(debug_mode, int | str) or debug_mode not in (*_MODES, *range(len(_MODES))):
         raise ValueError(f"openreg: debug_mode is 'default', 'warn' or 'error', or 0, 1 or 2, got {debug_mode!r}")
     _C._set_sync_debug_mode(_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode)
 

@@ -15,6 +15,15 @@ from weaver.fault import Fault
 
 def run(configuration: Configuration, command: str, arguments: list[str]) -> None:
     """Run one command. Throws: ``Fault`` when it finds something wrong."""
+    try:
+        _run(configuration, command, arguments)
+    except LookupError as error:
+        if type(error) is not LookupError:  # a KeyError or IndexError is a defect of the weaver, not of the project
+            raise
+        raise Fault(str(error)) from None
+
+
+def _run(configuration: Configuration, command: str, arguments: list[str]) -> None:
     if command == "doctest":
         from weaver.run import prove
 

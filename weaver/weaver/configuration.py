@@ -7,9 +7,10 @@ tool can read the configuration where neither Sphinx nor the project is installe
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -208,14 +209,14 @@ def find(start: Path) -> Configuration:
 
 
 def load(root: Path) -> Configuration:
-    """Reads the file at the root of a project. Throws: ``Fault`` for an unknown key."""
-    given = tomllib.loads((root / FILE).read_text(encoding="utf-8"))
-    _check({one.name for one in fields(Configuration)} - {"root"}, given, FILE)
+    """Reads the file at the root of a project. Throws: ``Fault`` for an unknown key, or a value of another type."""
+    given = _read(root / FILE)
+    _check_fields(Configuration, given, FILE)
     _check({*COMMANDS, "with_arguments"}, given.get("commands", {}), f"{FILE}: [commands]")
     tables = {name: _frozen(value) for name, value in given.items()}
     for name, kind in _TABLES.items():
         if name in given:
-            _check({one.name for one in fields(kind)}, given[name], f"{FILE}: [{name}]")
+            _check_fields(kind, given[name], f"{FILE}: [{name}]")
             tables[name] = kind(**{key: _frozen(value) for key, value in given[name].items()})
     return Configuration(root.resolve(), **tables)
 
@@ -224,6 +225,56 @@ _TABLES = {
     "installed": Installed, "console": Console, "run": Run, "build": Build, "measure": Measure, "mutants": Mutants,
     "closure": Closure, "longest": Longest,
 }  # fmt: skip
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+# What a field of each type expects, and whether a value of tomllib is that; a field of any other type is a table.
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a string", lambda value: isinstance(value, str)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: type(value) is int),
+    "float": ("a number", lambda value: type(value) in (int, float)),
+    "tuple[str, ...]": ("a list of strings", _are_strings),
+    "tuple[tuple[str, ...], ...]": (
+        "a list of lists of strings",
+        lambda value: isinstance(value, list) and all(map(_are_strings, value)),
+    ),
+    "tuple[tuple[str, str], ...]": (
+        "a list of pairs of strings",
+        lambda value: isinstance(value, list) and all(_are_strings(one) and len(one) == 2 for one in value),
+    ),
+    "Mapping[str, str]": (
+        "a table of strings",
+        lambda value: isinstance(value, dict) and _are_strings([*value.values()]),
+    ),
+    "Mapping[str, int]": (
+        "a table of whole numbers",
+        lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
+    ),
+}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        byte = f"the byte 0x{error.object[error.start]:02x} at position {error.start}"
+        raise Fault(f"{file.name}: expected UTF-8, got {byte}; save the file as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Fault(f"{file.name}: expected TOML, got a syntax error: {error}") from None
+
+
+def _check_fields(kind: type[Any], given: Mapping[str, Any], where: str) -> None:
+    """Compares keys and values with the fields of a dataclass. Throws: ``Fault``."""
+    known = {one.name: str(one.type) for one in fields(kind) if one.name != "root"}
+    _check(set(known), given, where)
+    for key, value in given.items():
+        expected, holds = _KINDS.get(known[key], ("a table", lambda value: isinstance(value, dict)))
+        if not holds(value):
+            raise Fault(f"{where}: {key}: expected {expected}, got {json.dumps(value, default=str)}")
 
 
 def _check(known: set[str], given: Mapping[str, Any], where: str) -> None:

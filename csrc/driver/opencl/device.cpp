@@ -90,7 +90,7 @@ void Device::store_failure(cl_int status, const char* what) {
   std::snprintf(text, sizeof(text),
                 "%s failed on openreg:%d: %s (%d); the device runs nothing more until orDeviceReset", what, index,
                 cl_error_name(status), status);
-  found_late.store(true);
+  found_late.store(failure.resets() + 1);
   failure.store(text);
 }
 
@@ -132,7 +132,6 @@ orError_t Device::reset() {
   }
   arena.clear();
   failure.clear();
-  found_late.store(false);
   resetting_.store(false);
   return works() ? orSuccess : lose();
 }

@@ -53,7 +53,8 @@ class Device {
   const LaunchMode launch;
   Arena arena;
   Failure failure;
-  std::atomic<bool> found_late{false};  // whether the failure came from collect(), and may be older than its record
+  // After how many resets a failure came from collect(), and may be older than its record; plus 1, so 0 is never.
+  std::atomic<uint64_t> found_late{0};
   std::mutex retired_mutex;
   std::vector<Retired> retired;  // guarded by retired_mutex
 

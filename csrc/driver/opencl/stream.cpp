@@ -18,12 +18,13 @@ constexpr size_t kDeepest = 32768;
 // that were never written, so that device fails as well. `status` is that of the wait.
 void fail_with(Device& waiter, const Awaited& awaited, cl_int status) {
   const Device& other = awaited.device;
-  const bool came_later = awaited.succeeded.load() && !other.found_late.load();
-  if (status == CL_COMPLETE && (came_later || !other.failure.present())) return;
+  const bool came_later = awaited.succeeded.load() && other.found_late.load() <= awaited.resets;
+  const bool has_failed = other.failure.present() || other.failure.resets() != awaited.resets;  // and was reset since
+  if (status == CL_COMPLETE && (came_later || !has_failed)) return;
   char text[128];
   std::snprintf(text, sizeof(text), "a stream of openreg:%d waited for work of openreg:%d, which has failed",
                 waiter.index, other.index);
-  waiter.found_late.store(true);
+  waiter.found_late.store(waiter.failure.resets() + 1);
   waiter.failure.store(text);
 }
 

@@ -21,9 +21,10 @@ struct Span {
 
 // Work of another device that a stream waits for.
 struct Awaited {
-  explicit Awaited(const Device& other) : device(other) {}
+  explicit Awaited(const Device& other) : device(other), resets(other.failure.resets()) {}
 
   const Device& device;
+  const uint64_t resets;  // of the device, before the wait
   std::atomic<bool> succeeded{false};  // set when the work ends, unless a failure of its device is known by then
 };
 

@@ -93,6 +93,45 @@ def test_an_index_below_zero_is_the_current_device() -> None:
         assert torch.accelerator.current_device_index() == before
 
 
+FUNCTIONS = ("set_device", "device", "synchronize", "reset", "memory_allocated", "get_rng_state")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("device", ["cuda:1", "cpu", torch.device("meta")], ids=str)
+def test_a_device_of_another_type_is_refused(function: str, device: str | torch.device) -> None:
+    """Its index is not that of a device of this backend."""
+    with pytest.raises(ValueError, match=f"^remote: a device of remote is needed, got '{device}'$"):
+        getattr(torch.remote, function)(device)
+    assert torch.accelerator.current_device_index() == 0
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("index", [-5, -2, 16])
+def test_an_index_that_does_not_exist_is_refused(function: str, index: int) -> None:
+    """Only -1 means the current device."""
+    with pytest.raises(ValueError, match=rf"^remote:{index} does not exist, there are \d+ devices"):
+        getattr(torch.remote, function)(index)
+
+
+def test_the_current_device_has_five_names() -> None:
+    """A device of this type without an index is the current one, too."""
+    torch.remote.set_device(torch.remote.device_count() - 1)
+    try:
+        for name in (None, -1, "remote", torch.device("remote"), torch.remote.current_device()):
+            torch.remote.set_device(name)
+            assert torch.remote.current_device() == torch.remote.device_count() - 1
+    finally:
+        torch.remote.set_device("remote:0")
+
+
+def test_no_stream_is_busy_for_less_than_nothing() -> None:
+    """The mistake is an exception of the call, and not of the next wait."""
+    with pytest.raises(ValueError, match=r"^remote: a stream is kept busy for 0 nanoseconds or more, got -1$"):
+        torch.remote._sleep(-1)
+    torch.remote._sleep(0)
+    torch.remote.synchronize()
+
+
 def test_who_hears_of_the_end_finds_the_stream_idle() -> None:
     """After any kind of wait: for an event, the stream, the device or a value."""
     stream, event = torch.accelerator.current_stream(), torch.Event("remote")

@@ -13,6 +13,23 @@ from .devices import DeviceDied, devices
 __all__ = ["DeviceDied"]
 
 
+def _index_in(device: Any) -> int:
+    """The index in a ``torch.device`` or its name, -1 if there is none. Throws: ``ValueError`` for another type."""
+    if device is None:
+        return -1
+    named = torch.device(device)
+    if named.type != "remote":
+        raise ValueError(f"remote: a device of remote is needed, got {str(named)!r}")
+    return -1 if named.index is None else named.index
+
+
+def _seconds(nanoseconds: int) -> float:
+    """A duration in seconds. Throws: ``ValueError`` if it is negative, which the device would notice too late."""
+    if nanoseconds < 0:
+        raise ValueError(f"remote: a stream is kept busy for 0 nanoseconds or more, got {nanoseconds}")
+    return nanoseconds / 1e9
+
+
 # LITERALINCLUDE START: remote-module-devices
 def is_available() -> bool:
     """Whether there is a device: always."""
@@ -46,13 +63,10 @@ def current_device() -> int:
 
 
 def index_of(device: Any = None) -> int:
-    """The index of a device: an index, a ``torch.device``, its name, or None for the current one."""
-    if isinstance(device, int):
-        index: int | None = device
-    else:
-        index = None if device is None else torch.device(device).index
-    index = current_device() if index is None or index < 0 else index
-    if index >= memory.COUNT:
+    """The index of a device: an index, a ``torch.device``, its name, or None or -1 for the current one."""
+    index = device if isinstance(device, int) else _index_in(device)
+    index = current_device() if index == -1 else index
+    if not 0 <= index < memory.COUNT:
         raise ValueError(f"remote:{index} does not exist, there are {memory.COUNT} devices (TORCH_REMOTE_DEVICES)")
     return index
 
@@ -95,7 +109,7 @@ def memory_allocated(device: Any = None) -> int:
 def _sleep(cycles: int) -> None:
     """Keeps the current stream busy for so many nanoseconds. PyTorch's tests know it by this name."""
     index = current_device()
-    devices[index].launch_on(base().current_stream(index), "sleep", cycles / 1e9)
+    devices[index].launch_on(base().current_stream(index), "sleep", _seconds(cycles))
 
 
 # LITERALINCLUDE END: remote-module-devices

@@ -92,11 +92,12 @@ def read_earlier(configuration: Configuration) -> dict[str, Any]:
 def write(configuration: Configuration, pages: dict[str, Any]) -> None:
     """Writes the result, one listing per line, so that its diffs are readable."""
     out = [json.dumps(dict([bound_to(configuration)]))[:-1] + ', "pages": {']
-    for number, (name, page) in enumerate(pages.items(), 1):
+    for name, page in pages.items():
         out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
         out += [json.dumps(listing) + "," for listing in page["listings"]]
         out[-1] = out[-1].removesuffix(",")
-        out.append("]}" + ("," if number < len(pages) else "}}"))
+        out.append("]},")
+    out[-1] = out[-1].removesuffix(",") + "}}"
     file = configuration.root / configuration.result(LINES)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(out) + "\n", encoding="utf-8")

@@ -19,11 +19,11 @@ from weaver.fault import Fault
 from weaver.run.builder import PROOF
 
 
-def judge(proof: Path) -> tuple[bool, str]:
-    """Return whether a proof file is complete, and a one-line verdict."""
-    if not proof.is_file():
+def judge(proof: Path, root: Path = Path()) -> tuple[bool, str]:
+    """Return whether a proof file is complete, and a one-line verdict; its path may be relative to ``root``."""
+    if not (root / proof).is_file():
         return False, f"doctest: not proven: see the faults above; there is no {proof}"
-    pages = json.loads(proof.read_text(encoding="utf-8"))["pages"]
+    pages = json.loads((root / proof).read_text(encoding="utf-8"))["pages"]
     short = [f"{name} ran {page['ran']} of {page['examples']}" for name, page in pages.items() if _is_short(page)]
     if short:
         return False, f"doctest: not proven: {', '.join(short)}"
@@ -60,25 +60,26 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     """Build, and print the verdict as the last line. Throws: ``Fault`` when the pages are not proven."""
     parser = argparse.ArgumentParser(prog=configuration.command("doctest"), description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", help="run these alone, such as accelerator/errors; without, all")
-    parser.add_argument("--output", type=Path, default=Path(configuration.output, "doctest"))
+    default = Path(configuration.output, "doctest")
+    parser.add_argument("--output", type=Path, default=default, help="a folder, relative to the root of the project")
     options = parser.parse_args(arguments)
-    proof = options.output / PROOF
-    proof.unlink(missing_ok=True)
+    proof, root = options.output / PROOF, configuration.root
+    (root / proof).unlink(missing_ok=True)
     command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-W", "--keep-going", "-n"]
     command += ["-D", f"weaver_pages={','.join(options.pages)}"] if options.pages else ["-E"]
     command += [configuration.pages, str(options.output)]
-    before = untracked(configuration.root)
-    status = subprocess.run(command, cwd=configuration.root, check=False).returncode
-    proven, line = judge(proof)
-    left = ", ".join(sorted(untracked(configuration.root) - before))
+    before = untracked(root)
+    status = subprocess.run(command, cwd=root, check=False).returncode
+    proven, line = judge(proof, root)
+    left = ", ".join(sorted(untracked(root) - before))
     if proven and status:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
     if proven and left:
-        proof.unlink()
+        (root / proof).unlink()
         left_there = f"an example left {left} in the repository; write to a temporary folder"
         proven, line = False, f"doctest: not proven: {left_there}"
     if proven:
-        print(slowest(proof))
+        print(slowest(root / proof))
     print(line)
     if not proven:
         raise Fault(f"{configuration.command('doctest')}: not every snippet holds; the faults are above")

@@ -1,4 +1,8 @@
-"""Products of matrices in every layout, over shared memory, and of several dtypes, against the CPU's."""
+"""Products of matrices: which of them BLAS computes, and the results of all against the CPU's.
+
+A product that BLAS does not take goes to a library that waits in the first call with a dtype. So what does not wait in
+a process that has multiplied nothing yet was computed by BLAS.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,11 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "every second": lambda matrix: torch.stack([matrix, matrix], -1)[..., 0],
     "one row for all": lambda matrix: matrix[:1].expand(matrix.shape),
 }
+FOR_BLAS = ["rows", "columns", "part"]
 WRITABLE = [name for name in LAYOUTS if name != "one row for all"]
-SIZES = [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (3, 0, 5), (0, 4, 5)]
+SIZES = [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1)]
+EMPTY = [(3, 0, 5), (0, 4, 5)]
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 # The output, the output as a factor, a matrix that begins before it, one that begins within it, and one elsewhere.
 Write = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -30,6 +37,34 @@ WRITES: dict[str, Write] = {
     "addmm, squared": lambda out, itself, _, __, other: torch.addmm(itself, itself, other, out=out),
     "addmm, in place": lambda out, _, __, ___, other: out.addmm_(other, other, beta=3, alpha=2),
 }
+
+
+Call = tuple[str, Callable[[], Tensor]]
+
+
+def calls(dtype: torch.dtype, sizes: tuple[int, int, int], layouts: tuple[str, ...]) -> list[Call]:
+    """A product, and one with an addend in the output's layout, that are not computed yet."""
+    m, k, n = sizes
+    pairs = zip(layouts, ((m, k), (k, n), (m, n)), strict=True)
+    a, b, out = (LAYOUTS[layout](torch.ones(size, dtype=dtype, device="openreg")) for layout, size in pairs)
+    name = f"of {sizes}, {dtype}, {layouts}"
+    return [
+        (f"mm {name}", lambda: torch.mm(a, b, out=out)),
+        (f"addmm {name}", lambda: torch.addmm(out.clone(), a, b, beta=2, out=out)),
+    ]
+
+
+def waiting(products: list[Call], nanoseconds: int) -> list[str]:
+    """The products that return only after the work queued before them: a kernel that sleeps for so long."""
+    stream = torch.accelerator.current_stream()
+    found = []
+    torch.openreg._sleep(nanoseconds)
+    for name, call in products:
+        call()
+        if stream.query():
+            found.append(name)
+            torch.openreg._sleep(nanoseconds)
+    return found
 
 
 def agree(sizes: tuple[int, int, int], of_a: str, of_b: str, of_added: str, of_out: str) -> bool:
@@ -68,7 +103,23 @@ def exact(dtype: torch.dtype) -> bool:
 
 
 torch.manual_seed(0)
-cases = list(product(SIZES, LAYOUTS, LAYOUTS, LAYOUTS, WRITABLE))
+fitting = [
+    call
+    for dtype, sizes, layouts in (
+        *product(DTYPES[:1], SIZES, product(FOR_BLAS, repeat=3)),
+        *product(DTYPES[1:], SIZES[:1], product(FOR_BLAS, repeat=3)),
+    )
+    for call in calls(dtype, sizes, layouts)
+]
+print(f"{len(fitting)} products that BLAS takes; waiting for the library: {waiting(fitting, 1_000_000_000)}")
+others = [
+    calls(torch.float32, SIZES[0], ("every second", "rows", "rows"))[0],
+    calls(torch.float32, SIZES[0], ("one row for all", "rows", "rows"))[1],
+    calls(torch.float16, SIZES[0], ("rows", "rows", "rows"))[0],
+    calls(torch.int64, SIZES[0], ("rows", "rows", "rows"))[1],
+]
+print(f"{len(others)} products that it does not take; waiting: {len(waiting(others, 50_000_000))}")
+cases = list(product([*SIZES, *EMPTY], LAYOUTS, LAYOUTS, LAYOUTS, WRITABLE))
 print(f"{len(cases)} products of layouts; wrong: {[case for case in cases if not agree(*case)]}")
 shared = [
     name

@@ -1,0 +1,80 @@
+"""The commands of tools/dev.py: which take arguments, how they are listed, and when `make fuzz` is no success."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import fuzz
+import pytest
+from commands import COMMANDS
+from environment import ROOT, Fault
+
+
+def dev(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "tools/dev.py", *words]
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def test_a_command_that_ignores_arguments_takes_none() -> None:
+    ignoring = [name for name, command in COMMANDS.items() if "_arguments" in inspect.signature(command.run).parameters]
+    assert ignoring == [name for name, command in COMMANDS.items() if not command.takes_arguments]
+    assert len(ignoring) == 10
+
+
+@pytest.mark.parametrize("name", ["html", "torch", "stress"])
+def test_arguments_that_nothing_reads_are_refused(name: str) -> None:
+    COMMANDS[name].check(name, [])
+    with pytest.raises(Fault, match=rf"^make {name} takes no ARGS, got nonsense --really 'a b'; run it without$"):
+        COMMANDS[name].check(name, ["nonsense", "--really", "a b"])
+
+
+def test_the_refusal_is_one_line() -> None:
+    ran = dev("--driver", "", "torch", "nonsense", "--really")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "torch_openreg: make torch takes no ARGS, got nonsense --really; run it without\n"
+
+
+def test_help_lists_the_commands() -> None:
+    ran = dev("--help")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("usage: tools/dev.py ")
+    for name, command in COMMANDS.items():
+        assert f"\n  {name:<12}  {(command.run.__doc__ or '').splitlines()[0]}\n" in ran.stdout
+
+
+def test_without_a_command_they_are_listed_too() -> None:
+    ran = dev("--driver", "")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("usage: tools/dev.py ")
+    assert ran.stderr.endswith("\n\ntools/dev.py: expected a COMMAND, got none; name one of those above\n")
+
+
+def test_help_after_a_command_is_that_of_the_command() -> None:
+    ran = dev("torch", "--help")
+    assert ran.returncode == 1
+    assert "make torch takes no ARGS, got --help" in ran.stderr
+
+
+@pytest.mark.parametrize("seconds", ["-5", "0", "nan"])
+def test_fuzz_needs_time(seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(fuzz, "_session")
+    with pytest.raises(Fault, match=f"make fuzz: --seconds is how long to try, more than 0; got {seconds}$"):
+        fuzz.main([f"--seconds={seconds}"])
+
+
+@pytest.mark.parametrize(("died", "why"), [([], "try longer, with more --seconds"), (["a line"], "1 ended on the CPU")])
+def test_no_programs_are_no_success(died: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A session whose time is over before a program ends, which no number of seconds makes sure of.
+    over = SimpleNamespace(programs=0, found=[], deaths_on_the_cpu=died, run=lambda *_: None)
+    monkeypatch.setattr(fuzz, "_session", lambda _options: over)
+    with pytest.raises(
+        Fault, match=rf"make fuzz: no program ran to its end in 0\.0 s, so nothing was compared: {why}$"
+    ):
+        fuzz.main(["--seconds", "0.01"])
+    assert not (tmp_path / fuzz.LATEST).exists()
