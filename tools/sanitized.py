@@ -86,8 +86,10 @@ def run_tests(python: Path, tree: Path, environment: Mapping[str, str], argument
         elif status:
             raise Fault(f"make sanitize: a sanitizer or a test of {path} reported a fault; see above")
     if empty and (not options or empty == paths):
-        which = f" that {shlex.join(options)} selects; name other options or paths" if options else ""
-        raise Fault(f"make sanitize: {', '.join(empty)} has no test{which}")
+        selected = f" that {shlex.join(options)} selects" if options else ""
+        raise Fault(
+            f"make sanitize: found no test in {', '.join(empty)}{selected}; name other files, folders or options"
+        )
 
 
 def main(arguments: list[str]) -> None:

@@ -827,3 +827,19 @@ def test_error_inside_a_backward_reaches_the_caller() -> None:
     (x * 2).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_products_of_vectors_with_an_absent_tangent(dtype: torch.dtype) -> None:
+    def seen(device: str) -> list[Tensor]:
+        x = torch.tensor([1.0, 2.0, 3.0], dtype=dtype, device=device)
+        w = torch.tensor([torch.inf, 1.0, 2.0], dtype=dtype, device=device)
+        found = []
+        for product in (torch.dot, torch.vdot, torch.inner, torch.linalg.vecdot, torch.matmul):
+            found += torch.func.jvp(lambda a, product=product: product(a, w), (x,), (x,))
+        if not dtype.is_complex:
+            found.append(torch.func.hessian(lambda a: (a @ a) * (a @ w.nan_to_num(posinf=5.0)))(x))
+        return [each.cpu() for each in found]
+
+    for here, there in zip(seen("openreg"), seen("cpu"), strict=True):
+        torch.testing.assert_close(here, there, equal_nan=True)

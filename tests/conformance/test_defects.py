@@ -142,6 +142,11 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
         {"amp/is_available": ("not offered", "amp")},
         ["no get_amp_supported_dtype, which torch.autocast asks for"],
     ),
+    "says_nothing": (
+        ["--area=device", "-k=name_is_registered or is_the_accelerator", "--timeout=2"],
+        {"device/name_is_registered": (HUNG, "registration"), "device/is_the_accelerator": (HUNG, "hooks")},
+        ["no start within 2 s; it was in wait (threading.py"],
+    ),
     "three_kernels": (
         ["--area=autograd", "-k=gradient_of", "--timeout=15"],
         {

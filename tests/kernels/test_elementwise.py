@@ -303,3 +303,15 @@ def test_views_further_on_in_memory_that_was_freed() -> None:
             call()
     with pytest.raises(RuntimeError, match="16 bytes there; if the storage of the tensor was resized"):
         second.abs()
+
+
+@pytest.mark.needs("host kernels")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_a_power_of_two_beyond_the_range_of_the_dtype(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, 1e-3, 1.0, torch.inf, 3e38, 1e-40]).to(dtype)
+    exponents = torch.tensor([2000, 20, -26, -2000, -250, 140])
+    expected = torch.ldexp(x, exponents)
+    assert torch.equal(torch.ldexp(x.to("openreg"), exponents.to("openreg")).cpu(), expected)
+    mantissa, power = torch.frexp(x[[1, 2, 4, 5]])
+    assert torch.equal(torch.ldexp(mantissa.to("openreg"), power.to("openreg")).cpu(), x[[1, 2, 4, 5]])
+    assert torch.equal(x.to("openreg").ldexp_(torch.tensor(3, device="openreg")).cpu(), torch.ldexp(x, torch.tensor(3)))

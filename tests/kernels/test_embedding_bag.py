@@ -147,3 +147,16 @@ def test_no_bag_is_looked_for_where_there_is_none(mode: str) -> None:
     functional.embedding_bag(none, table, none, mode=mode).sum().backward()
     assert table.grad is not None
     assert table.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_index_behind_the_last_offset_has_no_gradient_to_read(weighted: bool) -> None:
+    table = torch.zeros(5, 2, device="openreg", requires_grad=True)
+    indices, offsets = torch.tensor([0, 1, 4], device="openreg"), torch.tensor([0, 1, 2], device="openreg")
+    weights = torch.ones(3, device="openreg", requires_grad=True) if weighted else None
+    out = functional.embedding_bag(
+        indices, table, offsets, mode="sum", include_last_offset=True, per_sample_weights=weights
+    )
+    beyond = torch.full((3, 2), 777.0, device="openreg")
+    with pytest.raises(RuntimeError, match="with include_last_offset, the last offset must be the number of indices"):
+        torch.autograd.grad(out, table if weights is None else weights, beyond[:2])

@@ -33,7 +33,6 @@ DIFFERENT = {
     "nn.functional.max_pool1d": "the CPU has a kernel of its own, and other dtypes",
     "nn.functional.scaled_dot_product_attention": "a probability that is no number is refused",
     "tensor_split": "PyTorch wants the indices on the CPU",
-    "ldexp": "the exponent of a bool",
 }
 # An operator of the CPU, called directly. It takes no generator, and since PyTorch 2.14 it is tagged as random.
 FLASH_ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"

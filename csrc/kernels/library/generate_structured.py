@@ -102,6 +102,7 @@ class Stub:
     name: str
     header: str
     waits: bool
+    mixed: bool  # it takes operands of several dtypes
 
 
 @dataclass
@@ -172,6 +173,7 @@ def unsplit(group: NativeFunctionsGroup, family: dict[str, object], meta: str, c
         group.out,
         not family.get("checked"),
         meta,
+        kernel=str(family.get("kernel", Operator.kernel)),
         by_cpu=cpu.has_kernel(group.out),
         copied=bool(family.get("copied")),
         own_layout=bool(family.get("own_layout")),
@@ -236,7 +238,7 @@ def read() -> Listed:
             raise ValueError(f"{LIST.name}: what computes {name!r} on the CPU is for the CPU alone")
         result.functions.append(Function(single[name], kernel))
     for family, name in entries("stubs"):
-        result.stubs.append(Stub(name, str(family["header"]), bool(family.get("waits"))))
+        result.stubs.append(Stub(name, str(family["header"]), bool(family.get("waits")), bool(family.get("mixed"))))
     return result
 
 
@@ -352,7 +354,8 @@ def source(listed: Listed) -> str:
         registrations="\n".join(registrations),
         stubs="\n".join(
             f"REGISTER_PRIVATEUSE1_DISPATCH({stub.name}, "
-            f'(&openreg::LibraryLoop<"{stub.name.removesuffix("_stub")}", {stub.name}, {literal(stub.waits)}>::kernel))'
+            f'(&openreg::LibraryLoop<"{stub.name.removesuffix("_stub")}", {stub.name}, {literal(stub.waits)}'
+            f"{', true' if stub.mixed else ''}>::kernel))"
             for stub in listed.stubs
         ),
     )

@@ -50,7 +50,8 @@ void keep_number(at::OperandInfo& operand) {
 }  // namespace
 
 // LITERALINCLUDE START: host-loop-addresses
-HostIterator::HostIterator(const at::TensorIteratorBase& iter) : TensorIteratorBase(iter) {
+HostIterator::HostIterator(const at::TensorIteratorBase& iter, bool converts)
+    : TensorIteratorBase(iter), converts_(converts) {
   // Does not access device tensors: some of PyTorch's iterators, such as that of glu, borrow views that are gone.
   const bool is_empty = iter.numel() == 0;
   for (int i = 0; i < iter.ntensors(); ++i) {
@@ -76,7 +77,7 @@ const at::Tensor& HostIterator::maybe_get_output(int64_t i) {  // NOT PROVEN: ca
 // LITERALINCLUDE START: host-loop-convert
 // Comparisons write bool, whatever dtype they compare.
 bool HostIterator::to_convert(const at::OperandInfo& operand) const {
-  return common_dtype_ != at::ScalarType::Undefined && operand.current_dtype != common_dtype_ &&
+  return converts_ && common_dtype_ != at::ScalarType::Undefined && operand.current_dtype != common_dtype_ &&
          !(operand.is_output && operand.current_dtype == at::kBool);
 }
 

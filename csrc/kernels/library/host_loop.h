@@ -26,14 +26,15 @@ namespace openreg {
 const at::TensorBase& empty_tensor(at::ScalarType dtype);
 
 // LITERALINCLUDE START: host-loop-iterator
-// The iterator of a call, converted for loops of the host: it has host addresses, and one dtype for all operands.
+// The iterator of a call, converted for loops of the host: it has host addresses, and one dtype for all operands,
+// unless the loop takes operands of several.
 //
 // It holds none of the caller's tensors (Note [What a kernel holds]): a loop that asks for one gets an empty tensor.
 class HostIterator final : public at::TensorIteratorBase {
  public:
   using Loop = c10::function_ref<void(HostIterator&)>;
 
-  explicit HostIterator(const at::TensorIteratorBase& iter);
+  HostIterator(const at::TensorIteratorBase& iter, bool converts);
 
   size_t bytes() const { return bytes_; }  // of all operands on the device
 
@@ -48,6 +49,7 @@ class HostIterator final : public at::TensorIteratorBase {
   void replace(at::OperandInfo& operand, const at::Tensor& there, const at::Tensor& converted) const;
   void convert_and_run(Loop loop);
 
+  bool converts_;
   size_t bytes_ = 0;
 };
 // LITERALINCLUDE END: host-loop-iterator
@@ -70,8 +72,9 @@ struct HostLoopCall {
 };
 
 // Queues loop(iterator, numbers...) over the device's bytes. Waits for the loop's errors if it has not accepted these
-// dtypes before, even over no elements, and if it may reject integers for their values (kWaits).
-template <bool kWaits, class... Numbers>
+// dtypes before, even over no elements, and if it may reject integers for their values (kWaits). Operands keep their
+// dtypes if it takes several (kMixed).
+template <bool kWaits, bool kMixed, class... Numbers>
 void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, KnownDtypes& known,
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
   Dtypes dtypes(numbers...);
@@ -81,7 +84,7 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
     return;
   }
   const bool wait = !is_known || (kWaits && at::isIntegralType(iter.common_dtype(), true));
-  HostLoopCall<Numbers...> call{HostIterator(iter), loop, {numbers...}};
+  HostLoopCall<Numbers...> call{HostIterator(iter, !kMixed), loop, {numbers...}};
   const size_t bytes = call.host.bytes();
   const bool has_run = launch(name, iter.device(0).index(), bytes, std::move(call), wait);
   if (wait && has_run) known.add(dtypes);
@@ -97,15 +100,15 @@ struct Name {
 };
 
 // The CPU's loop for a stub, as the device's kernel for the same stub.
-template <Name kName, auto& kStub, bool kWaits,
+template <Name kName, auto& kStub, bool kWaits, bool kMixed = false,
           class Function = typename std::remove_reference_t<decltype(kStub)>::FnPtr>
 struct LibraryLoop;
 
-template <Name kName, auto& kStub, bool kWaits, class Iterator, class... Numbers>
-struct LibraryLoop<kName, kStub, kWaits, void (*)(Iterator&, Numbers...)> {
+template <Name kName, auto& kStub, bool kWaits, bool kMixed, class Iterator, class... Numbers>
+struct LibraryLoop<kName, kStub, kWaits, kMixed, void (*)(Iterator&, Numbers...)> {
   static void kernel(Iterator& iter, Numbers... numbers) {
     static KnownDtypes known;
-    launch_host_loop<kWaits, std::decay_t<Numbers>...>(kName.text, iter, known, call, numbers...);
+    launch_host_loop<kWaits, kMixed, std::decay_t<Numbers>...>(kName.text, iter, known, call, numbers...);
   }
 
  private:

@@ -76,6 +76,18 @@ struct VectorProduct {
     beta.equal(0) ? out.zero_() : out.mul_(beta);  // With beta 0, self is ignored, even NaN.
   }
 };
+
+// The product of two vectors. PyTorch passes zeros without memory, which stand for an absent tangent, on to it.
+template <class Op, bool kWaits>
+struct DotProduct {
+  static void enqueue(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
+    if (a._is_zerotensor() || b._is_zerotensor()) {
+      outputs.get(0).zero_();
+    } else {
+      LibraryKernel<Op, kWaits>::enqueue(outputs, a, b);
+    }
+  }
+};
 // LITERALINCLUDE END: product-kernel
 
 }  // namespace openreg

@@ -29,6 +29,22 @@ void check_bags(int64_t bags, const at::Tensor& indices) {
 }
 // LITERALINCLUDE END: embedding-bag-none
 
+// With include_last_offset, indices behind the last offset are in no bag. The library's derivatives would read a
+// gradient for them, past the end of all.
+void check_bag_of_each(const at::Tensor& offset2bag, int64_t bags) {
+  if (offset2bag.numel() == 0) return;
+  const auto last = offset2bag.max().item<int64_t>();
+  TORCH_CHECK(last < bags, "embedding_bag: there are ", bags, " bags, and an index is in bag ", last,
+              ": with include_last_offset, the last offset must be the number of indices");
+}
+
+void check_last_offset(const at::Tensor& offsets, int64_t bags, int64_t indices) {
+  if (offsets.numel() <= bags) return;
+  const auto last = offsets[bags].item<int64_t>();
+  TORCH_CHECK(last >= indices, "embedding_bag: there are ", indices, " indices, and the last offset is ", last,
+              ": with include_last_offset, the last offset must be the number of indices");
+}
+
 // LITERALINCLUDE START: embedding-bag-forward
 // schema: aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int
 // mode=0,
@@ -123,6 +139,7 @@ struct EmbeddingBagBackward : LibraryKernel<EmbeddingBagBackward, /*kWaits=*/tru
                       const at::Tensor& bag_size, const at::Tensor& maximum_indices, int64_t rows,
                       bool scale_grad_by_freq, int64_t mode, const OptionalTensor& per_sample_weights,
                       int64_t padding_idx, at::Tensor& result) {
+    check_bag_of_each(offset2bag, grad.size(0));
     result.copy_(at::_embedding_bag_dense_backward(grad.contiguous(), indices.contiguous(), offset2bag, bag_size,
                                                    maximum_indices, rows, scale_grad_by_freq, mode, per_sample_weights,
                                                    padding_idx));
@@ -150,6 +167,7 @@ struct BagWeightsBackward : LibraryKernel<BagWeightsBackward, /*kWaits=*/true> {
   static void compute(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& indices,
                       const at::Tensor& offsets, const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx,
                       at::Tensor& result) {
+    check_last_offset(offsets, grad.size(0), indices.numel());
     result.copy_(
         at::_embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx));
   }

@@ -134,7 +134,7 @@ def _load(file: Path) -> dict[str, Any]:
     try:
         loaded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise LookupError(f"{file.name} is no JSON: {error}") from None
+        raise LookupError(f"{file.name} is no JSON: {error}; restore it from version control, or delete it") from None
     return loaded
 
 
