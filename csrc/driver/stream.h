@@ -111,12 +111,12 @@ class Stream {
   mutable std::mutex dropped_mutex_;  // guards the two below
   std::array<Range, 16> dropped_;
   size_t ranges_ = 0;  // how many there were
-  std::mutex worker_mutex_;       // guards worker_
+  std::mutex worker_mutex_;  // guards worker_
   std::thread worker_;
   std::atomic<bool> stop_{false};
   bool listed_ = false;  // whether the stream is in the device's list; guarded by worker_mutex_
   Stream* next_served_ = nullptr;
-// LITERALINCLUDE END: stream-members
+  // LITERALINCLUDE END: stream-members
 };
 
 // Whether the calling thread is inside a kernel, where waiting for the device would deadlock.

@@ -834,7 +834,7 @@ def test_products_of_vectors_with_an_absent_tangent(dtype: torch.dtype) -> None:
     def seen(device: str) -> list[Tensor]:
         x = torch.tensor([1.0, 2.0, 3.0], dtype=dtype, device=device)
         w = torch.tensor([torch.inf, 1.0, 2.0], dtype=dtype, device=device)
-        found = []
+        found: list[Tensor] = []
         for product in (torch.dot, torch.vdot, torch.inner, torch.linalg.vecdot, torch.matmul):
             found += torch.func.jvp(lambda a, product=product: product(a, w), (x,), (x,))
         if not dtype.is_complex:

@@ -202,7 +202,8 @@ def test_a_stream_that_joins_lets_other_threads_of_python_run() -> None:
     x, event = allocated(4), torch.Event(LAST_DEVICE)
     torch.accelerator.synchronize(LAST_DEVICE)
     graph = torch.accelerator.Graph(capture_error_mode="thread_local")
-    waiting, turns = threading.Event(), []
+    waiting = threading.Event()
+    turns: list[int] = []
 
     def count() -> None:
         waiting.wait()
