@@ -23,6 +23,7 @@ def test_losses_that_reduce_give_no_warning(loss: Callable[..., torch.Tensor], r
     torch.testing.assert_close(device_x.grad.cpu(), x.grad)
 
 
+@pytest.mark.needs("host kernels")  # PyTorch's function, which a fallback calls, resizes the output in between
 @pytest.mark.parametrize("loss", [torch._C._nn.mse_loss, torch._C._nn.smooth_l1_loss])
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_a_given_output_has_any_dtype_that_can_hold_the_loss(loss: Callable[..., torch.Tensor], reduction: int) -> None:
