@@ -20,6 +20,13 @@ def x() -> torch.Tensor:
     return torch.ones(4, device=LAST_DEVICE)
 
 
+def written() -> torch.Tensor:
+    """The same, for any stream: it has been written."""
+    y = x()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    return y
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -39,7 +46,7 @@ def x() -> torch.Tensor:
     ],
 )  # fmt: skip
 def test_a_step_that_needs_a_value_is_refused(step: Callable[[torch.Tensor], object], message: str) -> None:
-    y = x()
+    y = written()
     graph = torch.accelerator.Graph()
     with torch.Stream(device=LAST_DEVICE):
         graph.capture_begin()
@@ -63,7 +70,7 @@ def test_a_step_that_needs_a_value_is_refused(step: Callable[[torch.Tensor], obj
 
 
 def test_the_first_error_of_a_with_block_is_the_cause_of_the_last() -> None:
-    y = x()
+    y = written()
     with pytest.raises(RuntimeError, match="orErrorStreamCaptureInvalidated") as raised:
         captured(lambda: y.sum().item())
     assert "one element is read" in str(raised.value.__context__)
@@ -79,7 +86,7 @@ def test_the_default_stream_is_not_captured() -> None:
 
 
 def test_a_fork_that_is_not_joined() -> None:
-    y, side = x(), torch.Stream(device=LAST_DEVICE)
+    y, side = written(), torch.Stream(device=LAST_DEVICE)
 
     def work() -> torch.Tensor:
         side.wait_stream(torch.accelerator.current_stream(LAST_DEVICE))
@@ -151,7 +158,7 @@ def test_calls_in_the_wrong_order() -> None:
 
 
 def test_a_replay_cannot_be_captured() -> None:
-    y = x()
+    y = written()
     inner, _ = captured(lambda: y.add_(1))
     with pytest.raises(RuntimeError, match="orErrorStreamCaptureInvalidated") as raised:
         captured(inner.replay)
@@ -161,7 +168,7 @@ def test_a_replay_cannot_be_captured() -> None:
 
 
 def test_a_capture_that_is_abandoned() -> None:
-    y = x()
+    y = written()
     stream = torch.Stream(device=LAST_DEVICE)
     with stream:
         for end in (lambda graph: graph.reset(), lambda graph: None):
@@ -177,7 +184,7 @@ def test_a_capture_that_is_abandoned() -> None:
 
 def test_another_thread_cannot_end_a_capture_but_may_wait() -> None:
     errors: list[BaseException] = []
-    y = x()
+    y = written()
     stream = torch.Stream(device=LAST_DEVICE)
 
     def elsewhere() -> None:
@@ -205,7 +212,7 @@ def test_another_thread_cannot_end_a_capture_but_may_wait() -> None:
 
 @pytest.mark.parametrize(("mode", "breaks"), [("global", True), ("thread_local", False), ("relaxed", False)])
 def test_the_mode_decides_whose_waits_break_the_capture(mode: Mode, breaks: bool) -> None:
-    y = x()
+    y = written()
 
     def work() -> torch.Tensor:
         z = y * 2

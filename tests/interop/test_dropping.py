@@ -15,6 +15,7 @@ from torch_openreg import _C
 
 def replayed(work: Callable[[], torch.Tensor]) -> torch.Tensor:
     """The result of the function, captured by this thread and replayed."""
+    torch.accelerator.synchronize(LAST_DEVICE)  # what the function reads is written
     graph = torch.accelerator.Graph(capture_error_mode="thread_local")
     with torch.Stream(device=LAST_DEVICE), graph:
         result = work()
