@@ -16,7 +16,7 @@ from vendor import place, record, tree, update
 from vendor.names import Names
 
 ACME = Names("acme", "am")
-_INHERITED = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL")
+_INHERITED = ("VIRTUAL_ENV", "PYTHONPATH", "TORCH_DEVICE_BACKEND_AUTOLOAD", "MAKEFLAGS", "MAKELEVEL", "ARGS")
 # Prints "works", or the type and the first sentence of the exception that ended the program.
 _WRAPPED = """
 import sys, torch
