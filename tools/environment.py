@@ -97,7 +97,8 @@ def chosen_interpreter() -> Path:
     interpreter = VENV / "bin" / "python"
     unfinished, complete = VENV / "unfinished", VENV / "complete"
     if not (complete.exists() and interpreter.exists()):
-        if VENV.exists() and any(VENV.iterdir()) and not (complete.exists() or unfinished.exists()):
+        is_ours = complete.exists() or unfinished.exists() or (VENV.is_dir() and not any(VENV.iterdir()))
+        if os.path.lexists(VENV) and not is_ours:
             raise Fault(f"{VENV} is there, and make did not create it: activate it, or move it away")
         shutil.rmtree(VENV, ignore_errors=True)
         VENV.mkdir(exist_ok=True)

@@ -85,16 +85,17 @@ def test_without_an_environment_one_is_made_once(monkeypatch: pytest.MonkeyPatch
     assert (interpreter.stat().st_ctime_ns, (tmp_path / ".venv" / "pyvenv.cfg").stat().st_mtime_ns) == made
 
 
-def test_an_environment_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own = tmp_path / ".venv" / "notes"
-    own.parent.mkdir()
-    own.touch()
+@pytest.mark.parametrize("own", [".venv/notes", ".venv"])
+def test_an_environment_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str) -> None:
+    file = tmp_path / own
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
     monkeypatch.setattr(environment, "in_virtual_environment", lambda: False)
-    monkeypatch.setattr(environment, "VENV", own.parent)
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     with pytest.raises(environment.Fault, match="make did not create it: activate it, or move it away"):
         environment.chosen_interpreter()
-    assert own.exists()
+    assert file.exists()
 
 
 def test_an_environment_that_was_interrupted_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
