@@ -19,7 +19,15 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: dist.all_gather([_ones(2), _ones(2, device="openreg:1")], _ones(2)),
     lambda: dist.all_gather([_ones(2), _ones(2, device="cpu")], _ones(2)),
     lambda: dist.all_gather([_ones(2), _ones(3)], _ones(2)),
+    lambda: dist.all_gather([_ones(2)], _ones(2)),
     lambda: dist.all_gather_single(_ones(5), _ones(2)),
+    lambda: dist.reduce_scatter_single(_ones(2), _ones(5)),
+    lambda: dist.all_to_all([_ones(1)], [_ones(1)]),
+    lambda: dist.all_to_all([_ones(1), _ones(1)], [_ones(1)]),
+    lambda: dist.all_to_all_single(_ones(2).sum(), _ones(2)),
+    lambda: dist.all_to_all_single(_ones(2), _ones(2).sum()),
+    lambda: dist.all_to_all_single(_ones(3), _ones(2)),
+    lambda: dist.all_to_all_single(_ones(2), _ones(2), None, [2, 1]),
     lambda: dist.all_reduce(_ones(2, torch.bool), dist.ReduceOp.AVG),
 ]
 # LITERALINCLUDE END: distributed-refused

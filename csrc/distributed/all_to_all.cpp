@@ -1,7 +1,8 @@
 // all_to_all in its two forms: each process has a part for each other, and gets one from each. Mixtures of experts send
 // rows to the processes of their experts with it. Called on any thread, without the GIL.
-#include <torch/csrc/distributed/c10d/Utils.hpp>
+#include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "distributed/staged_backend.h"
@@ -44,17 +45,33 @@ Packed pack(const Tensors& tensors) {
   return packed;
 }
 
+// LITERALINCLUDE START: distributed-row-counts
+// The number of rows for each process. Without any, all get the same number.
+void check_rows(const char* name, const std::vector<int64_t>& counts, const at::Tensor& tensor, int processes) {
+  TORCH_CHECK_VALUE(tensor.dim() > 0, name, ": a tensor without dimensions cannot be split");
+  const int64_t rows = tensor.size(0);
+  if (counts.empty()) {
+    TORCH_CHECK_VALUE(rows % processes == 0, name, ": ", rows, " rows cannot be split equally among ", processes,
+                      " processes");
+    return;
+  }
+  const bool are_right = counts.size() == static_cast<size_t>(processes) && c10::sum_integers(counts) == rows &&
+                         std::ranges::all_of(counts, [](int64_t count) { return count >= 0; });
+  TORCH_CHECK_VALUE(are_right, name, ": expected ", processes, " numbers of rows, one for each process, with the sum ",
+                    rows, ", but got ", at::IntArrayRef(counts));
+}
+// LITERALINCLUDE END: distributed-row-counts
+
 }  // namespace
 
 // LITERALINCLUDE START: distributed-alltoall
 WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
                                      std::vector<int64_t>& input_rows, const c10d::AllToAllOptions& options) {
   static constexpr auto kName = "all_to_all_single";
-  TORCH_CHECK_VALUE(output.dim() > 0 && input.dim() > 0, kName, ": a tensor without dimensions cannot be split");
   TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(), kName, ": expected one dtype, but got ",
                    output.scalar_type(), " and ", input.scalar_type());
-  c10d::checkSplitSizes(output_rows, output, getSize());
-  c10d::checkSplitSizes(input_rows, input, getSize());
+  check_rows(kName, output_rows, output, getSize());
+  check_rows(kName, input_rows, input, getSize());
   const c10::Device device = device_of(kName, output, input);
   if (is_direct(kName, device, options.timeout)) {
     const at::Tensor from = flattened(input);
