@@ -52,9 +52,9 @@ orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
 }
 // LITERALINCLUDE END: memory-device-wait
 
-orError_t Device::synchronize(const SharedEvent& event, uint64_t record, bool* ended) {
+orError_t Device::synchronize(const SharedEvent& event, uint64_t record, SharedEvent::Outcome* outcome) {
   return synchronize_with([&](uint64_t resets) {
-    *ended = event.wait(record, *this, resets) == SharedEvent::Outcome::kEnded;
+    *outcome = event.wait(record, *this, resets);
     return !process_is_ending();
   });
 }

@@ -13,11 +13,10 @@
 #include "faults.h"
 #include "handle_table.h"
 #include "process.h"
+#include "shared_event.h"
 #include "stream.h"
 
 namespace openreg::driver {
-
-class SharedEvent;
 
 class Device {
  public:
@@ -42,8 +41,8 @@ class Device {
   // The same for the work of one stream up to a sequence number.
   orError_t synchronize(Stream& stream, uint64_t sequence);
 // LITERALINCLUDE END: memory-device-parts
-  // The same for a record of an event that several processes share. `ended`: its process has ended before it passed.
-  orError_t synchronize(const SharedEvent& event, uint64_t record, bool* ended);
+  // The same for a record of an event that several processes share.
+  orError_t synchronize(const SharedEvent& event, uint64_t record, SharedEvent::Outcome* outcome);
   // Whether work that was waiting after so many resets must end now.
   [[nodiscard]] bool stopping_since(uint64_t resets) const noexcept { return stopping() || failure.resets() != resets; }
 

@@ -315,9 +315,8 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   if (const auto capture = stream_ref.stream->capture()) return wait_in_capture(stream_ref, capture, point);
   if (point.captured != nullptr) return join_capture(stream_ref, *point.captured);
   if (const orError_t error = refuse_failed(stream_ref.stream->device(), point)) return error;
-  if (point.passed()) return orSuccess;
   if (point.shared != nullptr) return wait_for_shared(stream_ref, point.shared, point.sequence);
-  if (point.stream == stream_ref.stream) return orSuccess;
+  if (point.passed() || point.stream == stream_ref.stream) return orSuccess;
 
   struct WaitFor {
     Stream* stream;

@@ -17,7 +17,19 @@ namespace {
 
 static_assert(sizeof(ExportedFile) <= sizeof(orIpcEventHandle::bytes));
 
-constexpr const char* kEndedText = "process %d, which recorded the event, has ended before the record passed";
+// How a message describes that waiting for a record was in vain, if it was. The number is that of the process.
+const char* reason(SharedEvent::Outcome outcome) {
+  switch (outcome) {
+    case SharedEvent::Outcome::kPending:
+    case SharedEvent::Outcome::kPassed:
+      return nullptr;
+    case SharedEvent::Outcome::kDropped:
+      return "process %d, which recorded the event, dropped the work before it: its device failed, or was reset";
+    case SharedEvent::Outcome::kEnded:
+      return "process %d, which recorded the event, has ended before the record passed";
+  }
+  return nullptr;  // NOT PROVEN: all are above
+}
 
 constexpr const char* kNotShared = "an event that several processes share cannot be recorded in a graph";
 
@@ -25,8 +37,8 @@ constexpr const char* kNotShared = "an event that several processes share cannot
 // A task is trivially copyable, so it owns a pointer to the reference that it holds.
 using Reference = std::shared_ptr<SharedEvent>;
 
-// Passes the record even if the device drops its work, as a stream passes the work that it drops. At the end of the
-// process the record stays: other processes must find that it has ended.
+// Passes the record even if the device drops its work, as a stream passes the work that it drops; who waits comes to
+// know of it. At the end of the process the record stays: other processes must find that it has ended.
 struct PassShared {
   Reference* shared;
   uint64_t record;
@@ -34,7 +46,7 @@ struct PassShared {
 
   void run(Device&) { has_run = true; }
   void release() {
-    if (has_run || !process_is_ending()) (*shared)->pass(record);
+    if (has_run || !process_is_ending()) (*shared)->pass(record, !has_run);
     delete shared;
   }
 };
@@ -45,10 +57,11 @@ struct WaitForShared {
   uint64_t record;
 
   void run(Device& device) {
-    if ((*shared)->wait(record, device, device.failure.resets()) != SharedEvent::Outcome::kEnded) return;
-    char text[128];
-    std::snprintf(text, sizeof(text), kEndedText, (*shared)->process(record));
-    device.failure.store(text);
+    const char* const text = reason((*shared)->wait(record, device, device.failure.resets()));
+    if (text == nullptr) return;
+    char with_process[128];
+    std::snprintf(with_process, sizeof(with_process), text, (*shared)->process(record));
+    device.failure.store(with_process);
   }
   void release() { delete shared; }
 };
@@ -63,6 +76,11 @@ orError_t queue(const StreamRef& ref, const Reference& shared, uint64_t record) 
   return ref.stream->submit(ref.generation, Task(Work{reference, record}), Placement::kQueue, &sequence);
 }
 
+orError_t raise_loss(const SharedEvent& shared, uint64_t record, SharedEvent::Outcome outcome) {
+  const char* const text = reason(outcome);
+  return text == nullptr ? orSuccess : fail(orErrorLaunchFailure, text, shared.process(record));
+}
+
 }  // namespace
 
 orError_t record_shared(const StreamRef& ref, const Reference& shared) {
@@ -70,23 +88,25 @@ orError_t record_shared(const StreamRef& ref, const Reference& shared) {
   uint64_t record = 0;
   if (const orError_t error = shared->begin_record(&record)) return error;
   if (!ref.stream->idle()) return queue<PassShared>(ref, shared, record);
-  shared->pass(record);
+  shared->pass(record, /*work_was_dropped=*/!ref.stream->device().runs_work());
   return orSuccess;
 }
 
 orError_t wait_for_shared(const StreamRef& ref, const Reference& shared, uint64_t record) {
+  if (shared->outcome(record) == SharedEvent::Outcome::kPassed) return orSuccess;
   return queue<WaitForShared>(ref, shared, record);
 }
 
 orError_t query_shared(const SharedEvent& shared, uint64_t record) {
-  if (shared.passed(record)) return orSuccess;
-  return shared.abandoned(record) ? fail(orErrorLaunchFailure, kEndedText, shared.process(record)) : orErrorNotReady;
+  const SharedEvent::Outcome outcome = shared.outcome(record);
+  if (outcome == SharedEvent::Outcome::kPending) return orErrorNotReady;
+  return raise_loss(shared, record, outcome);
 }
 
 orError_t synchronize_shared(Device& device, const SharedEvent& shared, uint64_t record) {
-  bool ended = false;
-  if (const orError_t error = device.synchronize(shared, record, &ended)) return error;
-  return ended ? fail(orErrorLaunchFailure, kEndedText, shared.process(record)) : orSuccess;
+  auto outcome = SharedEvent::Outcome::kPending;
+  if (const orError_t error = device.synchronize(shared, record, &outcome)) return error;
+  return raise_loss(shared, record, outcome);
 }
 
 }  // namespace openreg::driver

@@ -40,7 +40,8 @@ typedef struct orIpcEventHandle {
 OR_OPTIONAL orError_t orIpcGetEventHandle(orIpcEventHandle* handle, orEvent_t event);
 // Opens the event for the current device, which must be the event's own. Either process may record it, and wait for
 // the last record, whichever made it. Close it with orEventDestroy. If a process ends before a record of it has passed,
-// waiting for that record fails: on the host with orErrorLaunchFailure, on a stream as a failed kernel does.
+// or its device drops the work before the record, because it fails or is reset, waiting for that record fails: on the
+// host with orErrorLaunchFailure, on a stream as a failed kernel does.
 OR_OPTIONAL orError_t orIpcOpenEventHandle(orEvent_t* event, const orIpcEventHandle* handle);
 // LITERALINCLUDE END: driver-ipc-events
 

@@ -84,7 +84,8 @@ orError_t SharedEvent::begin_record(uint64_t* record) {
   return orSuccess;
 }
 
-void SharedEvent::pass(uint64_t record) noexcept {
+void SharedEvent::pass(uint64_t record, bool work_was_dropped) noexcept {
+  if (work_was_dropped) raise(slot(record).dropped, record);  // first: who sees the record pass must see this, too
   raise(slot(record).passed, record);
   records_->wakes.fetch_add(1);
   syscall(SYS_futex, &records_->wakes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
@@ -92,11 +93,17 @@ void SharedEvent::pass(uint64_t record) noexcept {
 
 bool SharedEvent::passed(uint64_t record) const noexcept { return record == 0 || slot(record).passed.load() >= record; }
 
+// Whether the record never passes, since the process that made it has ended.
 bool SharedEvent::abandoned(uint64_t record) const noexcept {
   const uint64_t now = start_of_process(process(record));
   const uint64_t then = slot(record).start.load();
   const bool has_ended = now == 0 || (now != then && now != kUnknownStart && then != kUnknownStart);
   return has_ended && !passed(record);  // asked last: the record may pass just before the process ends
+}
+
+SharedEvent::Outcome SharedEvent::outcome(uint64_t record) const noexcept {
+  if (!passed(record)) return abandoned(record) ? Outcome::kEnded : Outcome::kPending;
+  return record != 0 && slot(record).dropped.load() == record ? Outcome::kDropped : Outcome::kPassed;
 }
 // LITERALINCLUDE END: ipc-event-record
 
@@ -104,8 +111,8 @@ bool SharedEvent::abandoned(uint64_t record) const noexcept {
 SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device, uint64_t resets) const noexcept {
   while (true) {
     const uint32_t wakes = records_->wakes.load();
-    if (passed(record)) return Outcome::kPassed;
-    if (device.stopping_since(resets)) return Outcome::kCancelled;
+    if (passed(record)) return outcome(record);
+    if (device.stopping_since(resets)) return Outcome::kPending;
     const bool woken = syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &kPatience, nullptr, 0) == 0;
     if (!woken && abandoned(record)) return Outcome::kEnded;
   }

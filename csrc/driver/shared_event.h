@@ -18,7 +18,9 @@ class Device;
 // Thread: safe, and safe from any process.
 class SharedEvent {
  public:
-  enum class Outcome { kPassed, kCancelled, kEnded };
+  // What has become of a record. kDropped: it has passed, but the work before it never ran, since its device failed or
+  // was reset. kEnded: the process that made it ended before it passed.
+  enum class Outcome { kPending, kPassed, kDropped, kEnded };
   // So many records in a row can be made before the first of them has passed.
   static constexpr size_t kSlots = 64;
 
@@ -31,15 +33,14 @@ class SharedEvent {
 
   // Begins a record of this process.
   orError_t begin_record(uint64_t* record);
-  // The record has passed. Wakes who waits for it, in every process.
-  void pass(uint64_t record) noexcept;
+  // The record has passed, after its work or instead of it. Wakes who waits for it, in every process.
+  void pass(uint64_t record, bool work_was_dropped) noexcept;
   // The number of the last record; 0 before the first.
   [[nodiscard]] uint64_t last() const noexcept { return records_->last.load(); }
   [[nodiscard]] bool passed(uint64_t record) const noexcept;
-  // Whether it never will, since the process that made it has ended.
-  [[nodiscard]] bool abandoned(uint64_t record) const noexcept;
-  // Waits until the record has passed, the process that made it has ended, or the device stops its work. `resets`: how
-  // often the device was reset before the wait.
+  [[nodiscard]] Outcome outcome(uint64_t record) const noexcept;
+  // Waits while the record is pending, or until the device stops its work. `resets`: how often the device was reset
+  // before the wait.
   [[nodiscard]] Outcome wait(uint64_t record, const Device& device, uint64_t resets) const noexcept;
   // The process that made the record.
   [[nodiscard]] int process(uint64_t record) const noexcept { return slot(record).process.load(); }
@@ -50,6 +51,7 @@ class SharedEvent {
  private:
   struct Slot {
     std::atomic<uint64_t> passed;  // the last record of this slot that has passed
+    std::atomic<uint64_t> dropped;  // the last whose work was dropped
     std::atomic<int32_t> process;  // that made the last record of this slot
     std::atomic<uint64_t> start;  // see start_of_process
   };
@@ -62,6 +64,7 @@ class SharedEvent {
   };
 
   SharedEvent(Records* records, int file) : records_(records), file_(file) {}
+  [[nodiscard]] bool abandoned(uint64_t record) const noexcept;
   [[nodiscard]] Slot& slot(uint64_t record) const noexcept { return records_->slots[record % kSlots]; }
 
   Records* const records_;

@@ -326,13 +326,38 @@ def test_a_reset_ends_the_wait_of_a_host_thread(peer: Peer) -> None:
     assert seen == [(Error.LAUNCH_FAILURE, f"orEventSynchronize: {dropped}")]
 
 
-def test_dropped_work_passes_the_record(peer: Peer) -> None:
+def test_work_that_a_reset_dropped_was_waited_for_in_vain(peer: Peer) -> None:
     event = driver.event_create(SHARED)
     other = peer(f"driver.open_event({driver.event_handle(event)!r})")
     driver.sleep(60)
     driver.check(lib.orEventRecord(event, None))
+    stream = peer("driver.stream_create()")
+    assert peer(f"lib.orStreamWaitEvent({stream}, {other})") == 0
     driver.check(lib.orDeviceReset())
-    assert peer(f"driver.check(lib.orEventSynchronize({other}))") is None
+    dropped = f"process {os.getpid()}, which recorded the event, dropped the work before it: its device failed, or was "
+    assert peer(f"lib.orEventSynchronize({other})") == Error.LAUNCH_FAILURE
+    assert peer("driver.detail()") == f"orEventSynchronize: {dropped}reset"
+    assert peer(f"lib.orStreamSynchronize({stream})") == Error.LAUNCH_FAILURE
+    assert dropped in str(peer("driver.detail()"))
+
+
+def test_work_of_a_device_that_failed_was_waited_for_in_vain(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    driver.check(lib.orEventRecord(event, None))
+    assert peer(f"lib.orEventQuery({other})") == 0  # the work before this record is done
+    driver.launch(b"failing", lambda: "a kernel failed")
+    driver.check(lib.orEventRecord(event, None))
+    deadline = time.monotonic() + 30
+    while (answer := peer(f"lib.orEventQuery({other})")) == Error.NOT_READY and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answer == Error.LAUNCH_FAILURE
+    dropped = "dropped the work before it: its device failed"
+    assert dropped in str(peer("driver.detail()"))
+    stream = peer("driver.stream_create()")
+    assert peer(f"lib.orStreamWaitEvent({stream}, {other})") == 0  # the device comes to know of it later, as of a kernel
+    assert peer(f"lib.orStreamSynchronize({stream})") == Error.LAUNCH_FAILURE
+    assert dropped in str(peer("driver.detail()"))
 
 
 def test_event_wrong_arguments() -> None:
