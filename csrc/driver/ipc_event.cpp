@@ -17,6 +17,7 @@ namespace {
 
 static_assert(sizeof(ExportedFile) <= sizeof(orIpcEventHandle::bytes));
 
+// LITERALINCLUDE START: ipc-event-reason
 // How a message describes that waiting for a record was in vain, if it was. The number is that of the process.
 const char* reason(SharedEvent::Outcome outcome) {
   switch (outcome) {
@@ -30,6 +31,7 @@ const char* reason(SharedEvent::Outcome outcome) {
   }
   return nullptr;  // NOT PROVEN: all are above
 }
+// LITERALINCLUDE END: ipc-event-reason
 
 constexpr const char* kNotShared = "an event that several processes share cannot be recorded in a graph";
 
