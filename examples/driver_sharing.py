@@ -62,6 +62,11 @@ class Peer:
         self.process.kill()
         os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
 
+    def close(self) -> None:
+        """Ends the process, and forgets it."""
+        self.process.kill()
+        self.process.communicate()
+
 
 # LITERALINCLUDE END: sharing-peer
 

@@ -47,7 +47,7 @@ Packed pack(const Tensors& tensors) {
 
 // LITERALINCLUDE START: distributed-row-counts
 // The number of rows for each process. Without any, all get the same number.
-void check_rows(const char* name, const std::vector<int64_t>& counts, const at::Tensor& tensor, int processes) {
+void check_rows(const char* name, at::IntArrayRef counts, const at::Tensor& tensor, int processes) {
   TORCH_CHECK_VALUE(tensor.dim() > 0, name, ": a tensor without dimensions cannot be split");
   const int64_t rows = tensor.size(0);
   if (counts.empty()) {
@@ -58,7 +58,7 @@ void check_rows(const char* name, const std::vector<int64_t>& counts, const at::
   const bool are_right = counts.size() == static_cast<size_t>(processes) && c10::sum_integers(counts) == rows &&
                          std::ranges::all_of(counts, [](int64_t count) { return count >= 0; });
   TORCH_CHECK_VALUE(are_right, name, ": expected ", processes, " numbers of rows, one for each process, with the sum ",
-                    rows, ", but got ", at::IntArrayRef(counts));
+                    rows, ", but got ", counts);
 }
 // LITERALINCLUDE END: distributed-row-counts
 

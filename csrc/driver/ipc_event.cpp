@@ -20,16 +20,13 @@ static_assert(sizeof(ExportedFile) <= sizeof(orIpcEventHandle::bytes));
 // LITERALINCLUDE START: ipc-event-reason
 // How a message describes that waiting for a record was in vain, if it was. The number is that of the process.
 const char* reason(SharedEvent::Outcome outcome) {
-  switch (outcome) {
-    case SharedEvent::Outcome::kPending:
-    case SharedEvent::Outcome::kPassed:
-      return nullptr;
-    case SharedEvent::Outcome::kDropped:
-      return "process %d, which recorded the event, dropped the work before it: its device failed, or was reset";
-    case SharedEvent::Outcome::kEnded:
-      return "process %d, which recorded the event, has ended before the record passed";
+  if (outcome == SharedEvent::Outcome::kDropped) {
+    return "process %d, which recorded the event, dropped the work before it: its device failed, or was reset";
   }
-  return nullptr;  // NOT PROVEN: all are above
+  if (outcome == SharedEvent::Outcome::kEnded) {
+    return "process %d, which recorded the event, has ended before the record passed";
+  }
+  return nullptr;
 }
 // LITERALINCLUDE END: ipc-event-reason
 
