@@ -146,10 +146,19 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   for (const char* name : kByOperators) m.impl(name, torch::CppFunction::makeFromBoxedFunction<&by_operators>());
 }
 
+// schema: aten::_nested_view_from_buffer(Tensor(a) self, Tensor nested_size, Tensor nested_strides, Tensor offsets)
+//         -> Tensor(a)
+//
+// The host reads the tables. torch.load with map_location moves them to the device, together with the buffer.
+at::Tensor nested_view_from_buffer(const at::Tensor& buffer, const at::Tensor& sizes, const at::Tensor& strides,
+                                   const at::Tensor& offsets) {
+  return at::native::_nested_view_from_buffer(buffer, sizes.cpu(), strides.cpu(), offsets.cpu());
+}
+
 // These take plain tensors: the buffer, or padded rows. Gradients flow back through them.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_nested_from_padded", TORCH_FN(at::native::nested_from_padded_generic));
-  m.impl("_nested_view_from_buffer", TORCH_FN(at::native::_nested_view_from_buffer));
+  m.impl("_nested_view_from_buffer", nested_view_from_buffer);
 }
 // LITERALINCLUDE END: layouts-nested
 

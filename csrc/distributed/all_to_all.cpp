@@ -55,10 +55,9 @@ void check_rows(const char* name, at::IntArrayRef counts, const at::Tensor& tens
                       " processes");
     return;
   }
-  const bool are_right = counts.size() == static_cast<size_t>(processes) && c10::sum_integers(counts) == rows &&
-                         std::ranges::all_of(counts, [](int64_t count) { return count >= 0; });
-  TORCH_CHECK_VALUE(are_right, name, ": expected ", processes, " numbers of rows, one for each process, with the sum ",
-                    rows, ", but got ", counts);
+  const bool fit = counts.size() == static_cast<size_t>(processes) && c10::sum_integers(counts) == rows &&
+                   std::ranges::all_of(counts, [](int64_t count) { return count >= 0; });
+  TORCH_CHECK_VALUE(fit, name, ": expected ", processes, " numbers of rows with the sum ", rows, ", but got ", counts);
 }
 // LITERALINCLUDE END: distributed-row-counts
 

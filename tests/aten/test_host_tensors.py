@@ -1,7 +1,7 @@
-"""Operators that write into a host tensor, with device tensors among their arguments.
+"""Host tensors among device tensors: as results, and as indices.
 
-The dispatcher routes them to the device's kernels. A single number is copied back to the host; anything larger is
-refused, and nothing is written.
+The dispatcher routes an operator that writes into a host tensor to the device's kernels if another argument is there. A
+single number is copied back to the host; anything larger is refused, and nothing is written.
 """
 
 from __future__ import annotations
@@ -83,3 +83,34 @@ def test_one_element_takes_what_its_dtype_makes_of_a_number(dtype: torch.dtype) 
     for device in ("cpu", "openreg"):
         with pytest.raises(RuntimeError, match="without overflow"):
             torch.zeros(2, dtype=dtype, device=device).fill_(1e39)
+
+
+def _gradient(x: torch.Tensor, indices: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    leaf = x.clone().requires_grad_()
+    leaf[indices].square().sum().backward()
+    assert leaf.grad is not None
+    return leaf.grad
+
+
+INDEXED: dict[str, Callable[[torch.Tensor, tuple[torch.Tensor, ...]], torch.Tensor]] = {
+    "read": lambda x, indices: x[indices],
+    "written": lambda x, indices: x.clone().index_put_(indices, torch.tensor(7.0, device=x.device)),
+    "added": lambda x, indices: x.clone().index_put_(indices, x[0, 0], accumulate=True),
+    "derived": _gradient,
+}
+
+
+@pytest.mark.parametrize("call", INDEXED.values(), ids=INDEXED)
+def test_indices_of_the_host_that_share_memory(call: Callable[..., torch.Tensor]) -> None:
+    x = torch.arange(1.0, 10.0).view(3, 3)
+    pairs = torch.tensor([[0, 2], [1, 1], [0, 2]])
+    for indices in (tuple(torch.tril_indices(3, 3, -1)), torch.eye(3).nonzero(as_tuple=True), pairs.unbind(1)):
+        torch.testing.assert_close(call(x.to(LAST_DEVICE), indices).cpu(), call(x, indices), rtol=0, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:Singular sample detected")  # on the CPU, too
+def test_a_distribution_that_indexes_with_host_tensors() -> None:
+    scale = torch.eye(3, device=LAST_DEVICE)
+    sample = torch.distributions.Wishart(torch.tensor(5.0, device=LAST_DEVICE), scale).rsample((4,))
+    assert sample.device == torch.device(LAST_DEVICE)
+    assert torch.linalg.eigvalsh(sample.cpu()).min() > 0

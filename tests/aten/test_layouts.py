@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -191,6 +192,17 @@ def test_a_nested_gradient_has_the_sizes_of_its_tensor() -> None:
     assert_close(rows_of(x.grad), [row * 2 for row in rows_of(nested("cpu"))])
     with pytest.raises(RuntimeError, match="Mismatch in shape: grad_output"):
         (x * 2).backward(x.detach().transpose(1, 2).contiguous())
+
+
+@pytest.mark.parametrize("saved_on", ["cpu", "openreg"])
+def test_nested_is_loaded_to_another_device(saved_on: str) -> None:
+    file = io.BytesIO()
+    torch.save(nested(saved_on), file)
+    for device in ("cpu", LAST_DEVICE):
+        file.seek(0)
+        loaded = torch.load(file, map_location=device)
+        assert loaded.device == torch.device(device)
+        assert_close(rows_of(loaded), rows_of(nested("cpu")), rtol=0, atol=0)
 
 
 def test_nested_is_printed_moved_and_brought_back() -> None:

@@ -81,17 +81,17 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "rows": (
         lambda: dist.all_to_all_single(_ones(6), _ones(6), [6] * dist.get_world_size(), None),
         "ValueError",
-        "numbers of rows, one for each process, with the sum 6, but got [6, 6",
+        "numbers of rows with the sum 6, but got [6, 6",
     ),
     "rows for too few processes": (
         lambda: dist.all_to_all_single(_ones(6), _ones(6), [6], None),
         "ValueError",
-        "numbers of rows, one for each process, with the sum 6, but got [6]",
+        "numbers of rows with the sum 6, but got [6]",
     ),
     "less than no rows": (
         lambda: dist.all_to_all_single(_ones(6), _ones(6), None, [7, -1] + [0] * (dist.get_world_size() - 2)),
         "ValueError",
-        "numbers of rows, one for each process, with the sum 6, but got [7, -1",
+        "numbers of rows with the sum 6, but got [7, -1",
     ),
     "rows that cannot be split": (
         lambda: dist.all_to_all_single(_ones(7), _ones(7)),

@@ -92,3 +92,15 @@ def test_conjugate_view() -> None:
 def test_eight_bits(dtype: torch.dtype) -> None:
     x = torch.tensor([-1.5, 2.0, -0.0, float("nan")]).to(dtype)
     assert x.to("openreg").abs().cpu().view(torch.uint8).equal(x.abs().view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_norm_is_the_magnitude_of_an_element(dtype: torch.dtype) -> None:
+    """The derivative of a maximum norm divides by the number of elements whose magnitude equals the norm."""
+    x = values((20_000,), dtype).to("openreg")
+    for order in (torch.inf, -torch.inf):
+        assert torch.equal(torch.linalg.vector_norm(x[:, None], order, dim=1), x.abs())
+        leaf = x.clone().requires_grad_()
+        torch.linalg.vector_norm(leaf.view(-1, 8), order, dim=1).sum().backward()
+        assert leaf.grad is not None
+        assert not leaf.grad.isnan().any()

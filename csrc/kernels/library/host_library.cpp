@@ -47,7 +47,9 @@ at::Tensor KernelArguments::keep_tensor(const at::Tensor& tensor, bool may_be_on
     if (given == tensor.unsafeGetTensorImpl()) {
       return view;
     }
-    shares = shares || (given->unsafe_storage().is_alias_of(tensor.storage()) && view.numel() > 0);
+    // CPU tensors are copied, and share nothing with one another.
+    shares = shares ||
+             (tensor.device() == device_ && given->unsafe_storage().is_alias_of(tensor.storage()) && view.numel() > 0);
   }
   TORCH_CHECK(tensor.device() == device_ || (tensor.is_cpu() && may_be_on_cpu),
               "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
