@@ -146,6 +146,25 @@ class Printed(logging.Handler):
         print("  ", record.getMessage().partition(", while")[0])
 
 
+EVENT = torch.Event("openreg")
+
+
+@torch.library.custom_op("compile_replay::not_in_graphs", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
+def not_in_graphs(x: Tensor) -> Tensor:
+    """An operator that must run in each call."""
+    return x.clone()
+
+
+not_in_graphs.register_fake(torch.empty_like)
+
+
+def with_event(x: Tensor) -> Tensor:
+    """Records an event of the program."""
+    result = wave(x)
+    EVENT.record()
+    return result
+
+
 def without() -> None:
     """What is not captured."""
     log = logging.getLogger("torch._inductor.cudagraph_utils.__cudagraphs")
@@ -154,6 +173,8 @@ def without() -> None:
     cases: dict[str, tuple[Callable[..., Tensor], Tensor, dict[str, Any]]] = {
         "an operator on the CPU": (torch.linalg.eigvalsh, matrix, {}),
         "two devices": (lambda x: wave(x).to("openreg:1"), x, {}),
+        "an event": (with_event, x, {}),
+        "an operator that says so": (lambda x: wave(not_in_graphs(x)), x, {}),
         "told not to": (wave, x, {"force_disable_cudagraph_TESTING_ONLY": True}),
         "no capture left": (wave, x, {"triton.cudagraph_unexpected_rerecord_limit": 0}),
     }
@@ -163,6 +184,13 @@ def without() -> None:
         for _ in range(3):
             assert call(argument).allclose(function(argument))
         print(f"{name}: {how()}")
+
+    torch.compiler.reset()
+    fixed = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
+    call = torch.compile(wave, dynamic=True, options=fixed)
+    for _ in range(3):
+        call(x)
+    print(f"sizes that may change: {how()}")
 
     torch.compiler.reset()
     call = replayed(wave)

@@ -27,6 +27,19 @@ class Gated(nn.Module):
         return product, product.argmax(), None
 
 
+class Counting(nn.Module):
+    """Replaces its buffer in each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), device="openreg"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Depends on the number of the call."""
+        self.calls = self.calls + 1
+        return x * self.calls
+
+
 def hooked() -> nn.Module:
     """A module with a hook."""
     module = Gated()
@@ -77,6 +90,7 @@ def cannot_be_made() -> None:
     attempt("autocast", in_autocast)
     attempt("a hook", lambda: make(hooked(), (x(),)))
     attempt("a buffer", lambda: make(trained_buffer(), (x(),)))
+    attempt("a buffer that is replaced", lambda: make(Counting(), (x(),)))
     attempt("in a capture", lambda: in_capture(lambda: make(torch.sin, (x(),))))
     attempt("an unused parameter", lambda: make(Gated(), (x(),)))
     attempt("a tensor from outside", lambda: make(lambda y: y * outside, (x(),)))
@@ -101,6 +115,8 @@ def cannot_be_called() -> None:
     attempt("a copy", lambda: copy.deepcopy(module))
     module.weight.data = x()
     attempt("a weight that has moved", lambda: module(x()))
+    module.weight = nn.Parameter(x())
+    attempt("a weight that was replaced", lambda: module(x()))
     sine = make(torch.sin, (x(),))
     attempt("a gradient that was not captured", lambda: sine(x(requires_grad=True)))
 

@@ -52,7 +52,7 @@ void release_pool(c10::DeviceIndex device, PoolId pool) {
 std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex device, PoolId pool,
                                             orStreamCaptureMode mode) {
   static_cast<void>(default_generator(device));  // its first use takes a seed, which a capture would refuse
-  const auto state = std::make_shared<CaptureState>(pool, mode, std::make_shared<CapturedDraws>());
+  const auto state = std::make_shared<CaptureState>(pool, mode, std::make_shared<CapturedDraws>(pool));
   host_allocator().begin_allocate_to_pool(pool,
                                           [state](c10::Stream of) { return capture_of(stream_handle(of)) == state; });
   retain_device_pool(device, pool);

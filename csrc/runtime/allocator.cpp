@@ -91,7 +91,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // Allocates for the calling thread's current stream of its current device. Zero bytes give a null pointer that
   // still knows its device.
   // Throws: torch.OutOfMemoryError, after emptying the cache and retrying.
-  c10::DataPtr allocate(size_t requested) override {
+  c10::DataPtr allocate(size_t requested) override { return allocate(requested, std::nullopt); }
+
+  // The same from a pool; by default, that of the capture which records the stream's work, if there is one.
+  c10::DataPtr allocate(size_t requested, std::optional<PoolId> pool) {
     const c10::Device device(c10::kPrivateUse1, resolve_device_index(-1));
     if (requested == 0) {
       return {nullptr, nullptr, &CachingAllocator::free, device};
@@ -101,9 +104,11 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const MemoryHistory::StackScope stack(memory_history(), RecordContext::STATE);
     void* pointer = nullptr;
     orStream_t stream = current_stream_handle(device.index());
-    const auto capture = capture_of(stream);
-    const orError_t error = block_pool().allocate(&pointer, device.index(), stream, bytes, requested, settings,
-                                                  capture == nullptr ? PoolId() : PoolId(capture->pool()));
+    if (!pool.has_value()) {
+      const auto capture = capture_of(stream);
+      pool = capture == nullptr ? PoolId() : PoolId(capture->pool());
+    }
+    const orError_t error = block_pool().allocate(&pointer, device.index(), stream, bytes, requested, settings, *pool);
     if (error == orErrorMemoryAllocation) {
       static_cast<void>(orGetLastError());
       raise_out_of_memory(device, bytes, requested);
@@ -256,6 +261,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
 c10::DeviceAllocator& allocator() {
   static auto* const instance = new CachingAllocator();
   return *instance;
+}
+
+c10::DataPtr allocate_beside(PoolId pool, size_t bytes) {
+  return static_cast<CachingAllocator&>(allocator()).allocate(bytes, PoolId(pool.first, pool.second + 1));
 }
 
 PoolId new_pool_id() {

@@ -1,4 +1,4 @@
-// Device memory: the allocator behind every tensor on an openreg device.
+// Device memory: the allocator behind every tensor on a device of openreg.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -27,6 +27,9 @@ OPENREG_EXPORT PoolId new_pool_id();
 // The pool of a graph's memory: kept until it was released as often as it was retained.
 void retain_device_pool(c10::DeviceIndex device, PoolId pool);
 void release_device_pool(c10::DeviceIndex device, PoolId pool);
+// Memory that a program writes before each replay of a graph with this pool. It comes from a pool beside that one,
+// where there may be memory that kernels of the graph have written and freed, and write again in each replay.
+c10::DataPtr allocate_beside(PoolId pool, size_t bytes);
 // To be called when a stream's work begins to be captured, and when that has ended.
 void device_capture_began();
 void device_capture_ended();

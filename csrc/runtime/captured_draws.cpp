@@ -18,7 +18,7 @@ Positions CapturedDraws::reserve(const at::Generator& generator, uint64_t count)
   auto found = std::ranges::find_if(
       drawn_, [source](const Drawn& one) { return one.generator.get<Generator>()->shares_state_with(*source); });
   if (found == drawn_.end()) {
-    drawn_.push_back({at::Generator(source->graphsafe_get_state()), allocator().allocate(2 * sizeof(uint64_t))});
+    drawn_.push_back({at::Generator(source->graphsafe_get_state()), allocate_beside(pool_, 2 * sizeof(uint64_t))});
     found = std::prev(drawn_.end());
   }
   const uint64_t offset = std::exchange(found->count, found->count + count);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/openreg.h"
+#include "runtime/block_pool.h"
 #include "runtime/generator.h"
 
 namespace openreg {
@@ -17,6 +18,9 @@ namespace openreg {
 // What the operators of one capture draw. The graph keeps it after the capture has ended, since its replays use it.
 class CapturedDraws {
  public:
+  // `pool`: that of the graph's memory.
+  explicit CapturedDraws(PoolId pool) : pool_(pool) {}
+
   // Reserves positions relative to the generator's offset at each replay. Called while a random operator is captured;
   // the first call for a generator registers it.
   Positions reserve(const at::Generator& generator, uint64_t count);
@@ -30,6 +34,7 @@ class CapturedDraws {
     uint64_t count = 0;  // the positions that one replay takes
   };
 
+  const PoolId pool_;
   std::mutex mutex_;  // backward passes record from threads of their own
   std::vector<Drawn> drawn_;
 };

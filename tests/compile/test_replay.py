@@ -416,3 +416,80 @@ def test_a_graph_in_the_cache_is_replayed_by_another_process(tmp_path: Any) -> N
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
                               env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)})  # fmt: skip
         assert done.stdout == f"[0.0, 0.909, -0.757]\n2 {is_cached}\n", done.stderr
+
+
+def test_streams_of_the_program_are_not_captured(captured: list[Any]) -> None:
+    """A capture is on a stream of its own, and the code names the one that was current while it was traced."""
+    side = torch.Stream(LAST_DEVICE)
+
+    def on_two_streams(x: Tensor) -> Tensor:
+        y = x.cos() * 2
+        side.wait_stream(torch.openreg.current_stream(LAST_DEVICE))
+        with side:
+            z = y.sin()
+        torch.openreg.current_stream(LAST_DEVICE).wait_stream(side)
+        return z + 1
+
+    compiled = torch.compile(on_two_streams, mode=MODE, fullgraph=True)
+    with torch.openreg.device(LAST_DEVICE):
+        for _ in range(4):
+            x = torch.randn(300, 300)
+            torch.testing.assert_close(compiled(x.to(LAST_DEVICE)).cpu(), (x.cos() * 2).sin() + 1)
+    assert captured == []
+    assert skips() > 0
+
+
+def test_an_operator_that_says_so_is_not_captured(captured: list[Any]) -> None:
+    calls = 0
+
+    @torch.library.custom_op("openreg_tests::counts", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
+    def counts(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return x + calls
+
+    counts.register_fake(torch.empty_like)
+    compiled = torch.compile(lambda x: counts(x * 2) * 1.0, mode=MODE, fullgraph=True)
+    assert [compiled(torch.zeros(2, device=LAST_DEVICE))[0].item() for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert captured == []
+
+
+def test_sizes_that_change_are_not_captured_on_request(captured: list[Any]) -> None:
+    options = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
+    compiled = torch.compile(lambda x: x * 2, dynamic=True, fullgraph=True, options=options)
+    for _ in range(3):
+        for size in (3, 4, 5):
+            assert compiled(torch.ones(size, device=LAST_DEVICE)).tolist() == [2.0] * size
+    assert captured == []
+
+
+@pytest.mark.parametrize(
+    "resize", [lambda y: y.resize_(5000), lambda y: y.untyped_storage().resize_(0)], ids=["larger", "nothing"]
+)
+def test_a_result_that_the_program_has_resized(resize: Callable[[Tensor], object]) -> None:
+    compiled = torch.compile(lambda x: x * 2 + 1, mode=MODE, fullgraph=True)
+    for _ in range(3):
+        compiled(torch.ones(4, device=LAST_DEVICE))
+    resize(compiled(torch.ones(4, device=LAST_DEVICE)))
+    for value in range(5):
+        assert compiled(torch.full((4,), float(value), device=LAST_DEVICE)).tolist() == [2.0 * value + 1] * 4
+
+
+def test_a_view_of_an_input_that_is_written_lies_in_its_storage() -> None:
+    """The same address, in another storage and at another offset."""
+    from torch_openreg.compile.replay import ReplayedGraph
+
+    def call(inputs: list[Any]) -> list[Tensor]:
+        (x,) = inputs
+        inputs.clear()
+        return [x.mul_(2)[1:]]
+
+    graph = ReplayedGraph(call, torch.device(LAST_DEVICE).index, (), (0,))
+    whole = torch.ones(8, device=LAST_DEVICE)
+    with torch.openreg.device(LAST_DEVICE):
+        for _ in range(3):
+            assert graph([whole[4:]])[0].storage_offset() == 5
+        elsewhere = torch.from_dlpack(whole[4:])
+        assert (elsewhere.data_ptr(), elsewhere.storage_offset()) == (whole[4:].data_ptr(), 0)
+        (result,) = graph([elsewhere])
+        assert (result.tolist(), result.storage_offset()) == ([16.0] * 3, 1)

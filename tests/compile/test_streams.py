@@ -128,3 +128,46 @@ def test_a_profile_names_the_kernel() -> None:
     assert [event.name for event in recorded.events() if event.name.startswith("openreg_fused")] == [
         "openreg_fused_mul_sin_0"
     ]
+
+
+@pytest.mark.parametrize("cpp_wrapper", [False, True], ids=["python", "cpp_wrapper"])
+@pytest.mark.parametrize("how", ["event", "stream"])
+def test_what_the_program_orders_comes_after_the_kernels_before_it(how: str, cpp_wrapper: bool) -> None:
+    """Operators of streams and events have no device, and no block of a stream ends here."""
+    side, ready = torch.Stream(LAST_DEVICE), torch.Event(LAST_DEVICE)
+
+    def ordered(x: Tensor) -> Tensor:
+        y = (x * 2).sin()
+        if how == "event":
+            ready.record(torch.openreg.current_stream(LAST_DEVICE))
+        else:
+            side.wait_stream(torch.openreg.current_stream(LAST_DEVICE))
+        return y
+
+    compiled = torch.compile(ordered, fullgraph=True, options={"cpp_wrapper": cpp_wrapper})
+    x = torch.randn(1 << 20)
+    with torch.openreg.device(LAST_DEVICE):
+        for _ in range(3):
+            result = compiled(x.to(LAST_DEVICE))
+            result.record_stream(side)
+            if how == "event":
+                side.wait_event(ready)
+            with side:
+                torch.testing.assert_close(result.cpu(), (x * 2).sin())
+
+
+def test_an_event_is_written_after_the_kernels_before_it() -> None:
+    from torch._inductor.utils import run_and_get_code
+
+    ready = torch.Event(LAST_DEVICE)
+
+    def recorded(x: Tensor) -> Tensor:
+        y = x * 2
+        ready.record(torch.openreg.current_stream(LAST_DEVICE))
+        return y
+
+    with torch.openreg.device(LAST_DEVICE):
+        result, (code,) = run_and_get_code(torch.compile(recorded, fullgraph=True), torch.ones(4, device=LAST_DEVICE))
+    assert result.tolist() == [2.0] * 4
+    calls = code[code.index("def call(") :]
+    assert calls.index("openreg_fused") < calls.index("torch.ops.streams.record_event")

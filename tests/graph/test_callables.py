@@ -474,6 +474,45 @@ def test_parameters_that_are_moved_or_thawed() -> None:
         model(x)
 
 
+def test_parameters_and_modules_that_are_replaced() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Sequential(nn.Linear(2, 2))).to(LAST_DEVICE)
+    make(model, (here(1, 2),))
+    kept = model[0].weight
+    model[0].load_state_dict({"weight": torch.full((2, 2), 5.0, device=LAST_DEVICE)}, assign=True)
+    with pytest.raises(RuntimeError, match=r"parameter '0.weight' of Sequential is another one than when the graph"):
+        model(here(1, 2))
+    model[0].weight = kept
+    model(here(1, 2))
+    model[1][0] = nn.Linear(2, 2).to(LAST_DEVICE)
+    with pytest.raises(RuntimeError, match=r"module '1.0' of Sequential is another one than when the graph"):
+        model(here(1, 2))
+
+
+def test_a_buffer_that_the_forward_pass_replaces() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls = self.calls + 1
+            return x * self.calls
+
+    model = Counts()
+    with pytest.raises(ValueError, match=r"Counts replaces buffer 'calls' in its forward pass.*add_\(\) or copy_\("):
+        make(model, (here(2),))
+    assert model.calls.item() == 0
+
+
+def test_a_part_of_a_module_in_the_other_mode() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).to(LAST_DEVICE)
+    make(model, (here(4, 8),))
+    x = here(4, 8)
+    assert not torch.equal(model(x), model(x))
+    model[1].eval()
+    assert torch.equal(model(x), model(x))
+
+
 def test_each_backward_pass_before_the_next_forward_pass() -> None:
     model = Part()
     make(model, (here(3),))

@@ -96,3 +96,39 @@ def test_a_generator_cannot_be_set_in_a_capture(change: Callable[[torch.Generato
     generator = module.default_generators[torch.device(LAST_DEVICE).index]
     with pytest.raises(RuntimeError, match="cannot be set while a graph is captured: a replay draws from where"):
         captured(lambda: change(generator))
+
+
+def test_memory_of_earlier_kernels_is_not_that_of_the_start() -> None:
+    """Kernels of a replay that run before the first draw write into memory that the capture has freed since."""
+    x = torch.ones(8, device=LAST_DEVICE)
+
+    def work() -> torch.Tensor:
+        a, b, c = x * 2, x + 1, x - 1
+        assert (a + b + c).numel() == 8
+        del a, b, c
+        return torch.rand(8, device=LAST_DEVICE)
+
+    graph, result = captured(work)
+    torch.manual_seed(3)
+    expected = [work().cpu() for _ in range(3)]
+    torch.manual_seed(3)
+    for wanted in expected:
+        replayed(graph)
+        assert torch.equal(result.cpu(), wanted)
+
+
+def test_attention_by_single_operators() -> None:
+    q = torch.randn(1, 2, 4, 8, device=LAST_DEVICE)
+
+    def work() -> torch.Tensor:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            return functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+    work()
+    graph, result = captured(work)
+    torch.manual_seed(5)
+    expected = [work().cpu() for _ in range(2)]
+    torch.manual_seed(5)
+    for wanted in expected:
+        replayed(graph)
+        torch.testing.assert_close(result.cpu(), wanted)

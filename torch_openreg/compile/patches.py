@@ -141,6 +141,8 @@ def _replay_graphs() -> None:
 
     Without the patch, `mode="reduce-overhead"` launches the kernels one by one.
     """
+    from torch._inductor.virtualized import V
+
     from torch_openreg.compile.replay import replay_graph, why_not_captured
 
     def check(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,7 +150,7 @@ def _replay_graphs() -> None:
         def check_devices(nodes: dict[torch.device, Any]) -> Any:
             devices = [device for device in nodes if device.type != "meta"]
             is_ours = any(device.type == "openreg" for device in devices)
-            return why_not_captured(devices) if is_ours else original(nodes)
+            return why_not_captured(devices, V.graph.module) if is_ours else original(nodes)
 
         return check_devices
 

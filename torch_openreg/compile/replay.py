@@ -20,7 +20,8 @@ from torch._inductor import config
 from torch._inductor.compile_fx import index_expanded_dims_and_copy_, static_input
 from torch._inductor.cudagraph_utils import cudagraphs_log, log_cudagraph_skip_and_bump_counter
 from torch._inductor.output_code import get_expanded_dims
-from torch._inductor.utils import BoxedBool
+from torch._inductor.utils import BoxedBool, any_is_symbolic, get_first_incompatible_cudagraph_node
+from torch.fx import GraphModule
 
 from torch_openreg import _C
 from torch_openreg.openreg.device import device
@@ -170,18 +171,22 @@ class _Captured:
         for at, value in enumerate(given):
             if value is result:
                 return lambda inputs, taken: inputs[at]
-        place = result.storage_offset(), result.size(), result.stride()
+        offset, *form = result.storage_offset(), result.size(), result.stride()
         like = result.new_empty(0)
         storage = result.untyped_storage()
         for at in self._addresses:
             if given[at].untyped_storage()._cdata == storage._cdata:
-                return lambda inputs, taken: like.new_empty(0).set_(inputs[at].untyped_storage(), *place)
+                # An input at the same address may lie in another storage, at another offset.
+                behind = offset - given[at].storage_offset()
+                return lambda inputs, taken: like.new_empty(0).set_(
+                    inputs[at].untyped_storage(), inputs[at].storage_offset() + behind, *form
+                )
         key = storage._cdata
         memory = self._memory.setdefault(key, _Memory(storage))
         memory.results.add(number)
         memory.is_copied |= number in copied
         if memory.is_copied:
-            return lambda inputs, taken: like.new_empty(0).set_(taken[key], *place)
+            return lambda inputs, taken: like.new_empty(0).set_(taken[key], offset, *form)
         return lambda inputs, taken: result.detach()
 
     def moved(self, inputs: list[Any]) -> dict[int, int]:
@@ -217,6 +222,7 @@ class _Memory:
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         self._storage = storage
+        self._place = storage.data_ptr(), storage.nbytes()
         self._own_uses = (0, 0)
         self.results: set[int] = set()
         self.is_copied = False
@@ -230,7 +236,9 @@ class _Memory:
         return torch._C._storage_Use_Count(self._storage._cdata), sys.getrefcount(self._storage)
 
     def is_read(self) -> bool:
-        """Whether the program has a tensor in it or the storage, or has used a result on another stream."""
+        """Whether the program has the storage or a tensor in it, has resized it, or has used it on another stream."""
+        if (self._storage.data_ptr(), self._storage.nbytes()) != self._place:
+            return True  # a replay would still write where the storage was
         if any(now > own for now, own in zip(self._uses(), self._own_uses, strict=True)):
             return True
         block = _C._recorded_streams(self._storage.data_ptr())
@@ -262,13 +270,38 @@ def replay_graph(compiled_graph: Any, cudagraphs: BoxedBool) -> None:
     )
 
 
-def why_not_captured(devices: Sequence[torch.device]) -> str | None:
-    """Why the work of a compiled graph cannot be captured, by its devices; None if all of it is on one."""
-    if len(devices) == 1:
+def why_not_captured(devices: Sequence[torch.device], module: GraphModule) -> str | None:
+    """Why the work of a compiled graph cannot be captured, or None.
+
+    Args:
+        devices: those of its operators.
+        module: the graph. Inductor itself checks what is in it only where it does not divide it into parts that are
+            captured, and others. Here a graph is captured whole.
+    """
+    why = _why_not(devices, module)
+    if why is None:
         return None
-    reason = f"skipping cudagraphs due to devices: {', '.join(map(str, devices))}; a captured graph is on one device"
+    reason = f"skipping cudagraphs due to {why}"
     cudagraphs_log.warning(reason)
     return reason
+
+
+def _why_not(devices: Sequence[torch.device], module: GraphModule) -> str | None:
+    if len(devices) != 1:
+        return f"devices: {', '.join(map(str, devices))}; a captured graph is on one device"
+    graphs = [each for each in module.modules() if isinstance(each, GraphModule)]
+    for node in (node for graph in graphs for node in graph.graph.nodes):
+        # The code names the stream that was current while it was traced, and a capture is on another one.
+        is_of_streams = getattr(node.target, "namespace", None) == "streams"
+        if is_of_streams or node.meta.get("custom", {}).get("stream") is not None:
+            return f"streams or events of the program: {node.target}"
+    for graph in graphs:
+        if (unsafe := get_first_incompatible_cudagraph_node(graph)) is not None:
+            return f"incompatible op {unsafe.target}"
+    inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+    if config.triton.cudagraph_skip_dynamic_graphs and any_is_symbolic(*inputs):
+        return "symbolic sizes of inputs, and torch._inductor.config.triton.cudagraph_skip_dynamic_graphs"
+    return None
 
 
 # LITERALINCLUDE END: compile-replay-after-compiling

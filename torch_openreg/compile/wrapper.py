@@ -67,6 +67,26 @@ class DeviceWrapper(PythonWrapperCodegen):
         V.graph.scheduler.flush()
         super().codegen_device_guard_exit()
 
+    def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
+        """Writes the call of an operator, after the calls of the kernels before it.
+
+        Inductor's scheduler sees to that only where the operator has a device. An operator of streams and events has
+        none.
+        """
+        _write_kernels()
+        super().generate_fallback_kernel(node)
+
+    def generate_fallback_kernel_with_runtime_lookup(self, *arguments: Any, **named: Any) -> None:
+        """The same for an operator that generated C++ finds when it runs."""
+        _write_kernels()
+        super().generate_fallback_kernel_with_runtime_lookup(*arguments, **named)  # type: ignore[no-untyped-call]
+
+
+def _write_kernels() -> None:
+    """Writes the calls of the kernels so far; not, as a flush of the scheduler does, the end of the inputs' lives."""
+    for scheduling in V.graph.scheduler.backends.values():
+        scheduling.flush()
+
 
 class _Launches(DeviceWrapper):
     """Writes the call of a device kernel. A kernel of the CPU, in the same graph, is called as always."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -33,6 +34,32 @@ def refuse_unfit(module: nn.Module) -> None:
                 f"openreg: buffer {buffer_name!r} of {name} requires a gradient, and a graphed module has gradients of "
                 "its arguments and parameters: make it a parameter, or call requires_grad_(False)"
             )
+
+
+class Member(NamedTuple):
+    """A parameter, a buffer or a module, and the dictionary of the module that has it."""
+
+    name: str
+    holder: dict[str, Any]
+    key: str
+    value: object
+
+
+def members_of(module: nn.Module) -> list[Member]:
+    """The members of a module and of all modules in it."""
+    found = []
+    for path, owner in module.named_modules():
+        held = (("parameter", owner._parameters), ("buffer", owner._buffers), ("module", owner._modules))
+        for what, holder in held:
+            for key, value in holder.items():
+                name = f"{path}.{key}" if path else key
+                found.append(Member(f"{what} {name!r}", holder, key, value))
+    return found
+
+
+def replaced(members: Sequence[Member]) -> Member | None:
+    """The first of the members that is another object now."""
+    return next((each for each in members if each.holder.get(each.key) is not each.value), None)
 
 
 def leaves_of(results: Sequence[Tensor]) -> list[Tensor]:

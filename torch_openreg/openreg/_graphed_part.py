@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from torch_openreg.openreg._graphed_checks import described, kind, leaves_of, refuse_unfit
+from torch_openreg.openreg._graphed_checks import described, kind, leaves_of, members_of, refuse_unfit, replaced
 from torch_openreg.openreg._graphed_order import Order
 from torch_openreg.openreg.device import current_device
 from torch_openreg.openreg.graphs import _captured_into
@@ -36,7 +36,8 @@ class GraphedCallable:
         self, original: Callable[..., Any], samples: tuple[Any, ...], allow_unused: bool, order: Order
     ) -> None:
         self._module = original if isinstance(original, nn.Module) else None
-        self._training = self._module is not None and self._module.training
+        self._modes = [] if self._module is None else [(each, each.training) for each in self._module.modules()]
+        self._members = [] if self._module is None else members_of(self._module)
         self._call = original if self._module is None else self._module.forward
         self.name = getattr(original, "__name__", type(original).__name__)
         if not callable(original) or not isinstance(samples, tuple):
@@ -76,7 +77,11 @@ class GraphedCallable:
 
     # LITERALINCLUDE START: graphed-capture
     def warm_up(self, iterations: int) -> None:
-        """Runs both passes, so that what happens in first calls only is not captured. Buffers keep their values."""
+        """Runs both passes, so that what happens in first calls only is not captured. Buffers keep their values.
+
+        Raises:
+            ValueError: if the forward pass replaces a buffer, a parameter or a module.
+        """
         # Copies, since the program may pass one sample twice, or use it for something else.
         self._arguments = [each.detach().clone().requires_grad_(each.requires_grad) for each in self._arguments]
         self._inputs = [*self._arguments, *self._parameters]
@@ -86,6 +91,12 @@ class GraphedCallable:
             self._differentiate(results, [None if each is None else torch.ones_like(each) for each in results])
         for buffer, value in zip(self._buffers.values(), kept, strict=True):
             buffer.copy_(value)
+        if (member := replaced(self._members)) is not None:
+            member.holder[member.key] = member.value
+            raise ValueError(
+                f"openreg: {self.name} replaces {member.name} in its forward pass, and a replay would read the old one "
+                "again: change it in place, as with add_() or copy_()"
+            )
 
     def capture_forward(self, pool: Pool) -> None:
         """Captures the forward pass on the current stream."""
@@ -159,8 +170,8 @@ class GraphedCallable:
         return self._module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Replays, after all checks; in the other mode of a module, runs its own forward pass."""
-        if self._module is not None and self._module.training != self._training:
+        """Replays, after all checks; if a module is in its other mode, runs the forward pass as it was."""
+        if any(module.training != training for module, training in self._modes):
             return self._call(*args, **kwargs)
         leaves, form = tree_flatten(args)
         if kwargs or form != self._form:
@@ -179,6 +190,12 @@ class GraphedCallable:
                     f"openreg: {name} of {self.name} is {described(value)}, and its sample was {described(sample)}: "
                     "a graph replays what was captured; make another graphed callable for other arguments"
                 )
+        if (member := replaced(self._members)) is not None:
+            raise RuntimeError(
+                f"openreg: {member.name} of {self.name} is another one than when the graph was captured, and a replay "
+                "reads the old one: copy new values into it, as load_state_dict() does without assign=True, or replace "
+                "it before make_graphed_callables()"
+            )
         for name, tensor, address in self._addresses:
             if tensor.data_ptr() != address:
                 raise RuntimeError(

@@ -27,9 +27,9 @@ def make_graphed_callables(
 ) -> Any:
     """Captures the forward and the backward pass of modules or functions, and returns what replays them.
 
-    A module is returned itself: its `forward` replays in the mode, training or evaluation, in which it was captured,
-    and runs as before in the other. Of a function, another function is returned. Results and gradients are tensors of
-    their own, which no later call overwrites.
+    A module is returned itself: its `forward` replays while it and all modules in it are in the mode, training or
+    evaluation, in which they were captured, and runs as before otherwise. Of a function, another function is returned.
+    Results and gradients are tensors of their own, which no later call overwrites.
 
     Answers the contract of `torch.cuda.make_graphed_callables`.
 
@@ -39,16 +39,17 @@ def make_graphed_callables(
         sample_args: the positional arguments, a tuple; with several callables, a tuple of such tuples. Tensors, also in
             tuples, lists and dictionaries. Later arguments have their shapes, dtypes and device, and may require a
             gradient only where the samples do. The samples are copied, and are not needed afterwards.
-        num_warmup_iters: how often each callable runs, forward and backward, before its capture. Buffers and the states
-            of generators are restored afterwards.
+        num_warmup_iters: how often each callable runs, forward and backward, before its capture. Buffers and the state
+            of the device's default generator are restored afterwards, and nothing else: what the callable changes in
+            other tensors, in parameters or by generators of its own is changed by each of these runs.
         allow_unused_input: whether arguments and parameters that require a gradient may have no influence on the
             results. Their gradient is None.
         pool: a memory pool, from `graph_pool_handle()` or a graph's `pool()`; by default a new one.
 
     Raises:
         TypeError: if an argument or a result is not a tensor, or if the arguments are not tuples.
-        ValueError: if a tensor is on another device, if a module has hooks or a buffer that requires a gradient, if an
-            input has no gradient, or if a gradient would be lost.
+        ValueError: if a tensor is on another device, if a module has hooks or a buffer that requires a gradient, if its
+            forward pass replaces a buffer, if an input has no gradient, or if a gradient would be lost.
         RuntimeError: if autocast caches its casts, if the current stream is being captured, or if the work contains
             what a capture refuses.
     """
