@@ -33,6 +33,7 @@ FILES = {
     "the base with C++": ("torch_remote", ["compiled.py"]),
     "its C++": ("csrc", ["glue.h", "glue.cpp", "allocator.cpp", "guard.cpp", "hooks.cpp"]),
     "the compiler": (".", ["glue.py"]),
+    "what `import torch` calls": (".", ["torch_remote_autoload.py"]),
 }
 
 

@@ -22,6 +22,10 @@ from prerequisites import installed_torch, is_reference_torch
 
 FOLDER, KERNELS = "OPENREG_BUILD_DRIVER", "OPENREG_BUILD_HOST_KERNELS"
 _SWITCH = ("ON", "OFF")
+# CMake code that builds the library of a driver, or may: from a variable, or in another file.
+_BUILDS = re.compile(
+    r"^\s*(?:add_library\((?:openreg\s|\$\{)|include\(|add_subdirectory\()", re.MULTILINE | re.IGNORECASE
+)
 # The properties begin with the names of the device and of the driver, 64 characters each.
 _ASK = """
 import ctypes, sys
@@ -83,11 +87,15 @@ def choose(folder: str, host_kernels: str) -> None:
 def _below_root(folder: str) -> str:
     """The folder, relative to the repository if it is in it. Raises: ``Fault``, if it is not a driver's."""
     found = Path(folder).resolve()
-    wanted = "name a folder whose CMakeLists.txt builds a library openreg, as csrc/driver/minimal has one"
+    wanted = "name a folder whose CMakeLists.txt builds a library openreg"
     if not found.is_dir():
         raise Fault(f"DRIVER={folder}: there is no folder {found}; {wanted}")
-    if not (found / "CMakeLists.txt").is_file():
+    cmake = found / "CMakeLists.txt"
+    if not cmake.is_file():
         raise Fault(f"DRIVER={folder}: {found} has no CMakeLists.txt; {wanted}")
+    # Otherwise CMake would find it out, after minutes of installing.
+    if not _BUILDS.search(re.sub(r"[ \t]*\(\s*", "(", cmake.read_text(encoding="utf-8", errors="replace"))):
+        raise Fault(f"DRIVER={folder}: {cmake} has no add_library(openreg ...); {wanted}")
     return str(found.relative_to(ROOT) if found.is_relative_to(ROOT) else found)
 
 

@@ -44,7 +44,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     orPointerAttributes attributes{};
     check(orPointerGetAttributes(&attributes, data));
     TORCH_CHECK(attributes.type == orMemoryTypeDevice, "openreg: ", data,
-                " is not memory of an openreg device: pass the device to from_blob");
+                " is not memory of a device of openreg: pass the device to from_blob");
     return {c10::kPrivateUse1, static_cast<c10::DeviceIndex>(attributes.device)};
   }
   // LITERALINCLUDE END: hooks-device-from-pointer

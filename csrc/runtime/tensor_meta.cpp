@@ -33,7 +33,7 @@ bool forbids_fallback(const at::Tensor& tensor) {
 }
 
 void set_forbids_fallback(const at::Tensor& tensor, bool forbid) {
-  TORCH_CHECK(tensor.is_privateuseone(), "openreg: only a tensor on an openreg device can forbid the fallback, and ",
+  TORCH_CHECK(tensor.is_privateuseone(), "openreg: only a tensor on a device of openreg can forbid the fallback, and ",
               "this one is on ", tensor.device());
   tensor.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<TensorMeta>(forbid));
 }

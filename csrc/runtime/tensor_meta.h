@@ -14,7 +14,7 @@ OPENREG_EXPORT bool forbids_fallback(const at::Tensor& tensor);
 
 // Sets or clears the mark of this tensor. Tensors that share its memory but are not views of it are unaffected.
 // Thread: not while another thread uses the tensor, as for any mutation of a tensor.
-// Throws: for a tensor that is not on an openreg device.
+// Throws: for a tensor that is not on a device of openreg.
 OPENREG_EXPORT void set_forbids_fallback(const at::Tensor& tensor, bool forbid);
 
 }  // namespace openreg

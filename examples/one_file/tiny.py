@@ -1,4 +1,4 @@
-"""A device named tiny: compiles device.cpp, loads it into this process, and tells PyTorch its name."""
+"""A device under a name: compiles device.cpp, loads it into this process, and tells PyTorch its NAME."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import itertools
 import sys
 import warnings
@@ -84,4 +85,7 @@ def number(text: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("samples", metavar="SAMPLES", nargs="?", type=number, default=3)
-    sys.exit(main(parser.parse_args().samples))
+    chosen = parser.parse_args().samples
+    if importlib.util.find_spec("accelerator_conformance") is None:
+        sys.exit("opinfo.py needs the conformance kit, in a clone of the guide: pip install ../../conformance")
+    sys.exit(main(chosen))

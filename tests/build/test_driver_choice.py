@@ -39,7 +39,7 @@ def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 def elsewhere(tmp_path: Path) -> Path:
     """A driver outside the repository."""
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "CMakeLists.txt").touch()
+    (tmp_path / "mine" / "CMakeLists.txt").write_text("add_library (\n  openreg SHARED driver.cpp)\n", encoding="utf-8")
     return tmp_path / "mine"
 
 
@@ -65,12 +65,17 @@ def test_a_folder_is_relative_to_where_make_runs(monkeypatch: pytest.MonkeyPatch
         (
             ["build", "DRIVER=nowhere"],
             f"DRIVER=nowhere: there is no folder {ROOT}/nowhere; name a folder whose CMakeLists.txt builds a library "
-            "openreg, as csrc/driver/minimal has one",
+            "openreg",
         ),
         (
             ["test", "DRIVER=docs"],
             f"DRIVER=docs: {ROOT}/docs has no CMakeLists.txt; name a folder whose CMakeLists.txt builds a library "
-            "openreg, as csrc/driver/minimal has one",
+            "openreg",
+        ),
+        (
+            ["build", "DRIVER=csrc"],
+            f"DRIVER=csrc: {ROOT}/csrc/CMakeLists.txt has no add_library(openreg ...); name a folder whose "
+            "CMakeLists.txt builds a library openreg",
         ),
         (["html", "HOST_KERNELS=off"], "HOST_KERNELS=off is neither ON nor OFF"),
         (
@@ -81,6 +86,21 @@ def test_a_folder_is_relative_to_where_make_runs(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_wrong_choice_is_one_line(settings: list[str], said: str) -> None:
     assert own_lines(make(*settings, f"PYTHON={sys.executable}")) == [f"torch_openreg: {said}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add_library(openreg MODULE a.cpp)",
+        "ADD_LIBRARY(${name} SHARED a.cpp)",
+        "include(../driver.cmake)",
+        "\nadd_subdirectory(src)",
+    ],
+)
+def test_a_library_may_be_built_elsewhere_or_have_its_name_in_a_variable(elsewhere: Path, text: str) -> None:
+    (elsewhere / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    driver.choose(str(elsewhere), "")
+    assert driver.chosen().folder == str(elsewhere)
 
 
 def test_no_variable_of_the_environment_chooses() -> None:
@@ -259,5 +279,6 @@ def test_a_vendors_repository_takes_the_same_choice() -> None:
     files = tree.files(Names("acme", "am"), [])
     assert "--driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@" in files["Makefile"]
     assert 'FOLDER, KERNELS = "ACME_BUILD_DRIVER", "ACME_BUILD_HOST_KERNELS"' in files["tools/driver.py"]
+    assert "builds a library acme_rt" in tree.files(Names("acme", "am", "acme_rt"), [])["tools/driver.py"]
     assert "about_device" in files["tests/conftest.py"]
     assert "about_device" in files["tools/commands.py"]

@@ -64,6 +64,8 @@ def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         ("data", r"torch\.Tensor\.data exists already"),
         ("leaf", r"torch\.Tensor\.is_leaf exists already"),
         ("train", r"torch\.nn\.Module\.train exists already"),
+        ("npu", "a package torch_npu exists already"),
+        ("musa", "a package torch_musa exists already"),
     ],
 )
 def test_names_that_are_refused(name: str, why: str) -> None:
@@ -71,10 +73,17 @@ def test_names_that_are_refused(name: str, why: str) -> None:
         names.chosen(name, None)
 
 
-@pytest.mark.parametrize(("prefix", "why"), [("A", "give two to eight letters"), ("cu", "those of another driver do")])
-def test_prefixes_that_are_refused(prefix: str, why: str) -> None:
-    with pytest.raises(Fault, match=why):
-        names.chosen("acme", prefix)
+@pytest.mark.parametrize(
+    ("name", "prefix", "why"),
+    [
+        ("acme", "A", "'A': give two to eight letters, in lower case"),
+        ("z", None, "'z': give two to eight letters, in lower case"),
+        ("acme", "cu", "'cu': those of another driver do; give others"),
+    ],
+)
+def test_prefixes_that_are_refused(name: str, prefix: str | None, why: str) -> None:
+    with pytest.raises(Fault, match=rf"^functions of a driver cannot begin with {why}, as PREFIX=am \(--prefix am\)$"):
+        names.chosen(name, prefix)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +181,11 @@ def test_what_is_renamed(ours: str, theirs: str) -> None:
         ("OPENREG_LAUNCH OPENREG_EXPORT", "", "ACME_RT_LAUNCH ACME_RT_EXPORT"),
         ("torch.ones(2, device='openreg'), torch.ops.openreg_stable, on OPENREG device 7", "", None),
         ("TORCH_LIBRARY(openreg, m) namespace openreg_stable {", "", None),
+        (
+            r"a library openreg, add_library(openreg ...), r'add_library\((?:openreg\s'",
+            "",
+            r"a library acme_rt, add_library(acme_rt ...), r'add_library\((?:acme_rt\s'",
+        ),
         ("import torch_openreg.openreg", "", None),
         (
             "add_library(openreg SHARED\n  torch_openreg openreg)",
@@ -205,7 +219,8 @@ def test_a_library_of_its_own_leaves_the_name_of_the_device_to_the_sdk(library_f
 def test_nothing_of_ours_is_left(files: dict[str, str], library_files: dict[str, str]) -> None:
     ours = re.compile(r"\bor[A-Z[]\w+|LITERALINCLUDE|NOT PROVEN|docs/|examples/")
     for tree_of in (files, library_files):
-        left = [path for path, text in tree_of.items() if re.search("openreg", path + text, re.IGNORECASE)]
+        name = "openreg|6f70656e|'o', 'p', 'e', 'n'"  # also in hexadecimal, and letter by letter
+        left = [path for path, text in tree_of.items() if re.search(name, path + text, re.IGNORECASE)]
         assert left == ["NOTICE"]
         texts = {path: re.sub(r"https://\S+", "", text) for path, text in tree_of.items() if path != ".gitignore"}
         assert {path: found for path, text in texts.items() if (found := ours.findall(text))} == {}
@@ -523,6 +538,20 @@ def test_an_unknown_chapter(tmp_path: Path) -> None:
     ):
         cli.main(["--name", "acme", "--dest", str(tmp_path / "new"), "--chapters", "amb device moemry"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_chapter_is_refused_where_all_are_there(tmp_path: Path) -> None:
+    place.write({record.FILE: record.of(ACME, None, "0" * 40, {}).text}, tmp_path / "acme")
+    with pytest.raises(Fault, match=r"^there is no chapter ampp; those with sources are amp, attention, "):
+        cli.main(["--name", "acme", "--dest", str(tmp_path / "acme"), "--chapters", "ampp"])
+    assert [path.name for path in (tmp_path / "acme").iterdir()] == [record.FILE]
+
+
+def test_autocast_is_tested_where_networks_are() -> None:
+    """Its tests call convolutions, which `amp` alone does not have."""
+    test = "tests/aten/test_autocast.py"
+    assert test not in tree.files(ACME, ["amp"])
+    assert test in tree.files(ACME, ["amp", "nn_contracts"])
 
 
 def test_what_a_chapter_that_is_left_out_would_cure_is_no_fault() -> None:
@@ -930,3 +959,9 @@ def test_what_git_cannot_do_is_said(tmp_path: Path) -> None:
     assert re.match(
         "git init failed: .*; commit the files before you change any$", history.begin(tmp_path, "copy", "yes")
     )
+
+
+def test_what_generated_code_includes_comes_with_what_generates_it() -> None:
+    base = tree.files(ACME, [])
+    assert "torch_acme/compile/cpp_wrapper.py" in base
+    assert "csrc/aten/generated_code.h" in base

@@ -14,8 +14,8 @@ from tests.distributed.training import State
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Ranks]:
-    with ranks(2, OPENREG_LAUNCH="async") as group:
+def two(queueing: str) -> Iterator[Ranks]:
+    with ranks(2, OPENREG_LAUNCH=queueing) as group:
         yield group
 
 

@@ -355,7 +355,9 @@ def test_work_of_a_device_that_failed_was_waited_for_in_vain(peer: Peer) -> None
     dropped = "dropped the work before it: its device failed"
     assert dropped in str(peer("driver.detail()"))
     stream = peer("driver.stream_create()")
-    assert peer(f"lib.orStreamWaitEvent({stream}, {other})") == 0  # the device comes to know of it later, as of a kernel
+    assert (
+        peer(f"lib.orStreamWaitEvent({stream}, {other})") == 0
+    )  # the device comes to know of it later, as of a kernel
     assert peer(f"lib.orStreamSynchronize({stream})") == Error.LAUNCH_FAILURE
     assert dropped in str(peer("driver.detail()"))
 

@@ -22,10 +22,10 @@ HEADERS = ROOT / "csrc" / "driver"
 BROKEN = Path(__file__).with_name("broken.cpp")
 
 
-def cmake(source: Path, build: Path) -> None:
+def cmake(source: Path, build: Path, *definitions: str) -> None:
     """Configures and builds a project."""
     for command in (
-        ["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug"],
+        ["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", *definitions],
         ["cmake", "--build", str(build)],
     ):
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -744,11 +744,30 @@ def test_part_that_is_half_there_is_a_failure(kit: Kit, tmp_path: Path) -> None:
     assert {(check["group"], check["reason"]) for check in found.values()} == {("modules", "orModuleUnload")}
 
 
+def test_the_minimal_driver_can_be_copied(kit: Kit, tmp_path: Path) -> None:
+    """Away from the repository, with the path of the files that the drivers share, or with these files in it."""
+    mine = tmp_path / "my_driver"
+    shutil.copytree(HEADERS / "minimal", mine)
+    ran = subprocess.run(["cmake", "-S", mine, "-B", tmp_path / "b", "-G", "Ninja"], capture_output=True, text=True)
+    assert ran.returncode == 1
+    said = " ".join(ran.stderr.split())
+    assert (
+        f"{mine} needs config.cpp, config.h, error.cpp, error.h, exports.map, openreg.h of the backend's csrc/driver: "
+        "set OPENREG_DRIVER_COMMON to that folder, or copy these files into this one." in said
+    )
+    cmake(mine, tmp_path / "b", f"-DOPENREG_DRIVER_COMMON={HEADERS}")
+    assert not wrong(kit.results(tmp_path / "b" / "libopenreg.so", tmp_path))
+    for name in ("config.cpp", "config.h", "error.cpp", "error.h", "exports.map", "openreg.h"):
+        shutil.copy(HEADERS / name, mine)
+    cmake(mine, tmp_path / "whole")
+    assert not wrong(kit.results(tmp_path / "whole" / "libopenreg.so", tmp_path, "--only", "interface"))
+
+
 def test_missing_functions_are_named(kit: Kit, tmp_path: Path) -> None:
     library = tmp_path / "devices_only.so"
     sources = [HEADERS / name for name in ("error.cpp", "config.cpp", "minimal/driver.cpp", "minimal/device.cpp")]
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
-    subprocess.run([*compiler, "-std=c++20", "-shared", "-fPIC", *map(str, sources), "-o", str(library)], check=True)
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
+    subprocess.run([*compiler, *map(str, sources), "-o", str(library)], check=True)
     checks = kit.results(library, tmp_path, "--only", "interface", "--only", "kernels")
     found = wrong(checks)
     assert next(iter(found)) == "the library has every function of openreg.h"

@@ -35,10 +35,11 @@ def unregistered() -> Any:
             module.unregister()
 
 
-def needs(library: str) -> None:
-    """Skips a test whose library is missing."""
-    if not installed(library):
-        pytest.skip(f"{library} is not installed: an extra of pyproject.toml has it")
+def needs(*libraries: str) -> None:
+    """Skips a test one of whose libraries is missing."""
+    for library in libraries:
+        if not installed(library):
+            pytest.skip(f"{library} is not installed: an extra of pyproject.toml has it")
 
 
 def replaced(module: ModuleType) -> list[Any]:
@@ -174,7 +175,7 @@ class TestRandomStates:
     # The first is in the middle of the second pass over the data, the second at its end.
     @pytest.mark.parametrize("step", [5, 8])
     def test_a_trainer_continues_with_the_same_masks(self, step: int, tmp_path: Path) -> None:
-        needs("transformers")
+        needs("accelerate", "transformers")
         from tests.libraries.transformers_programs import with_dropout
 
         accelerate.register()
@@ -223,7 +224,7 @@ class TestRandomStates:
         assert torch.rand(3, device="openreg:0").tolist() == expected
 
     def test_a_checkpoint_without_random_states_is_named(self, tmp_path: Path) -> None:
-        needs("transformers")
+        needs("accelerate", "transformers")
         from tests.libraries import accelerate_programs, transformers_programs
 
         accelerate.register()
@@ -243,7 +244,7 @@ class TestRandomStates:
             accelerate_programs.with_dropout(str(tmp_path), checkpoint=True)
 
     def test_a_checkpoint_of_the_cpu_has_none(self, tmp_path: Path) -> None:
-        needs("transformers")
+        needs("accelerate", "transformers")
         from accelerate import Accelerator
 
         from tests.libraries.transformers_programs import trainer
@@ -260,7 +261,7 @@ class TestRandomStates:
 
 
 def test_bfloat16_is_accepted_only_while_registered(tmp_path: Path) -> None:
-    needs("transformers")
+    needs("accelerate", "transformers")
     from transformers import TrainingArguments
 
     accelerate.register()
@@ -560,7 +561,7 @@ def test_two_processes_train_one_model(library: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(LAST == 0, reason="needs two devices")
 def test_each_process_continues_with_its_own_random_numbers(tmp_path: Path) -> None:
-    needs("transformers")
+    needs("accelerate", "transformers")
     script = f"""
         from torch_openreg.integrations import accelerate, transformers
         accelerate.register()

@@ -81,7 +81,7 @@ def test_device_index_of_every_spelling() -> None:
 
 @pytest.mark.parametrize("device", [None, "openreg", torch.device("openreg")])
 def test_a_device_without_an_index_is_refused_unless_optional(device: torch.device | str | None) -> None:
-    with pytest.raises(ValueError, match=rf"an openreg device with an index is needed, got '{device}'"):
+    with pytest.raises(ValueError, match=rf"a device of openreg with an index is needed, got '{device}'"):
         index(device)
 
 

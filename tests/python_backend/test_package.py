@@ -47,6 +47,17 @@ def test_opinfo_refuses_to_compare_nothing(samples: str) -> None:
     assert f"SAMPLES: how many samples of an entry to compare is a number from 1, got '{samples}'" in ran.stderr
 
 
+def test_opinfo_names_the_kit_that_is_missing() -> None:
+    environment = {**os.environ, "TORCH_REMOTE_BASE": "uncompiled", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    environment.pop("PYTHONPATH", None)
+    hidden = "import runpy, sys; sys.modules['accelerator_conformance'] = None; sys.argv = ['opinfo.py', '20']; "
+    command = [sys.executable, "-c", hidden + "runpy.run_path('opinfo.py', run_name='__main__')"]
+    ran = subprocess.run(command, cwd=PACKAGE, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "opinfo.py needs the conformance kit, in a clone of the guide: pip install ../../conformance\n"
+    assert "`pip install ../../conformance`" in README
+
+
 def test_opinfo_does_not_count_what_was_not_compared() -> None:
     """The CPU supports no sample of `jiterator_unary`, which is for CUDA."""
     ran = run_here(

@@ -180,7 +180,7 @@ def test_from_blob_finds_the_device_of_a_pointer(probe: Probe) -> None:
 def test_memory_of_the_host_has_no_device(probe: Probe) -> None:
     for host in (torch.ones(4), torch.ones(4).pin_memory()):
         assert probe("registered", "from_blob", host.data_ptr()) == (
-            f"Error: openreg: {host.data_ptr():#x} is not memory of an openreg device: pass the device to from_blob"
+            f"Error: openreg: {host.data_ptr():#x} is not memory of a device of openreg: pass the device to from_blob"
         )
 
 

@@ -457,7 +457,7 @@ def test_an_unknown_key_is_refused_on_the_device_alone() -> None:
 
 
 def test_only_device_tensors_can_be_marked() -> None:
-    with pytest.raises(RuntimeError, match=r"^openreg: only a tensor on an openreg device .* this one is on cpu$"):
+    with pytest.raises(RuntimeError, match=r"^openreg: only a tensor on a device of openreg .* this one is on cpu$"):
         openreg.forbid_fallback(torch.ones(2))
     assert not openreg.is_fallback_forbidden(torch.ones(2))
 

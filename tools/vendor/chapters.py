@@ -34,7 +34,9 @@ TESTS = {
     "autograd": ("test_autograd.py", _OF_RANKS),
     "custom_operators": ("test_autograd.py", "test_custom_operators.py", "test_stable_abi.py"),
     "nn_contracts": (
-        "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py", *_OF_NETWORKS),
+        "test_autocast.py", "test_autograd.py", "test_convolution.py", "test_recurrent.py", "test_transformer.py",
+        *_OF_NETWORKS,
+    ),
     "normalization": ("test_norms.py", "test_sync_batch_norm.py", *_OF_NETWORKS, _OF_RANKS),
     "optimizers": ("test_foreach.py", "test_fused_optimizers.py", *_OF_NETWORKS),
     "unsplit": (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from environment import ROOT, Fault
 from vendor import history, names, place, record, shape, tree, update
+from vendor.chapters import Choice
 from vendor.states import States
 
 
@@ -83,6 +84,8 @@ def _update(
         raise Fault(f"{destination} is {at}, and STATE={state} has less; write it to a folder of its own")
     if more and before.state is not None:
         raise Fault(f"{destination} is at state {before.state}; a later STATE adds to it, and CHAPTERS does not")
+    if more:
+        Choice(ROOT, more)  # raises for an unknown name, also where all chapters are there and none is added
     wanted = None if before.chapters is None else sorted({*before.chapters, *(more or ())})
     files = _written(before.names, wanted, before.state if state is None else state)
     recorded = files.pop(record.FILE)

@@ -42,6 +42,11 @@ _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
     "torch_global_deps", "torch_python",
 )  # fmt: skip
+# Devices whose package torch_<name> exists. Libraries such as accelerate take any package of that name for it, and call
+# functions of it that another package lacks.
+_TAKEN_PACKAGES = (
+    "directml", "gcu", "mlu", "musa", "neuron", "neuronx", "npu", "ort", "rbln", "sdaa", "tpu", "xla",
+)  # fmt: skip
 # Prefixes of drivers whose headers a program may include together with the vendor's.
 _TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
 # The second alternative is the linker's pattern for all of them, in exports.map.
@@ -53,7 +58,7 @@ OPERATORS = ("custom_abs", "soft_cap", "soft_cap_backward", "swiglu")
 # The names that follow the library: the namespace, the driver's headers and library, macros and environment variables.
 _OF_LIBRARY = re.compile(
     rf"\bnamespace openreg\b|\bopenreg::(?!(?:{'|'.join(OPERATORS)})\b)|"
-    r"\bopenreg(?:_[a-z]+)*\.h\b|\blibopenreg|\bOPENREG_"
+    r"\bopenreg(?:_[a-z]+)*\.h\b|\blibopenreg|\blibrary openreg\b|\badd_library\\?\((?:\(\?:)?openreg\b|\bOPENREG_"
 )
 # In CMake, also all other names, of targets and projects; torch_openreg is not one of them.
 _CMAKE = re.compile(r"(?:^|/)CMakeLists\.txt$|\.cmake$")
@@ -121,9 +126,15 @@ def chosen(device: str, prefix: str | None, library: str | None = None) -> Names
         raise Fault(f"a backend cannot be called {device!r}: {fault}")
     prefix = _initials(device) if prefix is None else prefix
     if not _PREFIX.fullmatch(prefix):
-        raise Fault(f"functions of a driver cannot begin with {prefix!r}: give two to eight letters, in lower case")
+        raise Fault(
+            f"functions of a driver cannot begin with {prefix!r}: give two to eight letters, in lower case, as "
+            "PREFIX=am (--prefix am)"
+        )
     if prefix in _TAKEN_PREFIXES:
-        raise Fault(f"functions of a driver cannot begin with {prefix!r}: those of another driver do; give --prefix")
+        raise Fault(
+            f"functions of a driver cannot begin with {prefix!r}: those of another driver do; give others, as "
+            "PREFIX=am (--prefix am)"
+        )
     names = Names(device, prefix, library or "")
     fault = _library_fault(names, is_given=library is not None)
     if fault is not None:
@@ -185,6 +196,8 @@ def _fault(device: str) -> str | None:
         return "it is a keyword of Python, and torch.<name> is to be its module"
     if device in _TAKEN_BY_CPP.split():
         return "C++ or PyTorch uses the word, and it is to be a namespace"
+    if device in _TAKEN_PACKAGES:
+        return f"a package torch_{device} exists already, and libraries that import it would get this one instead"
     return None
 
 

@@ -43,7 +43,7 @@ def _get_device_index(device: torch.device | int | str | None, optional: bool = 
     index = _index(device)
     if index == -1 and not isinstance(device, int):
         if not optional:
-            raise ValueError(f"an index or an openreg device with an index is needed, got {str(device)!r}")
+            raise ValueError(f"an index or a device of openreg with an index is needed, got {str(device)!r}")
         _lazy_init()
         index = _C._current_device()
     return index

@@ -34,7 +34,7 @@ def set_device(device: torch.device | int | str) -> None:
 
     Raises:
         RuntimeError: if the index is out of range; the message names the valid ones.
-        ValueError: if the device is not an openreg device.
+        ValueError: if the device is not a device of openreg.
     """
     _lazy_init()
     _C._set_device(_index(device))

@@ -14,7 +14,7 @@ class device_of(device):  # noqa: N801 - spelled like torch.cuda.device_of
     """Context manager that makes the device of a tensor or storage current and restores the previous one on exit.
 
     Args:
-        tensor: a tensor or storage; one that is not on an openreg device changes nothing.
+        tensor: a tensor or storage; one that is not on a device of openreg changes nothing.
     """
 
     def __init__(self, tensor: torch.Tensor | torch.UntypedStorage) -> None:

@@ -56,7 +56,7 @@ def get_device_properties(device: torch.device | int | str | None = None) -> Dev
 
     Raises:
         RuntimeError: if the index is out of range; the message names the valid ones.
-        ValueError: if the device is not an openreg device.
+        ValueError: if the device is not a device of openreg.
     """
     _lazy_init()
     return DeviceProperties(**_C._get_device_properties(_get_device_index(device, optional=True)))

@@ -58,7 +58,7 @@ orError_t orGetDeviceProperties(orDeviceProp* properties, int device) {
         .has_fp16 = 0,
         .has_bf16 = 0,
         .has_fp64 = 0,
-        .uuid = {'o', 'p', 'e', 'n', 'r', 'e', 'g', ' ', 'm', 'i', 'n', 'i', 'm', '.', ' ',
+        .uuid = {'m', 'i', 'n', 'i', 'm', 'a', 'l', ' ', 'd', 'e', 'v', 'i', 'c', 'e', ' ',
                  static_cast<unsigned char>(device)},
     };
     return orSuccess;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../config.h"
+#include "config.h"
 
 namespace openreg::driver::minimal {
 namespace {

@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
-#include "../error.h"
-#include "../openreg.h"
+#include "error.h"
+#include "openreg.h"
 
 namespace openreg::driver::minimal {
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,3 +59,34 @@ def test_another_backend_is_there(run_process: Callable[[str], subprocess.Comple
         print(ran.stderr)
     """
     assert "Current backend: acme" in run_process(code).stdout
+
+
+AUTOLOADED = """
+    import subprocess
+    lines = "import torch; torch.utils.rename_privateuse1_backend('acme'); import torch_remote_autoload"
+    lines += "; torch_remote_autoload.autoload(); print(torch.ones(1).tolist())"
+    ran = subprocess.run([sys.executable, *OPTIONS, "-c", lines], capture_output=True, text=True)
+    print(ran.returncode, ran.stdout, ran.stderr)
+"""
+OPTIONS = [["-W", "ignore:Failed to init"], ["-W", "error", "-W", "ignore:Failed to init"]]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["warning", "error"])
+def test_import_torch_goes_on(
+    run_process: Callable[[str], subprocess.CompletedProcess[str]], options: list[str]
+) -> None:
+    """Where another backend is registered, the process has that one, the CPU, and the reason."""
+    ran = run_process(AUTOLOADED.replace("OPTIONS", repr(options)))
+    assert ran.stdout.startswith("0 [1.0]\n"), ran.stdout + ran.stderr
+    assert "The remote backend was not loaded: RuntimeError: " in ran.stdout
+    assert "Current backend: acme" in ran.stdout
+    assert "Mend or uninstall torch_remote, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and call " in ran.stdout
+    assert ("RuntimeWarning: The remote" in ran.stdout) == ("error" not in options)
+
+
+def test_the_entry_point_is_there() -> None:
+    """``import torch`` calls what pyproject.toml names."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, function = project["project"]["entry-points"]["torch.backends"]["torch_remote"].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+    assert module in project["tool"]["setuptools"]["py-modules"]

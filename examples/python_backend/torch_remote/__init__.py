@@ -1,7 +1,7 @@
 """A PyTorch backend in Python, whose devices are processes.
 
 ``torch_remote.register()`` makes ``torch.device("remote")`` work in this process. If the package is installed,
-``import torch`` calls it.
+``import torch`` calls it (torch_remote_autoload.py).
 """
 
 from __future__ import annotations
