@@ -134,6 +134,14 @@ def moved() -> None:
         side.synchronize()
         print("read by another stream:", on_side.allclose(wave(x)), how())
 
+    call = replayed(lambda x: wave(x) + 1)
+    for value in range(4):
+        x = torch.full((4,), float(value), device="openreg")
+        result = call(x)
+        print("resized by the program:", result.allclose(wave(x) + 1), how())
+        result.resize_(5000)
+        del result
+
 
 # LITERALINCLUDE END: compile-replay-moved
 
