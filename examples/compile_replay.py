@@ -194,7 +194,7 @@ def without() -> None:
         print(f"{name}: {how()}")
 
     torch.compiler.reset()
-    fixed = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
+    fixed: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
     call = torch.compile(wave, dynamic=True, options=fixed)
     for _ in range(3):
         call(x)

@@ -30,6 +30,8 @@ class Gated(nn.Module):
 class Counting(nn.Module):
     """Replaces its buffer in each call."""
 
+    calls: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("calls", torch.zeros((), device="openreg"))

@@ -6,6 +6,7 @@ also catch what the package raises while it is imported.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 
@@ -13,9 +14,7 @@ import warnings
 def autoload() -> None:
     """Registers the device; where that fails, warns with the reason and leaves torch usable."""
     try:
-        import torch_remote
-
-        torch_remote.register()
+        importlib.import_module("torch_remote").register()
     except Exception as error:
         message = (
             f"The remote backend was not loaded: {type(error).__name__}: {error}. Mend or uninstall torch_remote, or "

@@ -959,9 +959,3 @@ def test_what_git_cannot_do_is_said(tmp_path: Path) -> None:
     assert re.match(
         "git init failed: .*; commit the files before you change any$", history.begin(tmp_path, "copy", "yes")
     )
-
-
-def test_what_generated_code_includes_comes_with_what_generates_it() -> None:
-    base = tree.files(ACME, [])
-    assert "torch_acme/compile/cpp_wrapper.py" in base
-    assert "csrc/aten/generated_code.h" in base

@@ -236,3 +236,16 @@ def test_another_process_compiles_nothing(run_process: RunProcess, tmp_path: Pat
         assert run.stdout == "33.55622482299805\n", run.stderr
         compiled.append({file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.so")})
     assert compiled[0] == compiled[1] != {}
+
+
+def test_a_build_without_the_header_compiles_and_says_what_generated_code_includes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from torch_openreg.compile import cache_key, cpp_wrapper
+
+    for module in (cache_key, cpp_wrapper):
+        monkeypatch.setattr(module, "HEADER", tmp_path / "generated_code.h")
+    x = torch.ones(3, device=LAST_DEVICE)
+    assert torch.compile(lambda x: x * 2 + 1)(x).tolist() == [3.0] * 3
+    with pytest.raises(torch._inductor.exc.InductorError, match=r"this build does not install: add .*generated_code.h"):
+        torch.compile(lambda x: x * 2 + 1, options=CPP)(x)

@@ -455,7 +455,7 @@ def test_an_operator_that_says_so_is_not_captured(captured: list[Any]) -> None:
 
 
 def test_sizes_that_change_are_not_captured_on_request(captured: list[Any]) -> None:
-    options = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
+    options: dict[str, Any] = {"triton.cudagraphs": True, "triton.cudagraph_skip_dynamic_graphs": True}
     compiled = torch.compile(lambda x: x * 2, dynamic=True, fullgraph=True, options=options)
     for _ in range(3):
         for size in (3, 4, 5):

@@ -490,6 +490,8 @@ def test_parameters_and_modules_that_are_replaced() -> None:
 
 def test_a_buffer_that_the_forward_pass_replaces() -> None:
     class Counts(nn.Module):
+        calls: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))

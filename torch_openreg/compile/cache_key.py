@@ -26,7 +26,7 @@ class SourcesKey(CustomGraphModulePass):
     def uuid(self) -> str:
         """The digest of what code is generated from, and of the header that it includes by its path."""
         sources = [*sorted(Path(__file__).parent.glob("*.py")), HEADER]
-        contents = [source.read_bytes() for source in sources]
+        contents = [source.read_bytes() for source in sources if source.is_file()]  # a build may have no header
         return hashlib.sha256(b"".join([*contents, bytes(HEADER)])).hexdigest()
 
 

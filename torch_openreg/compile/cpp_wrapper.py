@@ -34,6 +34,11 @@ class CppWrapper(DeviceWrapper, CppWrapperCpu):
 
     def __init__(self) -> None:
         self.device = "openreg"
+        if not HEADER.is_file():
+            raise NotImplementedError(  # NOT PROVEN: tests/compile/test_cpp_wrapper.py takes the header away
+                f"openreg: generated C++ includes {HEADER}, which this build does not install: add "
+                "csrc/aten/generated_code.h and generated_code.cpp, or use torch.compile without cpp_wrapper"
+            )
         super().__init__()  # type: ignore[no-untyped-call]
         # It is in the process already, so the path is needed by the linker alone.
         self.external_kernel_libs.add(str(_LIBRARY))

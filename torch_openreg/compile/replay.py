@@ -270,7 +270,7 @@ def replay_graph(compiled_graph: Any, cudagraphs: BoxedBool) -> None:
     )
 
 
-def why_not_captured(devices: Sequence[torch.device], module: GraphModule) -> str | None:
+def why_not_captured(devices: Sequence[torch.device], module: torch.nn.Module) -> str | None:
     """Why the work of a compiled graph cannot be captured, or None.
 
     Args:
@@ -286,7 +286,7 @@ def why_not_captured(devices: Sequence[torch.device], module: GraphModule) -> st
     return reason
 
 
-def _why_not(devices: Sequence[torch.device], module: GraphModule) -> str | None:
+def _why_not(devices: Sequence[torch.device], module: torch.nn.Module) -> str | None:
     if len(devices) != 1:
         return f"devices: {', '.join(map(str, devices))}; a captured graph is on one device"
     graphs = [each for each in module.modules() if isinstance(each, GraphModule)]
@@ -298,7 +298,7 @@ def _why_not(devices: Sequence[torch.device], module: GraphModule) -> str | None
     for graph in graphs:
         if (unsafe := get_first_incompatible_cudagraph_node(graph)) is not None:
             return f"incompatible op {unsafe.target}"
-    inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+    inputs = [node.meta.get("val") for node in graphs[0].graph.nodes if node.op == "placeholder"]
     if config.triton.cudagraph_skip_dynamic_graphs and any_is_symbolic(*inputs):
         return "symbolic sizes of inputs, and torch._inductor.config.triton.cudagraph_skip_dynamic_graphs"
     return None
