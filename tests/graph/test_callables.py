@@ -495,15 +495,16 @@ def test_a_buffer_that_the_forward_pass_replaces() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
+            self.register_buffer("last", torch.zeros(2, device=LAST_DEVICE))
 
         def forward(self, x: Tensor) -> Tensor:
-            self.calls = self.calls + 1
+            self.calls, self.last = self.calls + 1, x
             return x * self.calls
 
     model = Counts()
     with pytest.raises(ValueError, match=r"Counts replaces buffer 'calls' in its forward pass.*add_\(\) or copy_\("):
         make(model, (here(2),))
-    assert model.calls.item() == 0
+    assert (model.calls.item(), model.last.tolist()) == (0, [0, 0])
 
 
 def test_a_part_of_a_module_in_the_other_mode() -> None:

@@ -98,6 +98,18 @@ def test_a_generator_cannot_be_set_in_a_capture(change: Callable[[torch.Generato
         captured(lambda: change(generator))
 
 
+def assert_replays_draw_as_eager_calls(work: Callable[[], torch.Tensor]) -> None:
+    work()  # what happens in the first call only
+    graph, result = captured(work)
+    torch.manual_seed(3)
+    expected = [work().cpu() for _ in range(3)]
+    torch.manual_seed(3)
+    for wanted in expected:
+        replayed(graph)
+        torch.testing.assert_close(result.cpu(), wanted)
+    assert not torch.equal(*expected[:2])
+
+
 def test_memory_of_earlier_kernels_is_not_that_of_the_start() -> None:
     """Kernels of a replay that run before the first draw write into memory that the capture has freed since."""
     x = torch.ones(8, device=LAST_DEVICE)
@@ -108,13 +120,7 @@ def test_memory_of_earlier_kernels_is_not_that_of_the_start() -> None:
         del a, b, c
         return torch.rand(8, device=LAST_DEVICE)
 
-    graph, result = captured(work)
-    torch.manual_seed(3)
-    expected = [work().cpu() for _ in range(3)]
-    torch.manual_seed(3)
-    for wanted in expected:
-        replayed(graph)
-        assert torch.equal(result.cpu(), wanted)
+    assert_replays_draw_as_eager_calls(work)
 
 
 def test_attention_by_single_operators() -> None:
@@ -124,11 +130,4 @@ def test_attention_by_single_operators() -> None:
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             return functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
 
-    work()
-    graph, result = captured(work)
-    torch.manual_seed(5)
-    expected = [work().cpu() for _ in range(2)]
-    torch.manual_seed(5)
-    for wanted in expected:
-        replayed(graph)
-        torch.testing.assert_close(result.cpu(), wanted)
+    assert_replays_draw_as_eager_calls(work)

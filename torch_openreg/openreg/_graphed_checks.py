@@ -57,9 +57,9 @@ def members_of(module: nn.Module) -> list[Member]:
     return found
 
 
-def replaced(members: Sequence[Member]) -> Member | None:
-    """The first of the members that is another object now."""
-    return next((each for each in members if each.holder.get(each.key) is not each.value), None)
+def replaced(members: Sequence[Member]) -> list[Member]:
+    """The members that are other objects now."""
+    return [each for each in members if each.holder.get(each.key) is not each.value]
 
 
 def leaves_of(results: Sequence[Tensor]) -> list[Tensor]:

@@ -91,11 +91,12 @@ class GraphedCallable:
             self._differentiate(results, [None if each is None else torch.ones_like(each) for each in results])
         for buffer, value in zip(self._buffers.values(), kept, strict=True):
             buffer.copy_(value)
-        if (member := replaced(self._members)) is not None:
-            member.holder[member.key] = member.value
+        if others := replaced(self._members):
+            for member in others:
+                member.holder[member.key] = member.value
             raise ValueError(
-                f"openreg: {self.name} replaces {member.name} in its forward pass, and a replay would read the old one "
-                "again: change it in place, as with add_() or copy_()"
+                f"openreg: {self.name} replaces {others[0].name} in its forward pass, and a replay would read the old "
+                "one again: change it in place, as with add_() or copy_()"
             )
 
     def capture_forward(self, pool: Pool) -> None:
@@ -190,11 +191,11 @@ class GraphedCallable:
                     f"openreg: {name} of {self.name} is {described(value)}, and its sample was {described(sample)}: "
                     "a graph replays what was captured; make another graphed callable for other arguments"
                 )
-        if (member := replaced(self._members)) is not None:
+        if others := replaced(self._members):
             raise RuntimeError(
-                f"openreg: {member.name} of {self.name} is another one than when the graph was captured, and a replay "
-                "reads the old one: copy new values into it, as load_state_dict() does without assign=True, or replace "
-                "it before make_graphed_callables()"
+                f"openreg: {others[0].name} of {self.name} is another one than when the graph was captured, and a "
+                "replay reads the old one: copy new values into it, as load_state_dict() does without assign=True, or "
+                "replace it before make_graphed_callables()"
             )
         for name, tensor, address in self._addresses:
             if tensor.data_ptr() != address:
