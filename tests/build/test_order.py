@@ -13,6 +13,12 @@ from tests.order import LONGEST
 FILES = ["tests/driver/test_pinned.py", "tests/weaver/test_diagram.py", "tests/build/test_surface.py"]
 
 
+@pytest.fixture(autouse=True)
+def no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that tries this file may itself be one of a sample, which an inner run would inherit."""
+    monkeypatch.delenv("OPENREG_LONGEST", raising=False)
+
+
 def collect(*options: str) -> subprocess.CompletedProcess[str]:
     always = ["-p", "tests.order", "-p", "no:cacheprovider", "--collect-only", "--quiet"]
     command = [sys.executable, "-m", "pytest", *always, *options, *FILES]
@@ -40,7 +46,6 @@ def test_each_file_is_in_one_share() -> None:
 
 
 def test_each_test_of_the_tools_is_in_one_share_and_every_other_test_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENREG_LONGEST", raising=False)
     everything = collected_tests()
     always = [test for test in everything if test.startswith("tests/driver/")]
     shares = [collected_tests("--longest", f"{number}/3") for number in range(3)]
