@@ -507,6 +507,26 @@ def test_a_buffer_that_the_forward_pass_replaces() -> None:
     assert (model.calls.item(), model.last.tolist()) == (0, [0, 0])
 
 
+def test_buffers_when_a_warm_up_raises() -> None:
+    class Raises(nn.Module):
+        calls: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
+            self.register_buffer("last", torch.zeros(2, device=LAST_DEVICE))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            self.last = x
+            raise KeyError("a mistake of the program")
+
+    model = Raises()
+    with pytest.raises(KeyError, match="a mistake of the program"):
+        make(model, (here(2),))
+    assert (model.calls.item(), model.last.tolist()) == (0, [0, 0])
+
+
 def test_a_part_of_a_module_in_the_other_mode() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).to(LAST_DEVICE)
     make(model, (here(4, 8),))

@@ -86,14 +86,17 @@ class GraphedCallable:
         self._arguments = [each.detach().clone().requires_grad_(each.requires_grad) for each in self._arguments]
         self._inputs = [*self._arguments, *self._parameters]
         kept = [buffer.clone() for buffer in self._buffers.values()]
-        for _ in range(iterations):
-            results = self._run()
-            self._differentiate(results, [None if each is None else torch.ones_like(each) for each in results])
-        for buffer, value in zip(self._buffers.values(), kept, strict=True):
-            buffer.copy_(value)
-        if others := replaced(self._members):
+        try:
+            for _ in range(iterations):
+                results = self._run()
+                self._differentiate(results, [None if each is None else torch.ones_like(each) for each in results])
+        finally:
+            others = replaced(self._members)
             for member in others:
                 member.holder[member.key] = member.value
+            for buffer, value in zip(self._buffers.values(), kept, strict=True):
+                buffer.copy_(value)
+        if others:
             raise ValueError(
                 f"openreg: {self.name} replaces {others[0].name} in its forward pass, and a replay would read the old "
                 "one again: change it in place, as with add_() or copy_()"
