@@ -71,6 +71,33 @@ class Peer:
 # LITERALINCLUDE END: sharing-peer
 
 
+# LITERALINCLUDE START: sharing-calls
+def calls(peer: Peer) -> dict[str, tuple[Any, ...]]:
+    """All functions for sharing, each with arguments that are accepted."""
+    answer, handle = ctypes.byref(ctypes.c_void_p()), ctypes.create_string_buffer(64)
+    theirs = peer("memory_handle(new('orMallocShareable', 64))")
+    return {
+        "orMallocShareable": (answer, 64),
+        "orIpcGetMemoryHandle": (handle, new("orMallocShareable", 64)),
+        "orIpcOpenMemoryHandle": (answer, theirs),
+        "orIpcGetEventHandle": (handle, new("orEventCreateWithFlags", 3)),
+        "orIpcOpenEventHandle": (answer, peer("event_handle(new('orEventCreateWithFlags', 3))")),
+        "orIpcCloseMemory": (new("orIpcOpenMemoryHandle", theirs),),
+    }
+
+
+def print_nulls(functions: dict[str, tuple[Any, ...]]) -> None:
+    """Makes each call with null or 0 in the place of one argument after the other."""
+    for function, arguments in functions.items():
+        for position in range(len(arguments)):
+            error = error_code(function, *arguments[:position], None, *arguments[position + 1 :])
+            detail = "" if error == 0 else driver.orGetErrorDetail().decode().partition(": ")[2]
+            print(f"{function}, {position}: {driver.orGetErrorName(error).decode()} {detail}".strip())
+
+
+# LITERALINCLUDE END: sharing-calls
+
+
 def without(limit: str, function: str, *arguments: Any) -> None:
     """Makes a call that creates something, while a limit of the process is used up: NOFILE or AS (address space)."""
     kind: int = getattr(resource, f"RLIMIT_{limit}")
