@@ -77,10 +77,12 @@ struct Loan {
 
 void end_loan(DLManagedTensorVersioned* managed) { delete static_cast<Loan*>(managed->manager_ctx); }
 
-// Runs when a capsule dies. A consumer renames the capsule, and calls the deleter itself.
+// Runs when a capsule dies. A consumer renames the capsule, and calls the deleter itself; it may also have put its own
+// loan around this one, and died before it renamed the capsule. So the deleter is asked for, not assumed.
 void end_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
-    end_loan(static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned")));
+    auto* const managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    managed->deleter(managed);
   }
 }
 
@@ -90,15 +92,11 @@ class Array {
 
   py::tuple dlpack_device() const { return py::make_tuple(static_cast<int>(kDLExtDev), memory_->device); }
 
-  // `stream` is the driver's handle of the stream on which the consumer will use the memory; None is the default one.
-  py::capsule dlpack(std::optional<uintptr_t> stream, const py::object& max_version) const {
+  // `stream` is the driver's handle of the stream on which the consumer will use the memory; None is the default one,
+  // and with -1 the consumer orders the streams itself.
+  py::capsule dlpack(std::optional<int64_t> stream, const py::object& max_version) const {
     if (max_version.is_none()) throw py::buffer_error("this library exports DLPack 1.0 only");
-    orEvent_t written = nullptr;
-    const Current current(memory_->device);
-    check(orEventCreateWithFlags(&written, orEventDisableTiming));
-    check(orEventRecord(written, memory_->stream));
-    check(orStreamWaitEvent(reinterpret_cast<orStream_t>(stream.value_or(0)), written));
-    check(orEventDestroy(written));
+    if (stream != -1) let_wait(reinterpret_cast<orStream_t>(stream.value_or(0)));
     auto loan = std::make_unique<Loan>();
     loan->memory = memory_;
     loan->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -110,6 +108,15 @@ class Array {
   }
 
  private:
+  void let_wait(orStream_t consumer) const {
+    orEvent_t written = nullptr;
+    const Current current(memory_->device);
+    check(orEventCreateWithFlags(&written, orEventDisableTiming));
+    check(orEventRecord(written, memory_->stream));
+    check(orStreamWaitEvent(consumer, written));
+    check(orEventDestroy(written));
+  }
+
   std::shared_ptr<Memory> memory_;
 };
 // LITERALINCLUDE END: interop-library-export

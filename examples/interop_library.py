@@ -74,6 +74,13 @@ def leave(vendor: Any) -> None:
     print("held by the capsule:", vendor.released() == before)
     del capsule
     print("released with the capsule:", vendor.released() == before + 1)
+    capsule = vendor.Array(3, byte=0, device=1).__dlpack__(stream=-1, max_version=(1, 0))
+    try:
+        torch.from_dlpack(capsule, copy=True)
+    except AssertionError as error:
+        print("refused:", error)
+    del capsule
+    print("released with the refused capsule:", vendor.released() == before + 2)
 
 
 # LITERALINCLUDE END: interop-library-calls

@@ -12,10 +12,11 @@ namespace openreg {
 void TaskThreads::run(Task task) {
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(!is_closed_, "the process group was shut down; create another");
-  waiting_.push_back(std::move(task));
-  if (idle_ < waiting_.size() && threads_.size() < limit_) {
+  // First the thread: if none can be started, the caller must not find that the task runs nevertheless.
+  if (idle_ <= waiting_.size() && threads_.size() < limit_) {
     threads_.emplace_back([this] { loop(); });
   }
+  waiting_.push_back(std::move(task));
   changed_.notify_one();
 }
 

@@ -24,7 +24,7 @@ class TaskThreads {
   TaskThreads& operator=(const TaskThreads&) = delete;
   ~TaskThreads() { finish(); }
 
-  // Throws: after close().
+  // Throws: after close(), and if no thread can be started. The task does not run then.
   void run(Task task);
 
   // No task is taken any more. Those that were given still run, and then the threads end.

@@ -151,11 +151,14 @@ class Graph final : public at::GraphImplInterface {
                 "openreg: nothing has been captured: replay() comes after capture_end()");
     if (exec_ == nullptr) instantiate();
     const c10::DeviceGuard guard(stream_.device());
-    orStream_t stream = current_stream_handle(stream_.device_index());
-    refuse_in_capture(stream, "replay() is called on a stream that another graph captures");
+    const c10::Stream stream = current_stream(stream_.device_index());
+    refuse_in_capture(stream_handle(stream), "replay() is called on a stream that another graph captures");
     state_->draws().advance(stream);
-    const DriverCall call("orGraphLaunch");
-    check(orGraphLaunch(exec_, stream));
+    {
+      const DriverCall call("orGraphLaunch");
+      check(orGraphLaunch(exec_, stream_handle(stream)));
+    }
+    state_->draws().launched(stream);
   }
   // LITERALINCLUDE END: graph-replay
 

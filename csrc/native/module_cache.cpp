@@ -67,9 +67,14 @@ std::string module_key(c10::DeviceIndex device, const std::string& source, const
   return key;
 }
 
+// Empty if the driver has no binaries: every process compiles its kernels then.
 std::vector<char> binary_of(orModule_t module) {
   size_t bytes = 0;
-  check(orModuleGetBinary(nullptr, &bytes, module));
+  if (const orError_t error = orModuleGetBinary(nullptr, &bytes, module)) {
+    if (error != orErrorNotSupported) check(error);
+    static_cast<void>(orGetLastError());
+    return {};
+  }
   std::vector<char> binary(bytes);
   check(orModuleGetBinary(binary.data(), &bytes, module));
   return binary;
@@ -88,7 +93,7 @@ orModule_t load_module(c10::DeviceIndex device, const std::string& file, const s
     static_cast<void>(orGetLastError());  // NOT PROVEN: needs two drivers of one name and version
   }
   check(orModuleLoad(&module, orModuleSource, source.data(), source.size(), options.c_str()));
-  kept.write(binary_of(module));
+  if (const std::vector<char> binary = binary_of(module); !binary.empty()) kept.write(binary);
   return module;
 }
 // LITERALINCLUDE END: native-cache-load

@@ -8,6 +8,7 @@
 #include "runtime/allocator.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 
@@ -25,7 +26,10 @@ Positions CapturedDraws::reserve(const at::Generator& generator, uint64_t count)
   return {0, offset, static_cast<const uint64_t*>(found->start.get())};
 }
 
-void CapturedDraws::advance(orStream_t stream) {
+void CapturedDraws::advance(const c10::Stream& stream) {
+  if (drawn_.empty()) return;
+  orStream_t handle = stream_handle(stream);
+  last_replay_.block(stream);  // it may be on another stream
   for (const Drawn& one : drawn_) {
     Positions first;
     {
@@ -36,8 +40,12 @@ void CapturedDraws::advance(orStream_t stream) {
     // The driver reads pageable memory before it returns, so the next replay may reserve at once.
     const std::array<uint64_t, 2> start{first.seed, first.offset};
     const DriverCall call("orMemcpyAsync");
-    check(orMemcpyAsync(one.start.get(), start.data(), sizeof(start), orMemcpyHostToDevice, stream));
+    check(orMemcpyAsync(one.start.get(), start.data(), sizeof(start), orMemcpyHostToDevice, handle));
   }
+}
+
+void CapturedDraws::launched(const c10::Stream& stream) {
+  if (!drawn_.empty()) last_replay_.record(stream);
 }
 // LITERALINCLUDE END: draws-in-capture
 

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 #include <mutex>
@@ -24,8 +26,11 @@ class CapturedDraws {
   // Reserves positions relative to the generator's offset at each replay. Called while a random operator is captured;
   // the first call for a generator registers it.
   Positions reserve(const at::Generator& generator, uint64_t count);
-  // Reserves, for one replay, what the captured operators draw, and queues the start of each generator on the stream.
-  void advance(orStream_t stream);
+  // Reserves, for one replay, what the captured operators draw, and queues the start of each generator on the stream,
+  // behind the replay before, which reads the same memory.
+  void advance(const c10::Stream& stream);
+  // To be called when the replay has been queued.
+  void launched(const c10::Stream& stream);
 
  private:
   struct Drawn {
@@ -37,6 +42,7 @@ class CapturedDraws {
   const PoolId pool_;
   std::mutex mutex_;  // backward passes record from threads of their own
   std::vector<Drawn> drawn_;
+  c10::Event last_replay_{c10::kPrivateUse1};
 };
 // LITERALINCLUDE END: captured-draws
 

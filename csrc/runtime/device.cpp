@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <exception>
 
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
@@ -41,9 +42,9 @@ c10::DeviceIndex start_driver() {
 
 // LITERALINCLUDE START: device-no-device-warning
 // A program may install a handler that turns warnings into exceptions. None may leave a noexcept function.
-void warn_of_no_device(const c10::Error& error) noexcept {
+void warn_of_no_device(const char* reason) noexcept {
   try {
-    TORCH_WARN_ONCE("openreg reports no device: ", error.what_without_backtrace());
+    TORCH_WARN_ONCE("openreg reports no device: ", reason);
   } catch (...) {
     // The handler has received the text.
   }
@@ -64,9 +65,11 @@ c10::DeviceIndex device_count_or_zero() noexcept {
   try {
     return device_count();
   } catch (const c10::Error& error) {
-    warn_of_no_device(error);
-    return 0;
+    warn_of_no_device(error.what_without_backtrace());
+  } catch (const std::exception& error) {  // NOT PROVEN: the host has no memory
+    warn_of_no_device(error.what());  // NOT PROVEN: as above
   }
+  return 0;
 }
 // LITERALINCLUDE END: device-count-cached
 

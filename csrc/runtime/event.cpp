@@ -54,7 +54,7 @@ namespace {
 // it before must then be over.
 class EarlierWork {
  public:
-  EarlierWork(orStream_t stream, c10::DeviceIndex device) : stream_(stream) {
+  EarlierWork(orStream_t stream, c10::DeviceIndex device) : EarlierWork(stream) {
     if (C10_LIKELY(!captures_are_under_way()) || is_capturing(stream)) return;
     event_ = create_event(device, c10::EventFlag::PYTORCH_DEFAULT);
     check(orEventRecord(event_, stream));
@@ -74,6 +74,9 @@ class EarlierWork {
   }
 
  private:
+  // Once it has returned, the destructor runs even if the other constructor throws.
+  explicit EarlierWork(orStream_t stream) : stream_(stream) {}
+
   orStream_t const stream_;
   orEvent_t event_ = nullptr;
 };

@@ -26,10 +26,12 @@ Stack current_stack() { return t_stack != nullptr ? *t_stack : nullptr; }
 
 void MemoryHistory::StackScope::begin(c10::CachingDeviceAllocator::CreateContextFn gather) {
   stack_ = gather();  // may run Python, which may free memory and so enter and leave a nested scope
-  if (stack_ != nullptr) t_stack = &stack_;
+  if (stack_ != nullptr) outer_ = std::exchange(t_stack, &stack_);
 }
 
-void MemoryHistory::StackScope::end() { t_stack = nullptr; }
+// An allocation that frees memory, for example by a callback of a program that is out of memory, is such an outer
+// scope.
+void MemoryHistory::StackScope::end() { t_stack = outer_; }
 
 MemoryHistory::CopyScope::CopyScope(HistoryCopy* copy) { t_copy = copy; }
 MemoryHistory::CopyScope::~CopyScope() { t_copy = nullptr; }

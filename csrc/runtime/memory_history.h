@@ -75,6 +75,7 @@ class MemoryHistory final : public PoolObserver {
     void end();
 
     Stack stack_;
+    const Stack* outer_ = nullptr;  // that of the scope around this one
   };
 
   // During its lifetime, a pool snapshot that the calling thread takes also copies the history, at the same moment.

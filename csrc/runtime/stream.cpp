@@ -121,12 +121,14 @@ c10::Stream exchange_stream(const c10::Stream& stream) {
 
 // LITERALINCLUDE START: stream-from-pool
 c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
+  const c10::DeviceIndex device = resolve_device_index(index);
+  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, device));
   int lowest = 0;
   int highest = 0;
   check(orDeviceGetStreamPriorityRange(&lowest, &highest));
-  const bool high = priority < lowest;
-  const c10::DeviceIndex device = resolve_device_index(index);
-  return stream_pool(device, high).take(device, high ? highest : lowest);
+  // 0 is PyTorch's normal priority. A driver's range need not begin there, nor contain it.
+  const bool high = priority < 0;
+  return stream_pool(device, high).take(device, high ? highest : std::clamp(0, highest, lowest));
 }
 // LITERALINCLUDE END: stream-from-pool
 

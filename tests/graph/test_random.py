@@ -131,3 +131,23 @@ def test_attention_by_single_operators() -> None:
             return functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
 
     assert_replays_draw_as_eager_calls(work)
+
+
+def test_replays_on_two_streams_draw_different_numbers() -> None:
+    total = torch.zeros(100, device=LAST_DEVICE)
+
+    def work() -> torch.Tensor:
+        torch.openreg._sleep(30_000_000)
+        return total.add_(torch.rand(100, device=LAST_DEVICE))
+
+    graph, _ = captured(work)
+    total.zero_()
+    torch.manual_seed(3)
+    expected = sum(torch.rand(100, device=LAST_DEVICE).cpu() for _ in range(2))
+    torch.manual_seed(3)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    for stream in (torch.Stream(LAST_DEVICE), torch.Stream(LAST_DEVICE)):
+        with stream:
+            graph.replay()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    torch.testing.assert_close(total.cpu(), expected)

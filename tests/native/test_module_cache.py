@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from environment import ROOT
 
 import torch_openreg
 from tests.native.conftest import NativeProcess
@@ -48,6 +52,23 @@ def test_a_damaged_binary_is_compiled_again(run_native: NativeProcess, tmp_path:
     assert run_native(ABS) == "[1.5, 2.0]\n"
     assert binary.read_bytes().splitlines()[0].split()[:3] == good.splitlines()[0].split()[:3]
     assert files(tmp_path) == [binary]
+
+
+PRODUCT = """
+import torch
+a, b = torch.arange(35.0).view(5, 7), torch.arange(63.0).view(7, 9)
+print(torch.equal((a.to("openreg") @ b.to("openreg")).cpu(), a @ b))
+"""
+
+
+def test_a_driver_without_binaries_and_with_small_groups(run_native: NativeProcess, tmp_path: Path) -> None:
+    library = tmp_path / "poor_modules.so"
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-fPIC", "-shared"]
+    source = ROOT / "tests" / "native" / "_poor_modules.cpp"
+    subprocess.run([*compiler, f"-I{ROOT / 'csrc' / 'driver'}", str(source), "-o", str(library)], check=True)
+    assert run_native(ABS, LD_PRELOAD=str(library)) == "[1.5, 2.0]\n"
+    assert run_native(PRODUCT, LD_PRELOAD=str(library)) == "True\n"
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_folder_that_cannot_be_written(run_native: NativeProcess, tmp_path: Path) -> None:

@@ -36,6 +36,15 @@ int tile_for(c10::DeviceIndex device) {
   return tile;
 }
 
+// The kernel, compiled for a tile that it can have: one that needs many registers has smaller groups than the device.
+const Function& function_for(c10::DeviceIndex device, at::ScalarType dtype, int* tile) {
+  for (*tile = tile_for(device);; *tile /= 2) {
+    const Function& function = find_function(device, "linalg/product.cl", "matrix_product",
+                                             options_for(dtype, false) + " -DTILE=" + std::to_string(*tile));
+    if (*tile == 1 || static_cast<size_t>(*tile * *tile) <= function.attributes.max_group_size) return function;
+  }
+}
+
 // Requires: no factor overlaps the output. `added` is undefined, or has the sizes of the output.
 void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added,
                     const at::Scalar& alpha, const at::Scalar& beta) {
@@ -49,9 +58,8 @@ void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor
   for (const at::Tensor* tensor : {&out, &a, &b}) check_has_memory(*tensor);
 
   const c10::DeviceIndex device = out.device().index();
-  const int tile = tile_for(device);
-  const Function& function = find_function(device, "linalg/product.cl", "matrix_product",
-                                           options_for(out.scalar_type(), false) + " -DTILE=" + std::to_string(tile));
+  int tile = 0;
+  const Function& function = function_for(device, out.scalar_type(), &tile);
   const auto size = static_cast<unsigned>(tile);
   const auto tiles = [tile](int64_t elements) { return static_cast<unsigned>((elements + tile - 1) / tile); };
   const Local local{size * size * compute_bytes(out.scalar_type())};
