@@ -64,7 +64,8 @@ orError_t Capture::add(const Stream& stream, const Task& task, Placement placeme
   try {
     std::vector<uint32_t>& last = last_[&stream];
     std::vector<uint32_t> next{static_cast<uint32_t>(graph_->nodes().size())};
-    graph_->add({task, &stream.device(), last}, placement == Placement::kQueue);
+    graph_->add({task, &stream.device(), stream.handle(stream.generation.load()), last},
+                placement == Placement::kQueue);
     last = std::move(next);
     return orSuccess;
   } catch (const std::bad_alloc&) {  // NOT PROVEN: needs a host that is out of memory

@@ -1,6 +1,7 @@
 // Synchronization and reset of a device.
 #include "device.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "capture.h"
@@ -43,8 +44,19 @@ orError_t Device::synchronize() {
     for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
       if (!stream->wait(stream->queued())) return false;
     }
-    return true;
+    return std::ranges::all_of(uses_under_way(), [](const auto& use) { return use.first->wait(use.second); });
   });
+}
+
+void Device::used_by(Stream& stream) {
+  const std::lock_guard lock(users_mutex_);
+  users_[&stream] = stream.queued();
+}
+
+std::map<Stream*, uint64_t> Device::uses_under_way() {
+  const std::lock_guard lock(users_mutex_);
+  std::erase_if(users_, [](const auto& use) { return use.first->passed(use.second); });
+  return users_;
 }
 
 orError_t Device::synchronize(Stream& stream, uint64_t sequence) {

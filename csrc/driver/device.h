@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
 #include "config.h"
@@ -40,7 +41,10 @@ class Device {
   orError_t synchronize();
   // The same for the work of one stream up to a sequence number.
   orError_t synchronize(Stream& stream, uint64_t sequence);
-// LITERALINCLUDE END: memory-device-parts
+  // A stream of another device has work in its queue, a graph, that uses this one: synchronize() waits for it as well.
+  // Throws: std::bad_alloc.
+  void used_by(Stream& stream);
+  // LITERALINCLUDE END: memory-device-parts
   // The same for a record of an event that several processes share.
   orError_t synchronize(const SharedEvent& event, uint64_t record, SharedEvent::Outcome* outcome);
   // Whether work that was waiting after so many resets must end now.
@@ -71,7 +75,11 @@ class Device {
   template <class Wait>
   orError_t synchronize_with(Wait wait);
 
+  std::map<Stream*, uint64_t> uses_under_way();
+
   std::atomic<Stream*> served_{nullptr};
+  std::mutex users_mutex_;
+  std::map<Stream*, uint64_t> users_;  // of other devices, with the sequence number of the last such work
   std::atomic<uint32_t> peers_{0};  // bit n: device n
   std::atomic<bool> resetting_{false};
   std::mutex reset_mutex_;  // one reset at a time

@@ -33,6 +33,12 @@ void Graph::add(Node node, bool queues) {
   queues_ = queues_ || queues;
 }
 
+void Graph::note_launch(Stream& stream) const {
+  for (const auto& [device, resets] : devices_) {
+    if (device != &device_) device->used_by(stream);
+  }
+}
+
 orError_t Graph::check_devices() const {
   for (const auto& [device, resets] : devices_) {
     if (const orError_t error = device->failure.refuse()) return error;
@@ -56,7 +62,8 @@ void Graph::run() {
 void Graph::run_reported(orStream_t stream, uint64_t correlation) {
   const std::lock_guard lock(running_);
   for (Node& node : nodes_) {
-    if (runs(node)) node.task.run_reported(*node.device, stream, correlation);
+    if (!runs(node)) continue;
+    node.task.run_reported(*node.device, node.device == &device_ ? stream : node.stream, correlation);
   }
   need(last_, device_);
 }

@@ -13,12 +13,14 @@
 namespace openreg::driver {
 
 class Device;
+class Stream;
 
 class Graph {
  public:
   struct Node {
     Task task;
     Device* device;
+    orStream_t stream;  // on which it was captured
     std::vector<uint32_t> after;  // earlier nodes, which it has to run after
   };
 
@@ -38,12 +40,15 @@ class Graph {
   // Runs the nodes in the order in which they were captured, which puts each after those that it depends on. One run
   // at a time: kernels keep their arguments in the node.
   void run();
-  // The same, and reports each node to the recorder of activities.
+  // The same, and reports each node to the recorder of activities: on the stream of the launch, or, if the node belongs
+  // to another device, on the stream that it was captured on.
   void run_reported(orStream_t stream, uint64_t correlation);
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] bool queues() const { return queues_; }
+  // Lets the other devices of the graph know of a launch that has been queued.
+  void note_launch(Stream& stream) const;
   // An error if a device has failed, or was reset since: the memory that the nodes use is gone.
   [[nodiscard]] orError_t check_devices() const;
   [[nodiscard]] std::string dot() const;

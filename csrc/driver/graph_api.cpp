@@ -171,11 +171,15 @@ orError_t orGraphLaunch(orGraphExec_t exec, orStream_t stream) {
                 graph->device().index, device.index);
   }
   const Placement placement = graph->queues() ? Placement::kQueue : device.placement(0);
-  auto* const kept = new (std::nothrow) GraphPointer(std::move(graph));
+  auto* const kept = new (std::nothrow) GraphPointer(graph);
   if (kept == nullptr) {
     return fail(orErrorMemoryAllocation, "the host has no memory to queue a graph");  // NOT PROVEN: needs such a host
   }
-  return submit_kernel(ref, GraphWork{kept}, placement);
+  if (const orError_t error = submit_kernel(ref, GraphWork{kept}, placement)) return error;
+  return guarded([&] {
+    graph->note_launch(*ref.stream);
+    return orSuccess;
+  });
 }
 
 orError_t orGraphDestroy(orGraph_t graph) {

@@ -42,9 +42,9 @@ orStreamCaptureMode driver_mode(at::GraphCaptureMode mode) {
 // LITERALINCLUDE END: graph-mode
 
 // LITERALINCLUDE START: capture-begin-and-end
-void release_pool(c10::DeviceIndex device, PoolId pool) {
-  host_allocator().release_pool(pool);
-  release_device_pool(device, pool);
+void release_pools(const CaptureState& state) {
+  host_allocator().release_pool(state.host_pool());
+  release_device_pool(state.pool());
 }
 
 // Begins to capture a stream of the device; memory that is allocated for captured work comes from the pool.
@@ -52,17 +52,20 @@ void release_pool(c10::DeviceIndex device, PoolId pool) {
 std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex device, PoolId pool,
                                             orStreamCaptureMode mode) {
   static_cast<void>(default_generator(device));  // its first use takes a seed, which a capture would refuse
-  const auto state = std::make_shared<CaptureState>(pool, mode, std::make_shared<CapturedDraws>(pool));
-  host_allocator().begin_allocate_to_pool(pool,
+  release_abandoned_pools();                     // what a capture lacks it cannot take from the cache
+  const auto state = std::make_shared<CaptureState>(pool, new_pool_id(), mode, std::make_shared<CapturedDraws>(pool));
+  host_allocator().begin_allocate_to_pool(state->host_pool(),
                                           [state](c10::Stream of) { return capture_of(stream_handle(of)) == state; });
-  retain_device_pool(device, pool);
+  retain_device_pool(pool);
+  // Before the driver begins: from then on, an event that another thread's free records must not be one of the capture.
+  device_capture_began();
   const orError_t error = orStreamBeginCapture(stream, mode);
   if (error != orSuccess) {
-    host_allocator().end_allocate_to_pool(pool);
-    release_pool(device, pool);
+    device_capture_ended();
+    host_allocator().end_allocate_to_pool(state->host_pool());
+    release_pools(*state);
     check(error);
   }
-  device_capture_began();
   capture_began(capture_id(stream), state);
   return state;
 }
@@ -74,7 +77,7 @@ orError_t end_capture(orStream_t stream, orGraph_t* graph) {
   // An error of the caller, such as a wrong thread, leaves the capture as it was.
   if (error != orSuccess && id != 0 && capture_id(stream) == id) return error;
   if (const auto ended = capture_ended(id)) {
-    host_allocator().end_allocate_to_pool(ended->pool());
+    host_allocator().end_allocate_to_pool(ended->host_pool());
     device_capture_ended();
   }
   return error;
@@ -200,7 +203,7 @@ class Graph final : public at::GraphImplInterface {
     return error;
   }
 
-  void release_memory() { release_pool(stream_.device_index(), std::exchange(state_, nullptr)->pool()); }
+  void release_memory() { release_pools(*std::exchange(state_, nullptr)); }
 
   void destroy_exec() {
     if (exec_ != nullptr) check(orGraphExecDestroy(std::exchange(exec_, nullptr)));

@@ -14,6 +14,7 @@
 #include "runtime/device.h"
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -26,10 +27,7 @@ class Recorder final : public CallObserver {
 
   void start(size_t most_records);
   Recording stop();
-  bool is_active() noexcept {
-    const std::lock_guard lock(mutex_);
-    return active_;
-  }
+  bool is_active() noexcept;
   void add_range(const std::string& name, int64_t begin) noexcept;
 
  private:
@@ -63,6 +61,7 @@ int32_t this_thread() noexcept {
 // memory.
 template <class Add>
 void Recorder::add(Add add_record) noexcept {
+  if (is_in_bad_fork()) return;
   const std::lock_guard lock(mutex_);
   if (!active_) return;  // a call that began while the recording still ran
   if (recording_.device.size() + recording_.host.size() >= most_records_) {
@@ -93,8 +92,9 @@ void Recorder::note(const orActivity* activity, void* recorder) noexcept {
 
 // LITERALINCLUDE START: profiler-recorder-calls
 CallObserver::Start Recorder::begin() noexcept {
-  uint32_t number = ++last_call_;
-  if (number == 0) number = ++last_call_;  // NOT PROVEN: after four billion calls; 0 means none
+  // PyTorch numbers operators from 1, and takes a call with the number of an operator for its kernels.
+  constexpr uint32_t kFirst = 1U << 30;
+  const uint32_t number = kFirst + (last_call_++ & (kFirst - 1));
   warn(orActivitySetCorrelation(correlation_of(current_operations().operation, number)));
   return {c10::getTime(), number};
 }
@@ -120,7 +120,15 @@ void Recorder::add_range(const std::string& name, int64_t begin) noexcept {
 // LITERALINCLUDE END: profiler-recorder-calls
 
 // LITERALINCLUDE START: profiler-recorder-start-and-stop
+// In a forked child the lock may be held forever, by a thread that does not exist there.
+bool Recorder::is_active() noexcept {
+  if (is_in_bad_fork()) return false;
+  const std::lock_guard lock(mutex_);
+  return active_;
+}
+
 void Recorder::start(size_t most_records) {
+  static_cast<void>(device_count());  // raises in a forked child
   {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!active_, "openreg: a profile is being recorded already; stop it first");
@@ -137,9 +145,9 @@ void Recorder::start(size_t most_records) {
 }
 
 Recording Recorder::stop() {
-  // In a forked child the lock may be held forever, by a thread that does not exist there.
   if (is_in_bad_fork()) return {};
-  if (call_observer.exchange(nullptr) != nullptr) warn(orActivityStop());
+  // It waits for the work that is queued, on all devices.
+  if (call_observer.exchange(nullptr) != nullptr) wait_without_gil([] { warn(orActivityStop()); });
   const std::lock_guard lock(mutex_);
   active_ = false;
   return std::exchange(recording_, {});

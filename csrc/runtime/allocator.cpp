@@ -271,8 +271,9 @@ PoolId new_pool_id() {
   static std::atomic<uint64_t> last{0};
   return {last.fetch_add(1) + 1, 0};
 }
-void retain_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().retain_pool(device, pool); }
-void release_device_pool(c10::DeviceIndex device, PoolId pool) { block_pool().release_pool(device, pool); }
+void retain_device_pool(PoolId pool) { block_pool().retain_pool(pool); }
+void release_device_pool(PoolId pool) { block_pool().release_pool(pool); }
+void release_abandoned_pools() { check(block_pool().release_abandoned()); }
 void device_capture_began() { block_pool().capture_began(); }
 void device_capture_ended() { warn(block_pool().capture_ended()); }
 

@@ -24,9 +24,11 @@ OPENREG_EXPORT void set_memory_fraction(double fraction, int64_t index);
 
 // A pool that no other graph has.
 OPENREG_EXPORT PoolId new_pool_id();
-// The pool of a graph's memory: kept until it was released as often as it was retained.
-void retain_device_pool(c10::DeviceIndex device, PoolId pool);
-void release_device_pool(c10::DeviceIndex device, PoolId pool);
+// The pool of a graph's memory, on all devices: kept until it was released as often as it was retained.
+void retain_device_pool(PoolId pool);
+void release_device_pool(PoolId pool);
+// Returns the cached memory of pools that no graph has any more to the driver, unless a capture is under way.
+void release_abandoned_pools();
 // Memory that a program writes before each replay of a graph with this pool. It comes from a pool beside that one,
 // where there may be memory that kernels of the graph have written and freed, and write again in each replay.
 c10::DataPtr allocate_beside(PoolId pool, size_t bytes);

@@ -41,12 +41,10 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
   wanted.small = bytes <= kSmallLimit;
   wanted.stream = stream;
   wanted.pool = pool;
-  bool captured = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     PerDevice& owner = of(device);
-    captured = captures_ > 0;
-    if (const orError_t error = captured ? orSuccess : collect_passed(owner)) return error;
+    if (const orError_t error = captures_ > 0 ? orSuccess : collect_passed(owner)) return error;
     if (Block* const block = find_block(owner, wanted, settings)) {
       hand_out(owner, block, wanted);
       *address = block->address;
@@ -57,7 +55,7 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
   const size_t whole = segment_bytes(bytes, now);
   orError_t error = allocate_segment(wanted, whole, now, address);
   if (error != orErrorMemoryAllocation) return error;
-  if (!captured) {  // otherwise the driver would refuse to wait for the device, as a release of memory does
+  if (!is_captured()) {  // otherwise the driver would refuse to wait for the device, as a release of memory does
     if (const orError_t failure = release_cached(device)) return failure;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -154,6 +152,11 @@ void BlockPool::erase_block(const Block& block) {
 // LITERALINCLUDE END: pool-add-block
 
 // LITERALINCLUDE START: pool-segment
+bool BlockPool::is_captured() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return captures_ > 0;
+}
+
 bool BlockPool::reserve(int device, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(device);

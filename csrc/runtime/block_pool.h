@@ -10,8 +10,9 @@
 // A block belongs to the stream that it was allocated on. Once freed, it is available to that stream at once, whose
 // later work runs after everything queued so far, but not to any other stream, since nothing orders the two.
 //
-// Thread: any. One lock guards everything. It is never held while the driver allocates, frees or waits, except when
-// there is no memory for the events that a freed block has to wait for.
+// Thread: any. One lock guards everything, and one for each device keeps releases of its segments apart. The first is
+// never held while the driver allocates, frees or waits, except when there is no memory for the events that a freed
+// block has to wait for.
 //
 // A host without memory loses no block: freeing and joining need no memory, and functions that allocate do so before
 // they change anything.
@@ -153,12 +154,16 @@ class BlockPool {
   // Returns: false when no block in use has the address.
   bool record_stream(void* address, orStream_t stream);
 
-  // Returns whole free segments to the driver, after waiting for the streams that still use their blocks.
+  // Returns whole free segments to the driver, after waiting for the streams that still use their blocks. A segment
+  // that the driver refuses to free stays in the cache.
   orError_t release_cached(int device);
 
-  // Keeps the segments of a pool, even those that are free, until release_pool was called as often.
-  void retain_pool(int device, PoolId pool);
-  void release_pool(int device, PoolId pool);
+  // Keeps the segments of a pool, on all devices and even those that are free, until release_pool was called as often.
+  void retain_pool(PoolId pool);
+  void release_pool(PoolId pool);
+  // Returns the free segments of pools that are no longer retained to the driver. No request can use them any more, and
+  // while a graph is captured nothing can be released. Does nothing if a capture is under way.
+  orError_t release_abandoned();
   // While work is captured, events that are recorded on its streams never pass, and cached memory is not released: a
   // block that was used on other streams is freed when the last capture has ended.
   void capture_began();
@@ -217,10 +222,12 @@ class BlockPool {
     Unjoined unjoined;
     std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; no queue is empty
     size_t limit = SIZE_MAX;
-    std::map<PoolId, size_t> retained;  // how often each pool was retained; no number is 0
     Block* deferred = nullptr;  // freed during a capture; linked by next_unjoined
     size_t being_allocated = 0;  // bytes requested from the driver and not yet received
     PoolStatistics statistics;
+    // Held while segments return to the driver, and never taken under mutex_: they are neither in the cache nor free
+    // for the driver, so whoever finds no memory waits for them.
+    std::mutex releasing;
 
     FreeBlocks& free_blocks(bool of_small) { return of_small ? small : large; }
   };
@@ -238,6 +245,7 @@ class BlockPool {
   bool join_all(PerDevice& owner);  // false when there was nothing to join
   void join(PerDevice& owner, Block* block);
   void insert_free(PerDevice& owner, Block* block);
+  void take_segment(PerDevice& owner, FreeBlocks::iterator place, std::vector<Block>* segments);
   void remove_free(PerDevice& owner, FreeBlocks::iterator place);
   orError_t record_pending(PerDevice& owner, Block* block);
   bool remember(PerDevice& owner, orStream_t stream, Pending pending);  // false when the host has no memory
@@ -250,13 +258,17 @@ class BlockPool {
   // These lock it themselves.
   orError_t allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address);
   orError_t wait_for_pending(int device);
-  orError_t take_whole_segments(int device, std::vector<void*>* segments);
+  orError_t take_whole_segments(int device, std::vector<Block>* segments);
+  void take_abandoned_segments(PerDevice& owner, std::vector<Block>* segments);
+  orError_t free_segments(const std::vector<Block>& segments);
   bool reserve(int device, size_t bytes);  // false when it would exceed the limit
+  bool is_captured() const;
 
   mutable std::mutex mutex_;
   std::vector<PerDevice> devices_;
   PoolObserver* observer_ = nullptr;
   size_t captures_ = 0;  // under way, on any device
+  std::map<PoolId, size_t> retained_;  // how often each pool was retained; no number is 0
   std::unordered_map<void*, Block> blocks_;  // all, by address; the elements of the map do not move
   std::vector<FreeBlocks::node_type> nodes_;  // one for each block in no set, which is inserted without an allocation
   // LITERALINCLUDE END: pool-records

@@ -3,6 +3,7 @@
 #include "runtime/block_pool.h"
 #include "runtime/driver_call.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace openreg {
@@ -110,19 +111,41 @@ bool BlockPool::join_all(PerDevice& owner) {
 
 // LITERALINCLUDE START: pool-release-cached
 orError_t BlockPool::release_cached(int device) {
-  std::vector<void*> segments;
+  const std::lock_guard<std::mutex> releasing(of(device).releasing);
+  std::vector<Block> segments;
   if (const orError_t error = wait_for_pending(device)) return error;
   if (const orError_t error = take_whole_segments(device, &segments)) return error;
+  return free_segments(segments);
+}
+
+// The driver may refuse: another thread's capture has begun meanwhile, or the device has failed.
+orError_t BlockPool::free_segments(const std::vector<Block>& segments) {
   orError_t first_error = orSuccess;
-  for (void* segment : segments) {
+  for (const Block& segment : segments) {
     const DriverCall call("orFree");
-    const orError_t error = orFree(segment);
+    const orError_t error = orFree(segment.address);
     if (first_error == orSuccess) first_error = error;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    PerDevice& owner = of(segment.device);
+    if (error == orSuccess) {
+      owner.statistics.segment_went(segment);
+    } else if (Block* const kept = add_block(segment)) {
+      notify(PoolEvent::kSegmentAllocated, *kept);
+      insert_free(owner, kept);
+    }
   }
   return first_error;
 }
 
-orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segments) {
+void BlockPool::take_segment(PerDevice& owner, FreeBlocks::iterator place, std::vector<Block>* segments) {
+  Block* const block = *place;
+  remove_free(owner, place);
+  notify(PoolEvent::kSegmentFreed, *block);
+  segments->push_back(*block);
+  erase_block(*block);
+}
+
+orError_t BlockPool::take_whole_segments(int device, std::vector<Block>* segments) {
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(device);
   if (const orError_t error = captures_ > 0 ? orSuccess : collect_passed(owner)) return error;
@@ -131,17 +154,39 @@ orError_t BlockPool::take_whole_segments(int device, std::vector<void*>* segment
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       const auto place = next++;
-      Block* const block = *place;
-      if (block->is_split()) continue;  // the rest of its segment is in use
-      if (owner.retained.contains(block->pool)) continue;
-      remove_free(owner, place);
-      owner.statistics.segment_went(*block);
-      notify(PoolEvent::kSegmentFreed, *block);
-      segments->push_back(block->address);
-      erase_block(*block);
+      // Otherwise the rest of its segment is in use, or a graph may use it again.
+      if (!(*place)->is_split() && !retained_.contains((*place)->pool)) take_segment(owner, place, segments);
     }
   }
   return orSuccess;
+}
+
+orError_t BlockPool::release_abandoned() {
+  orError_t first_error = orSuccess;
+  for (PerDevice& owner : devices_) {
+    const std::lock_guard<std::mutex> releasing(owner.releasing);
+    std::vector<Block> segments;
+    take_abandoned_segments(owner, &segments);
+    const orError_t error = free_segments(segments);
+    if (first_error == orSuccess) first_error = error;
+  }
+  return first_error;
+}
+
+void BlockPool::take_abandoned_segments(PerDevice& owner, std::vector<Block>* segments) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (captures_ > 0) return;  // the driver would refuse
+  const auto is_abandoned = [this](const Block* block) {
+    return block->pool != PoolId() && !block->is_split() && !retained_.contains(block->pool);
+  };
+  join_all(owner);
+  for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
+    segments->reserve(segments->size() + std::ranges::count_if(*blocks, is_abandoned));
+    for (auto next = blocks->begin(); next != blocks->end();) {
+      const auto place = next++;
+      if (is_abandoned(*place)) take_segment(owner, place, segments);
+    }
+  }
 }
 
 orError_t BlockPool::wait_for_pending(int device) {

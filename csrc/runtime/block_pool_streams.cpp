@@ -94,16 +94,15 @@ orError_t BlockPool::collect_passed(PerDevice& owner) {
 // LITERALINCLUDE END: pool-record-stream
 
 // LITERALINCLUDE START: pool-private
-void BlockPool::retain_pool(int device, PoolId pool) {
+void BlockPool::retain_pool(PoolId pool) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  ++of(device).retained[pool];
+  ++retained_[pool];
 }
 
-void BlockPool::release_pool(int device, PoolId pool) {
+void BlockPool::release_pool(PoolId pool) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& retained = of(device).retained;
-  const auto found = retained.find(pool);
-  if (found != retained.end() && --found->second == 0) retained.erase(found);
+  const auto found = retained_.find(pool);
+  if (found != retained_.end() && --found->second == 0) retained_.erase(found);
 }
 
 void BlockPool::capture_began() {

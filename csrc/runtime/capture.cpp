@@ -37,8 +37,9 @@ Captures& captures() {
 
 }  // namespace
 
-CaptureState::CaptureState(c10::MempoolId_t pool, orStreamCaptureMode mode, std::shared_ptr<CapturedDraws> draws)
-    : pool_(pool), mode_(mode), draws_(std::move(draws)) {}
+CaptureState::CaptureState(c10::MempoolId_t pool, c10::MempoolId_t host_pool, orStreamCaptureMode mode,
+                           std::shared_ptr<CapturedDraws> draws)
+    : pool_(pool), host_pool_(host_pool), mode_(mode), draws_(std::move(draws)) {}
 
 bool CaptureState::forbids_device_waits() const {
   return mode_ == orStreamCaptureModeGlobal ||

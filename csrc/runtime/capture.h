@@ -22,10 +22,14 @@ class CapturedDraws;
 // What belongs to one capture. The graph keeps it after the capture has ended, since its replays use it.
 class CaptureState {
  public:
-  CaptureState(c10::MempoolId_t pool, orStreamCaptureMode mode, std::shared_ptr<CapturedDraws> draws);
+  CaptureState(c10::MempoolId_t pool, c10::MempoolId_t host_pool, orStreamCaptureMode mode,
+               std::shared_ptr<CapturedDraws> draws);
 
   // A pool that the graph's memory comes from and no other memory does.
   c10::MempoolId_t pool() const { return pool_; }
+  // The same for pinned memory. No two captures share it: PyTorch's host allocator knows no pool that ends and begins
+  // again, as the pool of several graphs does when they are captured anew.
+  c10::MempoolId_t host_pool() const { return host_pool_; }
   // The random numbers of each replay.
   CapturedDraws& draws() const { return *draws_; }
   // Whether the capture forbids this thread to wait for a whole device.
@@ -33,6 +37,7 @@ class CaptureState {
 
  private:
   const c10::MempoolId_t pool_;
+  const c10::MempoolId_t host_pool_;
   const orStreamCaptureMode mode_;
   const std::thread::id thread_ = std::this_thread::get_id();
   const std::shared_ptr<CapturedDraws> draws_;

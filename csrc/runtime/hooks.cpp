@@ -51,7 +51,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   // LITERALINCLUDE START: hooks-pinned-memory
   // For Tensor.pin_memory(), torch.empty(pin_memory=True) and DataLoader(pin_memory=True).
-  at::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    // Raises in a forked child, where the cache's blocks belong to the parent, and its locks may be held forever.
+    if (is_in_bad_fork()) static_cast<void>(device_count());
+    return &host_allocator();
+  }
 
   // For Tensor.is_pinned(). Accepts any pointer, even one that the driver has never seen.
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }

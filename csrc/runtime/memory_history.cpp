@@ -119,7 +119,7 @@ void MemoryHistory::out_of_memory(int device, size_t available, size_t requested
 void MemoryHistory::add(PerDevice& of, TraceEntry::Action action, const Block& block, size_t bytes) {
   if (settings_.max_entries == 0) return;
   TraceEntry entry(action, static_cast<c10::DeviceIndex>(block.device), reinterpret_cast<size_t>(block.address), bytes,
-                   block.stream, {0, 0}, c10::getApproximateTime(),
+                   block.stream, block.pool, c10::getApproximateTime(),
                    settings_.stacks >= RecordContext::ALLOC ? current_stack() : nullptr);
   if (of.entries.size() < settings_.max_entries) {
     of.entries.push_back(std::move(entry));
