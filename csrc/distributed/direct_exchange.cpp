@@ -6,10 +6,16 @@
 // waits for its streams before it meets.
 #include "distributed/direct_exchange.h"
 
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace openreg {
 namespace {
+
+constexpr int64_t kCommon = 5;  // of the numbers of a call, those that must be the same on all ranks
 
 // LITERALINCLUDE START: distributed-direct-parts
 // The tensor in pieces, each of at most as many elements.
@@ -31,7 +37,36 @@ int64_t elements_of_window(const at::Tensor& tensor) {
 // LITERALINCLUDE START: distributed-direct-publish
 void DirectExchange::publish() {
   windows_.streams().front().synchronize();  // which waits for the others: a copy between devices orders both
-  meetings_.meet();
+  if (call_.empty()) return meetings_.meet();
+  static_cast<void>(agree());
+}
+
+// All calls are equally long, so that those of different operations can be compared as well.
+void DirectExchange::begin(const at::Tensor& tensor, int64_t root, int64_t reduction) {
+  call_ = {static_cast<int64_t>(type_), static_cast<int64_t>(tensor.scalar_type()), tensor.numel(), root, reduction};
+  call_.resize(kCommon + 2 * static_cast<size_t>(size_));
+}
+
+// Ranks that meet in different operations would read what none of them has written for the other.
+at::Tensor DirectExchange::agree() {
+  const at::Tensor told = meetings_.tell(std::exchange(call_, {}));
+  for (int rank = 1; rank < size_; ++rank) {
+    const auto common = [&told](int of) { return told[of].narrow(0, 0, kCommon); };
+    if (!common(rank).equal(common(0))) {
+      C10_THROW_ERROR(ValueError, c10::str("the ranks call different operations: ", described(told[0]), " on rank 0, ",
+                                           described(told[rank]), " on rank ", rank));
+    }
+  }
+  return told.narrow(1, kCommon, 2 * size_);
+}
+
+std::string DirectExchange::described(const at::Tensor& call) const {
+  const auto* const numbers = call.const_data_ptr<int64_t>();
+  std::string text = c10::str(c10d::opTypeToString(static_cast<c10d::OpType>(numbers[0])), " of ", numbers[2],
+                              " elements of ", static_cast<at::ScalarType>(numbers[1]));
+  if (numbers[3] >= 0) text += c10::str(" with the root ", numbers[3]);
+  if (numbers[4] >= 0) text += c10::str(" by ", Reduction::name_of(numbers[4]));
+  return text;
 }
 // LITERALINCLUDE END: distributed-direct-publish
 
@@ -51,6 +86,7 @@ void DirectExchange::combine(const at::Tensor& part, const at::Tensor& own, int6
 
 // Each rank reduces one part, and all collect the parts.
 void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduction) {
+  begin(tensor, -1, reduction.number());
   for (const at::Tensor& piece : pieces(tensor, elements_of_window(tensor))) {
     const int64_t length = (piece.numel() + size_ - 1) / size_;
     const auto part_of = [&](const at::Tensor& whole, int rank) {
@@ -72,6 +108,7 @@ void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduc
 
 // LITERALINCLUDE START: distributed-direct-to-one
 void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, int root, const Reduction& reduction) {
+  begin(input, root, reduction.number());
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
     const at::Tensor window = windows_.of(rank_, piece.numel(), piece.scalar_type());
@@ -87,6 +124,7 @@ void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, i
 }
 
 void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inputs, const Reduction& reduction) {
+  begin(output, -1, reduction.number());
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
     const int64_t length = piece.numel();
@@ -106,6 +144,7 @@ void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inp
 
 // LITERALINCLUDE START: distributed-direct-gather
 void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
+  begin(input);
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
     const auto window = [&](int rank) { return windows_.of(rank, piece.numel(), piece.scalar_type()); };
@@ -120,6 +159,7 @@ void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
 }
 
 void DirectExchange::scatter(const at::Tensor& output, const Tensors& inputs, int root) {
+  begin(output, root);
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
     const int64_t length = piece.numel();
@@ -136,6 +176,7 @@ void DirectExchange::scatter(const at::Tensor& output, const Tensors& inputs, in
 }
 
 void DirectExchange::broadcast(const at::Tensor& tensor, int root) {
+  begin(tensor, root);
   for (const at::Tensor& piece : pieces(tensor, elements_of_window(tensor))) {
     const at::Tensor window = windows_.of(root, piece.numel(), piece.scalar_type());
     if (rank_ == root) window.copy_(piece);
@@ -148,18 +189,18 @@ void DirectExchange::broadcast(const at::Tensor& tensor, int root) {
 
 // LITERALINCLUDE START: distributed-direct-all-to-all
 int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
-  std::vector<int64_t> sizes;
+  auto place = call_.begin() + kCommon;
   for (const Tensors* list : {&inputs, &outputs}) {
-    for (const at::Tensor& tensor : *list) sizes.push_back(tensor.numel());
+    for (const at::Tensor& tensor : *list) *place++ = tensor.numel();
   }
   windows_.streams().front().synchronize();
-  const at::Tensor told = meetings_.tell(sizes);
+  const at::Tensor told = agree();
   const at::Tensor sent = told.narrow(1, 0, size_);
   const at::Tensor expected = told.narrow(1, size_, size_).t();
   if (!sent.equal(expected)) {
-    const at::Tensor place = sent.ne(expected).nonzero()[0];
-    const auto from = place[0].item<int64_t>();
-    const auto to = place[1].item<int64_t>();
+    const at::Tensor first = sent.ne(expected).nonzero()[0];
+    const auto from = first[0].item<int64_t>();
+    const auto to = first[1].item<int64_t>();
     const auto bytes = sent[from][to].item<int64_t>();
     const auto wanted = expected[from][to].item<int64_t>();
     C10_THROW_ERROR(ValueError,
@@ -169,6 +210,7 @@ int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
 }
 
 void DirectExchange::all_to_all(const Tensors& outputs, const Tensors& inputs) {
+  begin(inputs[0].narrow(0, 0, 0));  // of bytes; their numbers are compared below
   const int64_t slot = Windows::kBytes / size_;
   int64_t rounds = 1;
   for (int64_t round = 0; round < rounds; ++round) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,8 +30,12 @@ class DirectExchange {
  public:
   using Tensors = std::vector<at::Tensor>;
 
-  DirectExchange(Windows& windows, int rank, int size, Meetings meetings)
-      : windows_(windows), rank_(rank), size_(size), meetings_(std::move(meetings)) {}
+  // `type`: which operation it is, for the ranks to compare.
+  DirectExchange(Windows& windows, int rank, int size, Meetings meetings, c10d::OpType type)
+      : windows_(windows), rank_(rank), size_(size), meetings_(std::move(meetings)), type_(type) {}
+
+  // All functions throw, on all ranks, if these do not call the same operation on as many elements of one dtype, with
+  // the same root and the same reduction.
 
   void all_reduce(const at::Tensor& tensor, const Reduction& reduction);
   // The output is the root's; the others' is not used.
@@ -45,6 +51,11 @@ class DirectExchange {
   void all_to_all(const Tensors& outputs, const Tensors& inputs);
 
  private:
+  // What a rank tells the others in the first meeting of an operation.
+  using Call = std::vector<int64_t>;
+  void begin(const at::Tensor& tensor, int64_t root = -1, int64_t reduction = -1);
+  at::Tensor agree();
+  std::string described(const at::Tensor& call) const;
   // Returns when what all ranks have written to their windows can be read.
   void publish();
   // The same, and the ranks tell each other how many bytes they send and expect, which they know of their own tensors
@@ -57,6 +68,8 @@ class DirectExchange {
   const int rank_;
   const int size_;
   const Meetings meetings_;
+  const c10d::OpType type_;
+  Call call_;  // empty once the ranks have compared it
 };
 // LITERALINCLUDE END: distributed-direct-class
 

@@ -84,7 +84,8 @@ Op host_op(Op op, at::ScalarType dtype) {
 }  // namespace
 
 // LITERALINCLUDE START: distributed-reduction-apply
-Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType dtype, int processes) : dtype_(dtype) {
+Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType dtype, int processes)
+    : op_(op), dtype_(dtype) {
   TORCH_CHECK_TYPE(
       op != Op::UNUSED && host_dtype(op, dtype).has_value(), name, ": ", op_name(op), " of ", dtype,
       " is not supported: Gloo reduces uint8, int8, int32, int64, float16, bfloat16, float32 and float64 ",
@@ -98,6 +99,8 @@ Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType 
     TORCH_CHECK_VALUE(factor_ != nullptr, name, ": PREMUL_SUM without a factor");
   }
 }
+
+const char* Reduction::name_of(int64_t number) { return op_name(static_cast<Op>(number)); }
 
 at::Tensor Reduction::view(const at::Tensor& host) const {
   if (dtype_ == at::kBool) return host.view(at::kByte);

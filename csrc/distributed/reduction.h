@@ -14,6 +14,9 @@ class Reduction {
   // Throws: when the operation is not defined for the dtype, or the host library cannot compute it.
   Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType dtype, int processes);
 
+  // The operation that the program has given, as a number that ranks can compare; and its name.
+  int64_t number() const { return static_cast<int64_t>(op_); }
+  static const char* name_of(int64_t number);
   // What the host library computes.
   c10d::ReduceOp on_host() const { return on_host_; }
   // What it computes it of: complex numbers are pairs of real ones, and bools are bytes of 0 and 1.
@@ -26,6 +29,7 @@ class Reduction {
   void finish(const at::Tensor& sum) const;
 
  private:
+  c10d::ReduceOp::RedOpType op_;
   c10d::ReduceOp on_host_;
   at::ScalarType dtype_;
   std::optional<int> divisor_;

@@ -181,13 +181,30 @@ void StagedBackend::wait(c10d::Work& exchange) {
 // A rank that has lost another one closes its connections to all. Otherwise a third would wait for this one, which is
 // alive but does not continue, until its timeout.
 void StagedBackend::disconnect(const std::exception& error) {
-  c10::intrusive_ptr<c10d::Backend> lost;  // Destroyed after the lock is released: it waits for exchanges that it runs.
-  c10::intrusive_ptr<c10d::Backend> lost_control;
-  const std::lock_guard lock(mutex_);
-  if (host_ == nullptr) return;
-  failure_ = reason(error);
-  lost.swap(host_);
-  lost_control.swap(control_);
+  using Groups = std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  const auto lost = std::make_shared<Groups>(2);
+  {
+    const std::lock_guard lock(mutex_);
+    if (host_ == nullptr) return;
+    failure_ = reason(error);
+    lost->front().swap(host_);
+    lost->back().swap(control_);
+    is_leaving_ = true;
+  }
+  // Their destructors wait for the exchanges that they run. The operation that has failed must not.
+  const auto leave = [this, lost] {
+    lost->clear();
+    {
+      const std::lock_guard lock(mutex_);
+      is_leaving_ = false;
+    }
+    changed_.notify_all();
+  };
+  try {
+    waiters_.run(leave);
+  } catch (const std::exception&) {  // NOT PROVEN: the machine can start no more threads
+    leave();                         // NOT PROVEN: as above
+  }
 }
 
 c10::intrusive_ptr<c10d::Backend> StagedBackend::connected(const c10::intrusive_ptr<c10d::Backend>& group) {
@@ -209,13 +226,13 @@ void StagedBackend::fail(StagedWork& work, const OperationName& name, const std:
   work.fail(std::make_exception_ptr(error_of(name, error)));
 }
 
+std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> StagedBackend::pending() {
+  const std::lock_guard lock(mutex_);
+  return in_flight_;
+}
+
 void StagedBackend::abort() {
-  std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> pending;
-  {
-    const std::lock_guard lock(mutex_);
-    pending = in_flight_;
-  }
-  for (const auto& [work, exchange] : pending) {
+  for (const auto& [work, exchange] : pending()) {
     fail(*work, work->name(), std::runtime_error("the process group was aborted"));
     if (exchange != nullptr && c10d::isP2POp(work->retrieveOpType())) exchange->abort();
   }
@@ -224,10 +241,15 @@ void StagedBackend::abort() {
 void StagedBackend::shutdown() {
   {
     const std::lock_guard lock(mutex_);
-    if (has_ended_ && !in_flight_.empty()) return;  // Their threads rest until the process is gone.
+    if (has_ended_ && (is_leaving_ || !in_flight_.empty())) return;  // Their threads rest until the process is gone.
   }
   starter_.finish();  // which may still give tasks to the waiters
   direct_.finish();
+  for (const auto& [work, exchange] : pending()) {
+    const bool receives =
+        work->retrieveOpType() == c10d::OpType::RECV || work->retrieveOpType() == c10d::OpType::RECVANYSOURCE;
+    if (receives && exchange != nullptr) exchange->abort();
+  }
   waiters_.finish();
   windows_.reset();
 }
@@ -274,12 +296,12 @@ bool StagedBackend::end() {
   abort();
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [this] {
-    return std::all_of(in_flight_.begin(), in_flight_.end(), [](const auto& operation) {
+    return !is_leaving_ && std::all_of(in_flight_.begin(), in_flight_.end(), [](const auto& operation) {
       return operation.second != nullptr && !operation.second->isCompleted();
     });
   });
   has_ended_ = true;
-  return in_flight_.empty();
+  return in_flight_.empty() && !is_leaving_;
 }
 
 void StagedBackend::rest_if_ended() {

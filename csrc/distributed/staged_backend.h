@@ -85,8 +85,9 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
-  // Several operations, and one Work for all of them.
-  bool supportsCoalescing() const override { return true; }
+  // Several operations, and one Work for all of them. Each starts at once nevertheless, so PyTorch need not collect the
+  // sends and receives of batch_isend_irecv: if one of them raised, it would collect all later operations as well.
+  bool supportsCoalescing() const override { return false; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
@@ -95,12 +96,13 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
 
-  // A counter of the calls, which every rank starts at 0. A debugging aid: equal numbers on all ranks mean that none
-  // has skipped a collective.
+  // A counter of the collectives, which every rank starts at 0. A debugging aid: equal numbers on all ranks mean that
+  // none has skipped one.
   void setSequenceNumberForGroup() override {}
-  uint64_t getSequenceNumberForGroup() override { return number_; }
+  uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
-  // Waits for all operations, which end at their timeouts at the latest. The destructor does, too.
+  // Waits for all operations, which end at their timeouts at the latest. The destructor does, too. Receives are
+  // aborted: what has not come yet is wanted no more.
   void shutdown() override;
   // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
   void abort() override;
@@ -139,7 +141,12 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   };
   // LITERALINCLUDE END: distributed-direct-operation
 
-  OperationName next(const char* operation) { return {operation, ++number_, getRank()}; }
+  OperationName next(const char* operation) {
+    ++collectives_;
+    return next_between_two(operation);
+  }
+  // A send or a receive, which other ranks know nothing of.
+  OperationName next_between_two(const char* operation) { return {operation, ++number_, getRank()}; }
   // The device of an operation's tensors: those that this rank writes, and those that it only reads.
   // Throws: unless all of them are dense tensors of one device of this backend, and each element of a result has memory
   // of its own.
@@ -182,16 +189,19 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void rest_if_ended();
   void disconnect(const std::exception& error);
   void forget(const c10::intrusive_ptr<StagedWork>& work);
+  std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> pending();
   TransferStreams streams(c10::DeviceIndex device);
 
   const Create create_;
-  std::atomic<uint64_t> number_ = 0;
+  std::atomic<uint64_t> number_ = 0;  // of operations
+  std::atomic<uint64_t> collectives_ = 0;  // those among them
   std::optional<std::vector<c10::intrusive_ptr<StagedWork>>> coalesced_;
   std::once_flag windows_made_;
   std::unique_ptr<Windows> windows_;
   std::mutex mutex_;  // of all below but the threads
   std::condition_variable changed_;
   bool has_ended_ = false;
+  bool is_leaving_ = false;  // a thread destroys the groups that an exchange has failed in
   c10::intrusive_ptr<c10d::Backend> host_;  // null once an exchange has failed, for the reason below
   c10::intrusive_ptr<c10d::Backend> control_;  // null then, and where ranks share no memory
   std::string failure_;

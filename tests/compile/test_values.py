@@ -174,3 +174,31 @@ def test_convolutions_have_the_strides_that_were_predicted(
     compiled = torch.compile(function, fullgraph=True)
     with torch.no_grad():
         assert compiled(x.to(LAST_DEVICE), weight.to(LAST_DEVICE)).stride() == function(x, weight).stride()
+
+
+def test_a_number_comes_first() -> None:
+    x = torch.randn(5)
+    compiled = torch.compile(lambda x, s: s - x, fullgraph=True)
+    for number in (1.5, 2.5, -3.0):  # from the second on, the number is an input of the graph
+        torch.testing.assert_close(compiled(x.to(LAST_DEVICE), number).cpu(), number - x)
+    scalar = torch.tensor(2.5)
+    for function in (lambda s, x: s * x, torch.maximum, torch.pow, lambda s, x: torch.lerp(x, x * 2, s)):
+        compiled = torch.compile(function, fullgraph=True)
+        torch.testing.assert_close(compiled(scalar, x.to(LAST_DEVICE)).cpu(), function(scalar, x), equal_nan=True)
+
+
+@pytest.mark.parametrize("view", [lambda x: x.permute(1, 0, 3, 2), lambda x: x.to(memory_format=torch.channels_last)])
+def test_an_index_of_the_largest_is_in_logical_order(view: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(2, 3, 4, 5)
+    compiled = torch.compile(lambda x: view(x).argmax() * 1000 + view(x).argmin(), fullgraph=True)
+    assert compiled(x.to(LAST_DEVICE)).item() == (view(x).argmax() * 1000 + view(x).argmin()).item()
+
+
+def test_a_division_by_a_constant_is_a_division() -> None:
+    multiples = torch.arange(0, 41 * 500, 41.0)
+    assert_same(lambda x: (x / 41).floor(), multiples)
+    assert_same(lambda x: x / 1e-40, torch.tensor([0.0, 1e-40, 3.0]))
+
+
+def test_fusions_are_not_measured() -> None:
+    assert_same(lambda x: x.softmax(1), torch.randn(8, 8), options={"benchmark_fusion": True})

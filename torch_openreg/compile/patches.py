@@ -68,22 +68,75 @@ def _fuse_as_for_the_cpu() -> None:
     BaseSchedulerNode.is_cpu = is_cpu  # type: ignore[method-assign]
 
 
-def _keep_expensive_results() -> None:
-    """To compute exp again is cheaper than to read its result on a GPU, and dearer in generated C++.
+def _compute_on_the_device() -> None:
+    """Where a CPU tensor without dimensions meets one of a device, Inductor computes on the device: if it is a GPU.
 
-    Without the patch, each row of a softmax computes its exponentials twice.
+    Without the patch, `2.5 - x` of a tensor or of a float that changes becomes a kernel of the CPU, which reads the
+    device's memory: the process ends.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def is_cpu(x: Any) -> Any:
-            from torch._inductor.ir import get_device_type
+        def is_gpu(device: str | None) -> bool:
+            return device == "openreg" or original(device)
 
-            return original(x) or get_device_type(x) == "openreg"
+        return is_gpu
 
-        return is_cpu
+    _replace("is_gpu", ("lowering",), make, defined_in="utils")
 
-    _replace("is_cpu", ("ir",), make)
+
+def _generate_as_for_the_cpu() -> None:
+    """Some choices are those of the generator, and Inductor asks for the device instead: "cpu" means C++.
+
+    Without the patch, each row of a softmax computes its exponentials twice, which is cheaper on a GPU than to read
+    them again; and `x.t().argmax()` is an index in the order of the memory.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def get_device_type(x: Any) -> str | None:
+            found = original(x)
+            return "cpu" if found == "openreg" else found
+
+        return get_device_type
+
+    _replace("get_device_type", ("ir",), make)
+
+
+def _divide_by_constants() -> None:
+    """For a device other than the CPU, Inductor multiplies by the reciprocal of a constant, which is rounded twice.
+
+    Without the patch, `(x / 41).floor()` differs from eager mode for one multiple of 41 in three.
+    """
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def get_constant_value(x: Any) -> Any:
+            found = original(x)
+            is_ours = found is not None and found.device is not None and found.device.type == "openreg"
+            return None if is_ours else found
+
+        return get_constant_value
+
+    _replace("get_constant_value", ("lowering",), make)
+
+
+def _measure_no_fusions() -> None:
+    """The option `benchmark_fusion` measures kernels of Triton, fused and apart, and leaves out the CPU's.
+
+    Without the patch, the option fails where there is no Triton.
+    """
+    from torch._inductor.scheduler import BaseSchedulerNode, FusionResult, Scheduler
+
+    original = _found(Scheduler, "speedup_by_fusion")
+
+    @functools.wraps(original)
+    def speedup_by_fusion(self: Scheduler, node1: BaseSchedulerNode, node2: BaseSchedulerNode) -> FusionResult:
+        device = node1.get_nodes()[0].get_device()
+        is_ours = device is not None and device.type == "openreg"
+        return FusionResult.fuse(True) if is_ours else original(self, node1, node2)
+
+    Scheduler.speedup_by_fusion = speedup_by_fusion  # type: ignore[method-assign]
 
 
 # As many elements as a core's cache holds of the two or three tensors that a kernel with a variance reads and writes.
@@ -101,9 +154,9 @@ def _read_short_rows_twice() -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def use_two_step_variance(x: Any, *others: Any, **named: Any) -> Any:
-            from torch._inductor import config, ir
+            from torch._inductor import config
 
-            if ir.get_device_type(x) != "openreg":
+            if x.get_device().type != "openreg":
                 return original(x, *others, **named)
             elements = x.get_numel()
             if not elements.is_number or elements > _IN_CACHE:
@@ -172,7 +225,10 @@ _ALL = (
     _name_the_backend,
     _enter_the_device,
     _fuse_as_for_the_cpu,
-    _keep_expensive_results,
+    _compute_on_the_device,
+    _generate_as_for_the_cpu,
+    _divide_by_constants,
+    _measure_no_fusions,
     _read_short_rows_twice,
     _combine_no_kernels,
     _replay_graphs,
@@ -206,10 +262,17 @@ def patch_inductor() -> None:
 
 
 # LITERALINCLUDE START: compile-checked-patches
-def _replace(name: str, readers: Sequence[str], make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replaces a function of Inductor in all modules that hold it: the first defines it, the others import it."""
-    modules = [importlib.import_module(f"torch._inductor.{reader}") for reader in readers]
-    original = _found(modules[0], name)
+def _replace(
+    name: str,
+    readers: Sequence[str],
+    make: Callable[[Callable[..., Any]], Callable[..., Any]],
+    defined_in: str | None = None,
+) -> None:
+    """Replaces a function of Inductor in the modules that hold it. The first defines it, unless another one does."""
+    defining, *modules = (
+        importlib.import_module(f"torch._inductor.{each}") for each in (defined_in or readers[0], *readers)
+    )
+    original = _found(defining, name)
     for module in modules:
         if _found(module, name) is not original:
             raise _moved(f"{module.__name__}.{name}")
