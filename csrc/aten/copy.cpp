@@ -106,13 +106,15 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   } else if (!pinned) {
     refuse_in_capture(stream, "a copy to the device reads host memory that is not pinned");
   }
-  {
+  const auto copy = [&] {
     const DriverCall call("orMemcpyAsync");
     if (!non_blocking) wait_for_stream(stream, device);
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
-  }
+  };
+  // Operators run without the GIL, but torch.save, pickle and accesses of a storage copy with it.
+  pinned ? copy() : wait_without_gil(copy);
   if (!non_blocking) {
-    synchronize_stream(stream, device);
+    wait_without_gil([&] { synchronize_stream(stream, device); });
   } else if (pinned) {
     // The host tensor may be freed before the copy has run: its memory must not be reused until then.
     host_allocator().record_event(data.get(), data.get_context(), current_stream(device));

@@ -29,11 +29,11 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
   std::array<std::byte, sizeof(c10::complex<double>)> bytes;
   orStream_t stream = current_stream_handle(self.device().index());
   before_implicit_wait("one element is read, as item(), bool() and float() do", stream);
-  {
+  wait_without_gil([&] {
     const DriverCall call("orMemcpyAsync");
     wait_for_stream(stream, self.device().index());
     check(orMemcpyAsync(bytes.data(), self.const_data_ptr(), self.itemsize(), orMemcpyDeviceToHost, stream));
-  }
+  });
   trace(&Tracer::trace_gpu_stream_synchronization, traced(stream));
   raise_kernel_error(self.device().index());  // of the kernel that should have written the number, for example
   at::Scalar value;

@@ -1,7 +1,6 @@
 // Handles Ctrl-C while the runtime waits for the device.
 #include <pybind11/pybind11.h>
 
-#include <functional>
 #include <optional>
 
 #include "python/bindings.h"
@@ -26,7 +25,7 @@ void check_signals() {
 }
 // LITERALINCLUDE END: bridge-signals
 
-void run_without_gil(const std::function<void()>& wait) {
+void run_without_gil(c10::function_ref<void()> wait) {
   std::optional<py::gil_scoped_release> released;
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) released.emplace();
   wait();

@@ -92,7 +92,7 @@ void set_interrupt_check(InterruptCheck check) { interrupt_check.store(check); }
 
 void set_wait_runner(WaitRunner runner) { wait_runner.store(runner); }
 
-void wait_without_gil(const std::function<void()>& wait) {
+void wait_without_gil(c10::function_ref<void()> wait) {
   const WaitRunner run = wait_runner.load();
   run != nullptr ? run(wait) : wait();
 }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
-
-#include <functional>
+#include <c10/util/FunctionRef.h>
 
 #include "driver/openreg.h"
 #include "runtime/export.h"
@@ -26,10 +25,10 @@ void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);
 // LITERALINCLUDE END: wait-contract
 
-// Runs a wait without the GIL, for the one in a function that PyTorch calls with it: other threads of Python go on. The
-// bindings set how, once; without them there is no GIL.
-using WaitRunner = void (*)(const std::function<void()>& wait);
+// Runs a wait without the GIL, for those in functions that PyTorch may call with it, such as the copies of torch.save:
+// other threads of Python go on. The bindings set how, once; without them there is no GIL.
+using WaitRunner = void (*)(c10::function_ref<void()> wait);
 OPENREG_EXPORT void set_wait_runner(WaitRunner runner);
-void wait_without_gil(const std::function<void()>& wait);
+void wait_without_gil(c10::function_ref<void()> wait);
 
 }  // namespace openreg

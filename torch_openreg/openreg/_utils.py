@@ -12,6 +12,8 @@ def _index(device: torch.device | int | str | None) -> int:
     """The index that a user named; -1 for "the current device"."""
     if device is None:
         return -1
+    if isinstance(device, bool):
+        raise TypeError(f"a device is an index, a name or a torch.device, got {device}")
     if isinstance(device, int):
         return device
     device = torch.device(device)

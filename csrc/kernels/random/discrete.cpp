@@ -12,6 +12,8 @@
 
 #include "kernels/random/distributions.h"
 #include "kernels/random/random_loop.h"
+#include "runtime/capture.h"
+#include "runtime/stream.h"
 
 namespace openreg {
 namespace {
@@ -90,13 +92,15 @@ void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const std
                  AT_EXPAND(AT_FLOATING_TYPES), at::kHalf, at::kBFloat16);
 }
 
-// Synchronizes with the device to check the probabilities: a kernel that finds an invalid one can only fail.
+// Synchronizes with the device to check the probabilities: a kernel that finds an invalid one can only fail. While a
+// graph is captured there is nothing to read, and a probability outside [0, 1] counts as the nearer end.
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p_base,
                              std::optional<at::Generator> generator) {
   const at::Tensor given = at::Tensor(p_base).to(self.device());
   TORCH_CHECK(at::isFloatingType(given.scalar_type()), "bernoulli_ expects p to be of a floating point dtype, got ",
               given.scalar_type());
-  TORCH_CHECK(given.ge(0).logical_and(given.le(1)).all().item<bool>(),
+  TORCH_CHECK(is_capturing(current_stream_handle(self.device().index())) ||
+                  given.ge(0).logical_and(given.le(1)).all().item<bool>(),
               "bernoulli_ expects every element of p to be in [0, 1]");
   const at::Tensor p = given.expand(self.sizes());
   AT_DISPATCH_V2(self.scalar_type(), "bernoulli_", AT_WRAP([&] { launch_bernoulli<scalar_t>(self, p, generator); }),
