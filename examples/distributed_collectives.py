@@ -31,6 +31,12 @@ def moved() -> dict[str, object]:
     ]
     for work in dist.batch_isend_irecv(pair):
         work.wait()
+    again = torch.empty(2, device="openreg")
+    with dist.distributed_c10d._coalescing_manager(device=again.device, async_ops=True) as both:
+        dist.isend(_numbers(2), (rank + 1) % size)
+        dist.irecv(again, (rank - 1) % size)
+    both.wait()
+    assert torch.equal(again, received)
     many = _numbers(500_000)
     everyone = [torch.empty_like(many) for _ in range(size)]
     dist.all_gather(everyone, many)

@@ -1,4 +1,4 @@
-"""A rank that does not come to a large operation, and ranks that expect different sizes."""
+"""A rank that does not come to a large operation, and ranks that call different ones."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ def one_too_many(together: int) -> None:
 # LITERALINCLUDE END: distributed-missed
 
 
+# LITERALINCLUDE START: distributed-different
+def of_two_kinds() -> None:
+    """Rank 0 adds up float numbers, and rank 1 sends some."""
+    tensor = torch.ones(1_000_000, device="openreg")
+    if dist.get_rank() == 0:
+        dist.all_reduce(tensor)
+    else:
+        dist.broadcast(tensor, src=1)
+
+
+def by_two_reductions() -> None:
+    """Rank 0 adds up, and rank 1 looks for the largest."""
+    dist.all_reduce(torch.ones(1_000_000, device="openreg"), [dist.ReduceOp.SUM, dist.ReduceOp.MAX][dist.get_rank()])
+
+
+# LITERALINCLUDE END: distributed-different
+
+
 # LITERALINCLUDE START: distributed-uneven
 def of_two_sizes() -> None:
     """Rank 0 sends two numbers, and rank 1 expects three."""
@@ -35,4 +53,5 @@ if __name__ == "__main__":
     for together in (0, 1):
         # Without what Gloo says of the connection.
         print(re.sub(r"\[/.*?\] |(send|recv) ", "", on_ranks(one_too_many, together, seconds=2)[0]))
-    print(on_ranks(of_two_sizes)[0])
+    for different in (of_two_kinds, by_two_reductions, of_two_sizes):
+        print(on_ranks(different)[0])

@@ -73,6 +73,28 @@ def late() -> str:
     return _message(lambda: dist.all_reduce(torch.ones(3, device="openreg")))
 
 
+def lost_with_another_under_way() -> tuple[str, float]:
+    """Rank 1 is killed while rank 0 waits for it, and for rank 2 in another collective, which does not come."""
+    dist.all_reduce(torch.ones(3, device="openreg"))
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if dist.get_rank() == 2:
+        time.sleep(4)
+        return "", 0.0
+    first, _ = (dist.broadcast(torch.ones(3, device="openreg"), root, async_op=True) for root in (1, 2))
+    start = time.monotonic()
+    return _message(first.wait), time.monotonic() - start
+
+
+def receives_nothing() -> float:
+    """How long the end of the group takes, with a receive that nobody answers."""
+    dist.all_reduce(torch.ones(3, device="openreg"))
+    dist.irecv(torch.ones(3, device="openreg"), 1 - dist.get_rank())
+    start = time.monotonic()
+    dist.destroy_process_group()
+    return time.monotonic() - start
+
+
 def after_a_failure() -> str:
     """The operation after one that timed out."""
     if dist.get_rank() == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -256,6 +257,35 @@ def split() -> list[float]:
         dist.all_reduce(tensor, group=pair)
         sums.append(tensor[-1].item())
     return sums
+
+
+DIFFERENT: dict[str, tuple[tuple[Callable[[Tensor], object], Callable[[Tensor], object]], str]] = {
+    "operations": (
+        (dist.all_reduce, lambda tensor: dist.broadcast(tensor, 0)),
+        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, BROADCAST of 400000 elements of Byte with the root 0",
+    ),
+    "sizes": (
+        (lambda tensor: dist.all_reduce(tensor[:70000]), dist.all_reduce),
+        "ALLREDUCE of 70000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Float by SUM on rank 1",
+    ),
+    "dtypes": (
+        (dist.all_reduce, lambda tensor: dist.all_reduce(tensor.long())),
+        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Long by SUM on rank 1",
+    ),
+    "reductions": (
+        (dist.all_reduce, lambda tensor: dist.all_reduce(tensor, dist.ReduceOp.MAX)),
+        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Float by MAX",
+    ),
+    "roots": (
+        (lambda tensor: dist.broadcast(tensor, 0), lambda tensor: dist.broadcast(tensor, 1)),
+        "with the root 0 on rank 0, BROADCAST of 400000 elements of Byte with the root 1 on rank 1",
+    ),
+}
+
+
+def different(name: str) -> None:
+    """The ranks do not call the same."""
+    DIFFERENT[name][0][dist.get_rank()](torch.ones(100000, device="openreg"))
 
 
 def parts_that_do_not_fit() -> None:

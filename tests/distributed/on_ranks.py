@@ -297,8 +297,10 @@ def batched(numel: int = MUCH) -> None:
         sent = torch.full((numel,), rank + 1.0, device="openreg")
         received = torch.zeros(numel, device="openreg")
         torch.openreg.synchronize()
-        operations = [dist.P2POp(dist.isend, sent, after), dist.P2POp(dist.irecv, received, before)]
-        (work,) = dist.batch_isend_irecv(operations)
+        with dist.distributed_c10d._coalescing_manager(device=sent.device, async_ops=True) as manager:
+            dist.isend(sent, after)
+            dist.irecv(received, before)
+        (work,) = manager.works
         if by_future:
             results = work.get_future().wait()
             assert [result.data_ptr() for result in results] == [sent.data_ptr(), received.data_ptr()]
@@ -323,6 +325,9 @@ def after_a_failed_batch() -> None:
             assert "recv: elements of a result share memory" in str(error)  # noqa: PT017 - there is no pytest on a rank
         else:
             raise AssertionError("received in memory that several elements share")
+    total = torch.ones(2, device="openreg")
+    dist.all_reduce(total)
+    same(total, torch.full((2,), float(size)))
     output = torch.zeros(2, device="openreg")
     mine = torch.full((2,), float(rank), device="openreg")
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, output, before)]):

@@ -64,6 +64,21 @@ def test_a_timeout_after_the_groups_creation(numel: int, of_group: bool) -> None
         assert seconds < 10
 
 
+def test_a_failure_is_told_before_other_operations_end() -> None:
+    with ranks(3, seconds=20) as group:
+        group.start(failures.lost_with_another_under_way)
+        outcome = group.outcomes()[0]
+        assert not isinstance(outcome, RankFailed), outcome
+        message, seconds = outcome
+        assert message.startswith("broadcast number 2 of rank 0 failed: ")
+        assert seconds < 3
+
+
+def test_the_end_of_a_group_does_not_wait_for_what_it_would_receive() -> None:
+    with ranks(2, seconds=20) as group:
+        assert all(seconds < 10 for seconds in group(failures.receives_nothing))
+
+
 def test_a_group_that_has_failed_says_why() -> None:
     with ranks(2, seconds=2) as group:
         message = group(failures.after_a_failure)[0]

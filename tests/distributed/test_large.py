@@ -72,6 +72,17 @@ def test_parts_of_which_two_ranks_expect_another_size() -> None:
             assert "rank 0 sends 8 bytes to rank 1, which expects 12" in outcome.message
 
 
+@pytest.mark.parametrize("name", sorted(large.DIFFERENT))
+def test_ranks_that_do_not_call_the_same(name: str) -> None:
+    with ranks(2) as started:
+        started.start(large.different, name)
+        for outcome in started.outcomes():
+            assert isinstance(outcome, RankFailed), outcome
+            assert outcome.kind == "DistBackendError"
+            assert "failed: the ranks call different operations: " in outcome.message
+            assert large.DIFFERENT[name][1] in outcome.message
+
+
 def test_windows_are_released() -> None:
     with ranks(2) as started:
         started(large.windows_are_released)
