@@ -51,6 +51,8 @@ void release_pools(const CaptureState& state) {
 // Throws: when the stream cannot be captured, or another capture uses the pool.
 std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex device, PoolId pool,
                                             orStreamCaptureMode mode) {
+  TORCH_CHECK(!capture_is_under_way_with(pool),
+              "openreg: another capture takes its memory from this pool: let it end, or choose another pool");
   static_cast<void>(default_generator(device));  // its first use takes a seed, which a capture would refuse
   release_abandoned_pools();                     // what a capture lacks it cannot take from the cache
   const auto state = std::make_shared<CaptureState>(pool, new_pool_id(), mode, std::make_shared<CapturedDraws>(pool));

@@ -78,6 +78,12 @@ void capture_began(uint64_t id, std::shared_ptr<CaptureState> state) {
 
 bool captures_are_under_way() { return captures_under_way.load() > 0; }
 
+bool capture_is_under_way_with(c10::MempoolId_t pool) {
+  Captures& table = captures();
+  const std::lock_guard lock(table.mutex);
+  return std::ranges::any_of(table.all, [pool](const auto& entry) { return entry.second->pool() == pool; });
+}
+
 std::shared_ptr<CaptureState> capture_ended(uint64_t id) {
   std::shared_ptr<CaptureState> ended;
   Captures& table = captures();

@@ -61,8 +61,9 @@ std::shared_ptr<CaptureState> capture_ended(uint64_t id);
 std::shared_ptr<CaptureState> capture_of(orStream_t stream);
 // Whether a capture forbids this thread to wait for a whole device.
 bool device_waits_are_forbidden();
-// Whether any stream of any device is being captured by this backend.
+// Whether any stream of any device is being captured by this backend, and whether one with this pool is.
 bool captures_are_under_way();
+bool capture_is_under_way_with(c10::MempoolId_t pool);
 // LITERALINCLUDE END: capture-table
 
 // Sets what is called when a capture of this backend has ended: there is one such function, of shared_memory.cpp, for

@@ -29,6 +29,20 @@ def captured(
     return graph, result
 
 
+def captured_over_both(
+    function: Callable[[], T], *, stream: torch.Stream | None = None, side: torch.Stream | None = None
+) -> tuple[torch.accelerator.Graph, T]:
+    """The graph of a stream of openreg:0 that one of openreg:1 joins, and what the function returned there."""
+    stream, side = stream or torch.Stream(device="openreg:0"), side or torch.Stream(device="openreg:1")
+    graph = torch.accelerator.Graph()
+    with stream, graph:
+        side.wait_event(stream.record_event())
+        with side:
+            result = function()
+        stream.wait_event(side.record_event())
+    return graph, result
+
+
 def replayed(graph: torch.accelerator.Graph) -> None:
     """Replays on the current stream, and waits."""
     graph.replay()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.conftest import RunProcess
-from tests.graph.capture import captured, replayed
+from tests.graph.capture import captured, module, replayed
 from tests.offers import LAST_DEVICE
 
 pytestmark = pytest.mark.needs("graphs", "kernels")
@@ -39,6 +39,22 @@ def test_a_reset_graph_captures_again() -> None:
     x.fill_(3)
     replayed(graph)
     assert (y.cpu().tolist(), z.cpu().tolist()) == ([2.0] * 3, [15.0] * 3)
+
+
+def test_a_graph_with_a_pool_captures_again() -> None:
+    x = torch.ones(3, device=LAST_DEVICE)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    graph, stream = torch.accelerator.Graph(pool=module.graph_pool_handle()), torch.Stream(device=LAST_DEVICE)
+    for factor in (2, 5, 7):
+        pinned = torch.zeros(3, pin_memory=True)
+        with stream, graph:
+            y = x * factor
+            pinned.copy_(y, non_blocking=True)
+        replayed(graph)
+        assert y.tolist() == pinned.tolist() == [float(factor)] * 3
+        graph.reset()
+        torch.accelerator.empty_cache()  # the pool has ended, and begins again
+        torch.accelerator.empty_host_cache()
 
 
 @pytest.mark.needs("simulator")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 
 import pytest
 import torch
 
 from tests.conftest import RunProcess
-from tests.graph.capture import captured, module, replayed
+from tests.graph.capture import captured, captured_over_both, module, replayed
 from tests.offers import LAST_DEVICE
 
 pytestmark = pytest.mark.needs("graphs", "kernels")
@@ -258,3 +259,68 @@ def test_ctrl_c_ends_the_wait_of_a_stream_that_joins(run_process: RunProcess) ->
         """
     )
     assert ran.stdout == "interrupted True\n", ran.stderr
+
+
+@pytest.mark.needs("two devices")
+def test_memory_of_a_capture_on_another_device_is_not_reused() -> None:
+    x, result = (torch.full((MIB,), value, device="openreg:1") for value in (1.0, 0.0))
+    torch.accelerator.synchronize(1)
+    # The product dies in the capture, and its memory is all that a segment holds.
+    graph, _ = captured_over_both(lambda: result.copy_(x * 3))
+    torch.accelerator.empty_cache()
+    others = [torch.full((MIB,), 7.0, device="openreg:1") for _ in range(8)]
+    torch.accelerator.synchronize(1)
+    graph.replay()
+    torch.accelerator.synchronize(0)
+    assert result.cpu().unique().tolist() == [3.0]
+    assert [other.cpu().unique().tolist() for other in others] == [[7.0]] * 8
+
+
+def test_graphs_that_were_dropped_leave_their_memory_to_the_next(run_process: RunProcess) -> None:
+    # Each graph has a segment of its own, of 2 MiB, and a capture cannot empty the cache where memory is lacking.
+    ran = run_process(
+        """
+        import torch
+        x = torch.ones(4, device="openreg")
+        for _ in range(40):
+            graph = torch.accelerator.Graph()
+            with torch.Stream("openreg"), graph:
+                y = x + 1
+            graph.replay()
+            torch.accelerator.synchronize()
+            assert y.tolist() == [2.0] * 4
+            del graph, y
+        print(torch.accelerator.memory_reserved(0) <= 8 << 20)
+        """,
+        OPENREG_DEVICE_MEMORY="32M",
+    )
+    assert ran.stdout == "True\n", ran.stderr
+
+
+def test_a_capture_begins_while_another_thread_frees_what_its_stream_used() -> None:
+    stream, stopped = torch.Stream(device=LAST_DEVICE), threading.Event()
+    x = allocated(4)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    switches = sys.getswitchinterval()
+    freed: list[int] = []
+
+    def free() -> None:
+        while not stopped.is_set():
+            recorded = allocated(4)
+            recorded.record_stream(stream)
+            del recorded
+            freed.append(1)
+
+    thread = threading.Thread(target=free)
+    sys.setswitchinterval(1e-5)  # so that the threads meet in every place
+    thread.start()
+    try:
+        for _ in range(300):
+            graph, y = captured(lambda: x + 1, stream=stream)
+    finally:
+        stopped.set()
+        thread.join()
+        sys.setswitchinterval(switches)
+    replayed(graph)
+    assert y.tolist() == [2.0] * 4
+    assert freed

@@ -151,3 +151,13 @@ def test_replays_on_two_streams_draw_different_numbers() -> None:
             graph.replay()
     torch.accelerator.synchronize(LAST_DEVICE)
     torch.testing.assert_close(total.cpu(), expected)
+
+
+def test_probabilities_on_the_device_are_not_read_in_a_capture() -> None:
+    p = torch.linspace(0, 1, 1000, device=LAST_DEVICE)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert_replays_draw_as_eager_calls(lambda: torch.bernoulli(p))
+    graph, drawn = captured(lambda: torch.bernoulli(p))
+    p.copy_(torch.tensor([-1.0, 2.0]).repeat(500))  # eager mode refuses these
+    replayed(graph)
+    assert drawn.tolist() == [0.0, 1.0] * 500

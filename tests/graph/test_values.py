@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.graph.capture import captured, replayed
+from tests.graph.capture import captured, captured_over_both, replayed
 from tests.offers import DEVICES, LAST_DEVICE
 
 pytestmark = pytest.mark.needs("graphs", "kernels")
@@ -142,6 +142,43 @@ def test_a_graph_belongs_to_the_device_that_was_captured() -> None:
         graph.replay()  # whatever the current device is
         torch.accelerator.synchronize(x.device)
         assert y.cpu().tolist() == [12.0] * 5
+
+
+@pytest.mark.needs("two devices", "queue")
+def test_a_device_waits_for_a_graph_of_another_that_uses_it() -> None:
+    stream = torch.Stream(device="openreg:0")
+    x, result = (torch.full((1000,), value, device="openreg:1") for value in (2.0, 0.0))
+    torch.accelerator.synchronize(1)
+
+    def work() -> torch.Tensor:
+        torch.openreg._sleep(200_000_000)
+        return result.copy_(x * 3)
+
+    graph, _ = captured_over_both(work, stream=stream)
+    with stream:
+        graph.replay()
+    torch.accelerator.synchronize(1)
+    assert result.tolist() == [6.0] * 1000  # read on a stream that does not wait for the graph's
+
+
+@pytest.mark.needs("two devices", "queue")
+def test_memory_is_not_freed_before_a_graph_of_another_device_has_used_it() -> None:
+    stream = torch.Stream(device="openreg:0")
+    held = [torch.zeros(4 << 20, device="openreg:1")]  # a segment of its own
+    torch.accelerator.synchronize(1)
+
+    def work() -> None:
+        torch.openreg._sleep(200_000_000)
+        held[0].add_(1)
+
+    graph, _ = captured_over_both(work, stream=stream)
+    with stream:
+        graph.replay()
+    reserved = torch.accelerator.memory_reserved(1)
+    held.clear()
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.memory_reserved(1) <= reserved - (16 << 20)
+    assert stream.query()
 
 
 def test_pinned_copies_are_captured_in_both_directions() -> None:

@@ -232,3 +232,66 @@ def test_a_kernel_that_fails_ends_in_a_trace(run_process: RunProcess) -> None:
     result = run_process(code, KINETO_LOG_LEVEL="99", PYTHONPATH=".")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "True\n['add', 'mul']\n"
+
+
+def test_a_child_that_was_forked_while_threads_record_opens_ranges(run_process: RunProcess) -> None:
+    # Sooner or later a fork meets a thread that holds the lock of the records, which no one releases in the child.
+    code = """
+        import os, signal, threading, torch
+        from torch._C._profiler import _ExperimentalConfig
+        from torch.openreg.profiler import mark, range_pop, range_push
+        from torch.profiler import profile
+        x, stopped = torch.rand(2, device="openreg"), threading.Event()
+        torch.accelerator.synchronize()
+
+        def record():
+            while not stopped.is_set():
+                range_push("in the parent")
+                range_pop()
+
+        threads = [threading.Thread(target=record) for _ in range(2)]
+        # Few are kept, so that the profile ends soon; the others are counted, which takes the lock as well.
+        with profile(experimental_config=_ExperimentalConfig(custom_profiler_config='{"records": 1000}')):
+            for thread in threads:
+                thread.start()
+            ended = []
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(5)
+                    range_push("in the child")
+                    mark("there")
+                    range_pop()
+                    os._exit(0)
+                ended.append(os.waitpid(child, 0)[1])
+                if ended[-1] != 0:
+                    break
+            stopped.set()
+            for thread in threads:
+                thread.join()
+        print(ended == [0] * 20)
+        """
+    result = run_process(code, KINETO_LOG_LEVEL="99")
+    assert result.stdout == "True\n", result.stderr
+
+
+@pytest.mark.needs("queue", "two devices")
+def test_other_threads_of_python_run_while_a_profile_waits_for_its_work() -> None:
+    turns: list[int] = []
+    done = threading.Event()
+
+    def take_turns() -> None:
+        while not done.wait(0.005):
+            turns.append(1)
+
+    thread = threading.Thread(target=take_turns)
+    thread.start()
+    with profile(activities=BOTH) as recorded:
+        with torch.openreg.device(1):  # the profile itself waits for the current device
+            torch.openreg._sleep(300_000_000)
+        before = len(turns)
+    during = len(turns) - before
+    done.set()
+    thread.join()
+    assert Trace(recorded).names("kernel") == ["sleep"]
+    assert during >= 5

@@ -10,6 +10,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from tests import offers
+from tests.graph.capture import captured_over_both
 from tests.offers import LAST_DEVICE
 from tests.profiler.traces import BOTH, Trace
 
@@ -164,6 +165,35 @@ def test_each_device_and_each_stream_has_a_row() -> None:
     again = Trace(_profile_on(streams[1]))
     (row,) = {(event["pid"], event["tid"]) for event in again.on_device()}
     assert named[row].endswith(f"(stream_id {streams[1].stream_id})"), "a stream keeps its row"
+
+
+@pytest.mark.needs("graphs", "host kernels", "two devices")
+def test_kernels_of_a_graph_over_two_devices_are_on_streams_of_their_own() -> None:
+    # Of different numbers, so that the name of a row tells them apart.
+    stream, side = torch.Stream("openreg:0"), torch.Stream("openreg:1")
+    while side.stream_id == stream.stream_id:
+        side = torch.Stream("openreg:1")
+    here, there = torch.ones(4, device="openreg:0"), torch.ones(4, device="openreg:1")
+    for index in range(2):
+        torch.accelerator.synchronize(index)
+
+    def work() -> torch.Tensor:
+        with stream:
+            here.exp_()
+        return there.abs_()
+
+    graph, _ = captured_over_both(work, stream=stream, side=side)
+    with profile(activities=BOTH) as recorded:
+        with stream:
+            graph.replay()
+        stream.synchronize()
+    trace = Trace(recorded)
+    rows = {event["name"]: (event["pid"], event["tid"]) for event in trace.of("kernel")}
+    named = trace.labels("thread_name")
+    assert {name: (row[0], named[row].partition("stream_id ")[2]) for name, row in rows.items()} == {
+        "exp": (0, f"{stream.stream_id})"),
+        "abs": (1, f"{side.stream_id})"),
+    }
 
 
 def _profile_on(stream: torch.Stream) -> profile:

@@ -15,7 +15,7 @@ import torch
 
 from tests.conftest import RunProcess
 from tests.offers import DEVICES, LAST_DEVICE, library
-from tests.runtime.busy import sleep_on
+from tests.runtime.busy import destroy_driver_stream, new_driver_stream, sleep_on
 from torch_openreg import _C
 
 MIB = 1 << 20
@@ -519,3 +519,57 @@ def test_the_message_of_a_thread_while_another_captures(run_process: RunProcess)
         OPENREG_DEVICE_COUNT="1",
     )
     assert ran.stdout == "True\nTrue\n", ran.stderr
+
+
+@pytest.mark.needs("graphs")
+def test_memory_that_the_driver_refuses_to_free_stays_in_the_cache() -> None:
+    def held() -> tuple[int, int]:
+        free, total = torch.accelerator.get_memory_info(0)
+        return torch.accelerator.memory_reserved(0), total - free
+
+    x = torch.empty(24 * MIB, dtype=torch.uint8, device="openreg:0")
+    address, before = x.data_ptr(), held()
+    del x
+    # A capture that the backend does not know of: as one that another thread begins while the cache is emptied.
+    stream, graph, driver = ctypes.c_void_p(new_driver_stream(0)), ctypes.c_void_p(), library()
+    assert driver.orStreamBeginCapture(stream, 0) == 0  # orStreamCaptureModeGlobal
+    try:
+        with pytest.raises(RuntimeError, match="orFree"):
+            torch.accelerator.empty_cache()
+    finally:
+        assert driver.orStreamEndCapture(stream, ctypes.byref(graph)) != 0  # the call has broken the capture
+        driver.orGetLastError()
+        assert stream.value is not None
+        destroy_driver_stream(stream.value)
+    assert held() == before
+    assert torch.empty(24 * MIB, dtype=torch.uint8, device="openreg:0").data_ptr() == address
+    torch.accelerator.empty_cache()
+    assert [now - then for now, then in zip(held(), before, strict=True)] == [-24 * MIB] * 2
+
+
+@pytest.mark.needs("queue")
+def test_two_threads_that_lack_memory_share_what_the_cache_had(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import threading, time, torch
+        cached = torch.empty(60 << 20, dtype=torch.uint8, device="openreg:0")
+        del cached
+        kept = []
+
+        def allocate():
+            with torch.Stream("openreg:0"):
+                kept.append(torch.empty(24 << 20, dtype=torch.uint8, device="openreg:0"))
+
+        with torch.Stream("openreg:0"):
+            torch.openreg._sleep(500_000_000)  # the driver waits for it before it frees
+        threads = [threading.Thread(target=allocate) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)  # the second comes while the first releases
+        for thread in threads:
+            thread.join()
+        print(len(kept), torch.accelerator.memory_stats(0)["num_ooms"])
+        """,
+        OPENREG_DEVICE_MEMORY="64M",
+    )
+    assert done.stdout == "2 0\n", done.stderr

@@ -145,6 +145,13 @@ def test_a_device_of_another_kind_is_refused() -> None:
         torch.openreg.set_device("cpu")
 
 
+@pytest.mark.parametrize("use", [torch.openreg.set_device, torch.openreg.synchronize, torch.openreg.device])
+def test_a_truth_value_is_no_index(use: Callable[[bool], object]) -> None:
+    with pytest.raises(TypeError, match=r"^a device is an index, a name or a torch\.device, got True$"):
+        use(True)
+    assert torch.openreg.current_device() == 0
+
+
 def test_a_device_context_of_an_index_below_minus_one_is_refused() -> None:
     with pytest.raises(RuntimeError, match="device index -2 was asked for"), torch.openreg.device(-2):
         pass

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.conftest import RunProcess
 from tests.offers import LAST_DEVICE
 from tests.runtime.busy import sleep_on
 
@@ -128,3 +129,27 @@ def test_a_copy_to_pinned_memory_overlaps() -> None:
     assert back.tolist() == [0.0] * 10_000
     done.synchronize()
     assert torch.equal(back, torch.arange(10_000.0))
+
+
+@pytest.mark.needs("simulator")
+def test_a_forked_child_pins_nothing(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import os, torch
+        torch.ones(1, device="openreg")
+        pinned = torch.empty(1024).pin_memory()
+        del pinned  # a block of this size is in the cache
+        if (child := os.fork()) == 0:
+            for size in (1024, 1 << 20):
+                for pin in (lambda: torch.empty(size).pin_memory(), lambda: torch.empty(size, pin_memory=True)):
+                    try:
+                        pin()
+                        print("pinned", size, flush=True)
+                    except RuntimeError as error:
+                        print(str(error).partition(":")[0], flush=True)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        print(torch.empty(1024).pin_memory().is_pinned())
+        """
+    )
+    assert done.stdout.split() == ["orErrorForked"] * 4 + ["True"], done.stderr

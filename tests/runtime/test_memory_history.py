@@ -186,6 +186,23 @@ def test_devices_have_traces_of_their_own() -> None:
     assert x.data_ptr() in [b["address"] for s in taken["segments"] if s["device"] == 1 for b in s["blocks"]]
 
 
+@pytest.mark.needs("graphs", "kernels")
+def test_entries_of_a_capture_name_its_pool() -> None:
+    x = bytes_of(24 * MIB)
+    torch.accelerator.synchronize(0)
+    record()
+    graph = torch.accelerator.Graph()
+    with torch.Stream("openreg:0"), graph:
+        y = x + 1
+        del y
+    z = bytes_of(24 * MIB)
+    pools = [(entry["action"], tuple(entry["pool_id"])) for entry in entries() if entry.get("size") == 24 * MIB]
+    own = tuple(graph.pool())
+    assert pools[:4] == [(each, own) for each in ("segment_alloc", "alloc", "free_requested", "free_completed")]
+    assert pools[4:] == [(each, (0, 0)) for each in ("segment_alloc", "alloc")]
+    del z
+
+
 def test_recording_ends_and_forgets() -> None:
     record()
     x = allocate_here(1000)

@@ -6,6 +6,8 @@ import copy
 import io
 import itertools
 import pickle
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -467,3 +469,33 @@ def test_files_of_the_operating_system_and_of_memory() -> None:
     torch.save(torch.arange(3, device="openreg"), file)
     file.seek(0)
     assert torch.load(file).tolist() == [0, 1, 2]
+
+
+@pytest.mark.needs("queue")
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda x, file: torch.save(x, file), id="save"),
+        pytest.param(lambda x, file: torch.load(file), id="load"),
+        pytest.param(lambda x, file: pickle.dumps(x), id="dumps"),
+        pytest.param(lambda x, file: x.untyped_storage()[0], id="a byte of a storage"),
+        pytest.param(lambda x, file: x.untyped_storage().cpu(), id="a storage to the host"),
+        pytest.param(lambda x, file: x.cpu().untyped_storage().copy_(x.untyped_storage()), id="copy_ to the host"),
+        pytest.param(lambda x, file: x.untyped_storage().copy_(torch.ones(4000).untyped_storage()), id="copy_ to it"),
+    ],
+)
+def test_other_threads_of_python_run_while_a_copy_waits(
+    work: Callable[[torch.Tensor, Path], object], tmp_path: Path
+) -> None:
+    x, file = torch.ones(4000, device="openreg"), tmp_path / "x.pt"
+    torch.save(x, file)
+    work(x, file)  # what takes long in the first call only
+    torch.accelerator.synchronize()
+    torch.openreg._sleep(200_000_000)
+    thread = threading.Thread(target=work, args=(x, file))
+    thread.start()
+    turns = 0
+    while thread.is_alive():
+        time.sleep(0.002)
+        turns += 1
+    assert turns > 5
