@@ -46,15 +46,14 @@ def test_a_graph_with_a_pool_captures_again() -> None:
     torch.accelerator.synchronize(LAST_DEVICE)
     graph, stream = torch.accelerator.Graph(pool=module.graph_pool_handle()), torch.Stream(device=LAST_DEVICE)
     for factor in (2, 5, 7):
-        pinned = torch.zeros(3, pin_memory=True)
-        with stream, graph:
+        with stream:
+            graph.capture_begin()  # `with graph` would empty the caches, and what the pool had with them
             y = x * factor
-            pinned.copy_(y, non_blocking=True)
+            pinned = torch.empty(3, pin_memory=True).copy_(y, non_blocking=True)
+            graph.capture_end()
         replayed(graph)
         assert y.tolist() == pinned.tolist() == [float(factor)] * 3
         graph.reset()
-        torch.accelerator.empty_cache()  # the pool has ended, and begins again
-        torch.accelerator.empty_host_cache()
 
 
 @pytest.mark.needs("simulator")

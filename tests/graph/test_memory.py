@@ -277,15 +277,18 @@ def test_memory_of_a_capture_on_another_device_is_not_reused() -> None:
 
 
 def test_graphs_that_were_dropped_leave_their_memory_to_the_next(run_process: RunProcess) -> None:
-    # Each graph has a segment of its own, of 2 MiB, and a capture cannot empty the cache where memory is lacking.
+    # Each graph has a segment of its own, of 2 MiB. A capture cannot empty the cache when it lacks memory, and of its
+    # ways to begin, `with graph` empties it before, and capture_begin() does not.
     ran = run_process(
         """
         import torch
         x = torch.ones(4, device="openreg")
         for _ in range(40):
             graph = torch.accelerator.Graph()
-            with torch.Stream("openreg"), graph:
+            with torch.Stream("openreg"):
+                graph.capture_begin()
                 y = x + 1
+                graph.capture_end()
             graph.replay()
             torch.accelerator.synchronize()
             assert y.tolist() == [2.0] * 4

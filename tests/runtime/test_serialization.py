@@ -480,8 +480,10 @@ def test_files_of_the_operating_system_and_of_memory() -> None:
         pytest.param(lambda x, file: pickle.dumps(x), id="dumps"),
         pytest.param(lambda x, file: x.untyped_storage()[0], id="a byte of a storage"),
         pytest.param(lambda x, file: x.untyped_storage().cpu(), id="a storage to the host"),
-        pytest.param(lambda x, file: x.cpu().untyped_storage().copy_(x.untyped_storage()), id="copy_ to the host"),
-        pytest.param(lambda x, file: x.untyped_storage().copy_(torch.ones(4000).untyped_storage()), id="copy_ to it"),
+        pytest.param(lambda x, file: torch.ones(4000).untyped_storage().copy_(x.untyped_storage()), id="copy_ to host"),
+        pytest.param(
+            lambda x, file: x.untyped_storage().copy_(torch.ones(4000).untyped_storage()), id="copy_ to device"
+        ),
     ],
 )
 def test_other_threads_of_python_run_while_a_copy_waits(
