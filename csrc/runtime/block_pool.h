@@ -245,7 +245,8 @@ class BlockPool {
   bool join_all(PerDevice& owner);  // false when there was nothing to join
   void join(PerDevice& owner, Block* block);
   void insert_free(PerDevice& owner, Block* block);
-  void take_segment(PerDevice& owner, FreeBlocks::iterator place, std::vector<Block>* segments);
+  template <class Choose>
+  void take_segments(PerDevice& owner, Choose choose, std::vector<Block>* segments);
   void remove_free(PerDevice& owner, FreeBlocks::iterator place);
   orError_t record_pending(PerDevice& owner, Block* block);
   bool remember(PerDevice& owner, orStream_t stream, Pending pending);  // false when the host has no memory
@@ -259,7 +260,7 @@ class BlockPool {
   orError_t allocate_segment(const Block& wanted, size_t bytes, const PoolSettings& settings, void** address);
   orError_t wait_for_pending(int device);
   orError_t take_whole_segments(int device, std::vector<Block>* segments);
-  void take_abandoned_segments(PerDevice& owner, std::vector<Block>* segments);
+  bool has_private(PerDevice& owner);
   orError_t free_segments(const std::vector<Block>& segments);
   bool reserve(int device, size_t bytes);  // false when it would exceed the limit
   bool is_captured() const;

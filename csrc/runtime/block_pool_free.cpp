@@ -4,6 +4,7 @@
 #include "runtime/driver_call.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace openreg {
@@ -137,56 +138,56 @@ orError_t BlockPool::free_segments(const std::vector<Block>& segments) {
   return first_error;
 }
 
-void BlockPool::take_segment(PerDevice& owner, FreeBlocks::iterator place, std::vector<Block>* segments) {
-  Block* const block = *place;
-  remove_free(owner, place);
-  notify(PoolEvent::kSegmentFreed, *block);
-  segments->push_back(*block);
-  erase_block(*block);
-}
-
 orError_t BlockPool::take_whole_segments(int device, std::vector<Block>* segments) {
   const std::lock_guard<std::mutex> lock(mutex_);
   PerDevice& owner = of(device);
   if (const orError_t error = captures_ > 0 ? orSuccess : collect_passed(owner)) return error;
   join_all(owner);
+  take_segments(owner, [](const Block&) { return true; }, segments);
+  return orSuccess;
+}
+
+template <class Choose>
+void BlockPool::take_segments(PerDevice& owner, Choose choose, std::vector<Block>* segments) {
   segments->reserve(owner.small.size() + owner.large.size());  // now, since the loop below must not fail halfway
   for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
     for (auto next = blocks->begin(); next != blocks->end();) {
       const auto place = next++;
-      // Otherwise the rest of its segment is in use, or a graph may use it again.
-      if (!(*place)->is_split() && !retained_.contains((*place)->pool)) take_segment(owner, place, segments);
+      Block* const block = *place;
+      if (block->is_split()) continue;  // the rest of its segment is in use
+      if (retained_.contains(block->pool) || !choose(*block)) continue;
+      remove_free(owner, place);
+      notify(PoolEvent::kSegmentFreed, *block);
+      segments->push_back(*block);
+      erase_block(*block);
     }
   }
-  return orSuccess;
 }
 
 orError_t BlockPool::release_abandoned() {
   orError_t first_error = orSuccess;
   for (PerDevice& owner : devices_) {
+    if (!has_private(owner)) continue;  // so that a capture does not wait for another thread's release
     const std::lock_guard<std::mutex> releasing(owner.releasing);
     std::vector<Block> segments;
-    take_abandoned_segments(owner, &segments);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (captures_ > 0) return first_error;  // the driver would refuse
+      take_segments(owner, [](const Block& block) { return block.pool != PoolId(); }, &segments);
+    }
     const orError_t error = free_segments(segments);
     if (first_error == orSuccess) first_error = error;
   }
   return first_error;
 }
 
-void BlockPool::take_abandoned_segments(PerDevice& owner, std::vector<Block>* segments) {
+// Whether a free block is one of a private pool. They are sorted by pool, and the default is the first.
+bool BlockPool::has_private(PerDevice& owner) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (captures_ > 0) return;  // the driver would refuse
-  const auto is_abandoned = [this](const Block* block) {
-    return block->pool != PoolId() && !block->is_split() && !retained_.contains(block->pool);
-  };
   join_all(owner);
-  for (FreeBlocks* blocks : {&owner.small, &owner.large}) {
-    segments->reserve(segments->size() + std::ranges::count_if(*blocks, is_abandoned));
-    for (auto next = blocks->begin(); next != blocks->end();) {
-      const auto place = next++;
-      if (is_abandoned(*place)) take_segment(owner, place, segments);
-    }
-  }
+  return std::ranges::any_of(std::array{&owner.small, &owner.large}, [](const FreeBlocks* blocks) {
+    return !blocks->empty() && (*blocks->rbegin())->pool != PoolId();
+  });
 }
 
 orError_t BlockPool::wait_for_pending(int device) {

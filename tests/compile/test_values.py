@@ -182,9 +182,16 @@ def test_a_number_comes_first() -> None:
     for number in (1.5, 2.5, -3.0):  # from the second on, the number is an input of the graph
         torch.testing.assert_close(compiled(x.to(LAST_DEVICE), number).cpu(), number - x)
     scalar = torch.tensor(2.5)
-    for function in (lambda s, x: s * x, torch.maximum, torch.pow, lambda s, x: torch.lerp(x, x * 2, s)):
-        compiled = torch.compile(function, fullgraph=True)
-        torch.testing.assert_close(compiled(scalar, x.to(LAST_DEVICE)).cpu(), function(scalar, x), equal_nan=True)
+    functions: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
+        lambda s, x: s * x,
+        torch.maximum,
+        torch.pow,
+        lambda s, x: torch.addcmul(s, x, x),
+        lambda s, x: torch.lerp(x, x * 2, s),
+    )
+    for function in functions:
+        result = torch.compile(function, fullgraph=True)(scalar, x.to(LAST_DEVICE))
+        torch.testing.assert_close(result.cpu(), function(scalar, x), equal_nan=True)
 
 
 @pytest.mark.parametrize("view", [lambda x: x.permute(1, 0, 3, 2), lambda x: x.to(memory_format=torch.channels_last)])
@@ -198,6 +205,25 @@ def test_a_division_by_a_constant_is_a_division() -> None:
     multiples = torch.arange(0, 41 * 500, 41.0)
     assert_same(lambda x: (x / 41).floor(), multiples)
     assert_same(lambda x: x / 1e-40, torch.tensor([0.0, 1e-40, 3.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
+def test_parts_of_a_cat_and_of_a_pad(dtype: torch.dtype) -> None:
+    x, y = (torch.randint(1, 9, (7, 33)).to(dtype) for _ in range(2))
+    assert_same(lambda x, y: torch.cat([x + 1, y * 2, x[:, :0]], 1) + 1, x, y)
+    assert_same(lambda x, y: F.pad(x + 1, (0, 5), value=3) * 2 + F.pad(y, (2, 3)), x, y)
+
+
+def test_a_convolution_with_a_bias_rounds_once() -> None:
+    x, weight = torch.randn(2, 8, 12, 12).bfloat16(), torch.randn(6, 8, 3, 3).bfloat16()
+    x, weight, bias = (value.to(LAST_DEVICE) for value in (x, weight, torch.randn(6).bfloat16()))
+    compiled = torch.compile(F.conv2d, fullgraph=True)
+    assert torch.equal(compiled(x, weight, bias).cpu(), F.conv2d(x, weight, bias).cpu())
+
+
+def test_sums_by_index() -> None:
+    index = torch.randint(10, (400, 6))
+    assert_same(lambda x, index, y: x.scatter_add(0, index, y), torch.zeros(10, 6), index, torch.randn(400, 6))
 
 
 def test_fusions_are_not_measured() -> None:

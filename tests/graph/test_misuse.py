@@ -149,7 +149,8 @@ def test_calls_in_the_wrong_order() -> None:
         with pytest.raises(RuntimeError, match="the stream is being captured already"):
             other.capture_begin()
         third = torch.accelerator.Graph(pool=graph.pool())
-        with torch.Stream(device=LAST_DEVICE), pytest.raises(RuntimeError, match="another capture takes its memory from this pool"):
+        refused = "another capture takes its memory from this pool"
+        with torch.Stream(device=LAST_DEVICE), pytest.raises(RuntimeError, match=refused):
             third.capture_begin()
         graph.capture_end()
         assert not stream.is_capturing()
