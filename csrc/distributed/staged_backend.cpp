@@ -263,7 +263,6 @@ void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
   changed_.notify_all();
 }
 
-// LITERALINCLUDE START: distributed-coalescing
 // A group that has not ended is that of a block which has raised: PyTorch does not end it.
 void StagedBackend::startCoalescing() { coalesced_.emplace(); }
 
@@ -273,7 +272,6 @@ WorkPtr StagedBackend::endCoalescing() {
   coalesced_.reset();
   return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
 }
-// LITERALINCLUDE END: distributed-coalescing
 
 // LITERALINCLUDE START: distributed-split
 // The store is that of the whole group, where the groups that are split off at the same time must not find each other.
