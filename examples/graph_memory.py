@@ -49,6 +49,14 @@ def main() -> None:
     second.reset()
     del total, twice
     print("after the second:", held())
+    for _ in range(3):
+        graph = torch.accelerator.Graph()
+        with stream:
+            graph.capture_begin()  # `with graph:` would empty the cache first
+            chain(x)
+            graph.capture_end()
+        print("with the graph of the turn:", torch.openreg.memory_reserved() // MIB)
+        del graph
 
 
 # LITERALINCLUDE END: graph-memory

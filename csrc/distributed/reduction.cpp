@@ -83,6 +83,8 @@ Op host_op(Op op, at::ScalarType dtype) {
 
 }  // namespace
 
+const char* Reduction::name_of(int64_t number) { return op_name(static_cast<Op>(number)); }
+
 // LITERALINCLUDE START: distributed-reduction-apply
 Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType dtype, int processes)
     : op_(op), dtype_(dtype) {
@@ -99,8 +101,6 @@ Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType 
     TORCH_CHECK_VALUE(factor_ != nullptr, name, ": PREMUL_SUM without a factor");
   }
 }
-
-const char* Reduction::name_of(int64_t number) { return op_name(static_cast<Op>(number)); }
 
 at::Tensor Reduction::view(const at::Tensor& host) const {
   if (dtype_ == at::kBool) return host.view(at::kByte);

@@ -48,11 +48,6 @@ orError_t Device::synchronize() {
   });
 }
 
-void Device::used_by(Stream& stream) {
-  const std::lock_guard lock(users_mutex_);
-  users_[&stream] = stream.queued();
-}
-
 std::map<Stream*, uint64_t> Device::uses_under_way() {
   const std::lock_guard lock(users_mutex_);
   std::erase_if(users_, [](const auto& use) { return use.first->passed(use.second); });
@@ -63,6 +58,11 @@ orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
   return synchronize_with([&](uint64_t) { return stream.wait(sequence); });
 }
 // LITERALINCLUDE END: memory-device-wait
+
+void Device::used_by(Stream& stream) {
+  const std::lock_guard lock(users_mutex_);
+  users_[&stream] = stream.queued();
+}
 
 orError_t Device::synchronize(const SharedEvent& event, uint64_t record, SharedEvent::Outcome* outcome) {
   return synchronize_with([&](uint64_t resets) {

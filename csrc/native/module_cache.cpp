@@ -71,9 +71,9 @@ std::string module_key(c10::DeviceIndex device, const std::string& source, const
 std::vector<char> binary_of(orModule_t module) {
   size_t bytes = 0;
   if (const orError_t error = orModuleGetBinary(nullptr, &bytes, module)) {
-    if (error != orErrorNotSupported) check(error);
-    static_cast<void>(orGetLastError());
-    return {};
+    if (error != orErrorNotSupported) check(error);  // NOT PROVEN: tests/native has a driver without binaries
+    static_cast<void>(orGetLastError());             // NOT PROVEN: as above
+    return {};                                       // NOT PROVEN: as above
   }
   std::vector<char> binary(bytes);
   check(orModuleGetBinary(binary.data(), &bytes, module));

@@ -164,6 +164,23 @@ void BlockPool::take_segments(PerDevice& owner, Choose choose, std::vector<Block
   }
 }
 
+orError_t BlockPool::wait_for_pending(int device) {
+  std::vector<orStream_t> streams;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (captures_ > 0) return orSuccess;  // a stream may be captured; these blocks stay in the cache
+    PerDevice& owner = of(device);
+    if (const orError_t error = collect_passed(owner)) return error;  // a stream that is idle may be destroyed by now
+    for (const auto& [stream, events] : owner.pending) streams.push_back(stream);
+  }
+  for (orStream_t stream : streams) {
+    if (const orError_t error = orStreamSynchronize(stream)) return error;
+  }
+  return orSuccess;
+}
+// LITERALINCLUDE END: pool-release-cached
+
+// LITERALINCLUDE START: pool-abandoned
 orError_t BlockPool::release_abandoned() {
   orError_t first_error = orSuccess;
   for (PerDevice& owner : devices_) {
@@ -189,21 +206,6 @@ bool BlockPool::has_private(PerDevice& owner) {
     return !blocks->empty() && (*blocks->rbegin())->pool != PoolId();
   });
 }
-
-orError_t BlockPool::wait_for_pending(int device) {
-  std::vector<orStream_t> streams;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (captures_ > 0) return orSuccess;  // a stream may be captured; these blocks stay in the cache
-    PerDevice& owner = of(device);
-    if (const orError_t error = collect_passed(owner)) return error;  // a stream that is idle may be destroyed by now
-    for (const auto& [stream, events] : owner.pending) streams.push_back(stream);
-  }
-  for (orStream_t stream : streams) {
-    if (const orError_t error = orStreamSynchronize(stream)) return error;
-  }
-  return orSuccess;
-}
-// LITERALINCLUDE END: pool-release-cached
+// LITERALINCLUDE END: pool-abandoned
 
 }  // namespace openreg
