@@ -51,8 +51,8 @@ def main() -> None:
             reports = list(heard)
         # The last call is the profiler's own: at its end it waits for the device.
         calls = [each.name for each in profile.events() if each.name.startswith("or")][:-1]
-        many = len(reports) > 3  # of one kind
-        told = f"{len(reports)} x {reports[0].partition(' (')[0]}" if many else ", ".join(reports)
+        kinds = {each.partition(" (")[0] for each in reports}
+        told = f"{len(reports)} x {kinds.pop()}" if len(reports) > 3 and len(kinds) == 1 else ", ".join(reports)
         print(f"{line}\n    trace: {told or 'nothing'}\n    calls: {', '.join(calls) or 'none'}")
 
 

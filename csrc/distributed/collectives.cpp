@@ -218,7 +218,7 @@ WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, co
                    {output},
                    {part},
                    {whole},
-                   [=](DirectExchange& direct) { direct.gather(outputs, bytes(part)); }});
+                   [=](DirectExchange& direct) { direct.gather(outputs, bytes(part), -1); }});
   }
   Staging staging(streams(device.index()));
   at::Tensor from = bytes(staging.send(input));
@@ -258,11 +258,11 @@ WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors
                  [=](Backend& inner) mutable { return inner.allgather_into_tensor_coalesced(into, from, options); }});
 }
 
-WorkPtr StagedBackend::gather_directly(DirectOperation operation, const at::Tensor& input) {
+WorkPtr StagedBackend::gather_directly(DirectOperation operation, const at::Tensor& input, int root) {
   operation.from = {flattened(input)};
   operation.into = apart(operation.results, operation.from);
-  operation.exchange = [from = operation.from, into = operation.into](DirectExchange& direct) {
-    direct.gather(bytes(into), bytes(from[0]));
+  operation.exchange = [from = operation.from, into = operation.into, root](DirectExchange& direct) {
+    direct.gather(bytes(into), bytes(from[0]), root);
   };
   return submit(std::move(operation));
 }
@@ -278,7 +278,8 @@ WorkPtr StagedBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d:
   const Tensors results = flat(outputs);
   const c10::Device device = device_of(kName, results, inputs);
   if (is_direct(kName, device, options.timeout, inputs[0].nbytes())) {
-    return gather_directly({next(kName), OpType::GATHER, device, options.timeout, results}, inputs[0]);
+    return gather_directly({next(kName), OpType::GATHER, device, options.timeout, results}, inputs[0],
+                           static_cast<int>(options.rootRank));
   }
   Staging staging(streams(device.index()));
   Tensors from = send_all(staging, inputs);

@@ -58,7 +58,7 @@ void StagedBackend::run(const std::shared_ptr<DirectOperation>& operation, const
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     const c10::Stream stream = current_stream(device.index());
     ready.block(stream);
-    DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work, timeout), type);
+    DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work, timeout));
     exchange(direct);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!into[i].is_alias_of(results[i])) results[i].copy_(into[i].view(results[i].sizes()));

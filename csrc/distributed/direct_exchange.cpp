@@ -10,6 +10,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace openreg {
@@ -42,8 +43,9 @@ void DirectExchange::publish() {
 }
 
 // All calls are equally long, so that those of different operations can be compared as well.
-void DirectExchange::begin(const at::Tensor& tensor, int64_t root, int64_t reduction) {
-  call_ = {static_cast<int64_t>(type_), static_cast<int64_t>(tensor.scalar_type()), tensor.numel(), root, reduction};
+void DirectExchange::begin(Algorithm algorithm, const at::Tensor& tensor, int64_t root, int64_t reduction) {
+  call_ = {static_cast<int64_t>(algorithm), static_cast<int64_t>(tensor.scalar_type()), tensor.numel(), root,
+           reduction};
   call_.resize(kCommon + 2 * static_cast<size_t>(size_));
 }
 
@@ -60,10 +62,12 @@ at::Tensor DirectExchange::agree() {
   return told.narrow(1, kCommon, 2 * size_);
 }
 
-std::string DirectExchange::described(const at::Tensor& call) const {
+std::string DirectExchange::described(const at::Tensor& call) {
+  static constexpr std::array kNames{"all_reduce", "reduce",    "reduce_scatter", "gather",
+                                     "scatter",    "broadcast", "all_to_all"};
   const auto* const numbers = call.const_data_ptr<int64_t>();
-  std::string text = c10::str(c10d::opTypeToString(static_cast<c10d::OpType>(numbers[0])), " of ", numbers[2],
-                              " elements of ", static_cast<at::ScalarType>(numbers[1]));
+  std::string text = c10::str(kNames[static_cast<size_t>(numbers[0])], " of ", numbers[2], " elements of ",
+                              static_cast<at::ScalarType>(numbers[1]));
   if (numbers[3] >= 0) text += c10::str(" with the root ", numbers[3]);
   if (numbers[4] >= 0) text += c10::str(" by ", Reduction::name_of(numbers[4]));
   return text;
@@ -86,7 +90,7 @@ void DirectExchange::combine(const at::Tensor& part, const at::Tensor& own, int6
 
 // Each rank reduces one part, and all collect the parts.
 void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduction) {
-  begin(tensor, -1, reduction.number());
+  begin(Algorithm::kAllReduce, tensor, -1, reduction.number());
   for (const at::Tensor& piece : pieces(tensor, elements_of_window(tensor))) {
     const int64_t length = (piece.numel() + size_ - 1) / size_;
     const auto part_of = [&](const at::Tensor& whole, int rank) {
@@ -108,7 +112,7 @@ void DirectExchange::all_reduce(const at::Tensor& tensor, const Reduction& reduc
 
 // LITERALINCLUDE START: distributed-direct-to-one
 void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, int root, const Reduction& reduction) {
-  begin(input, root, reduction.number());
+  begin(Algorithm::kReduce, input, root, reduction.number());
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
     const at::Tensor window = windows_.of(rank_, piece.numel(), piece.scalar_type());
@@ -124,7 +128,7 @@ void DirectExchange::reduce(const at::Tensor& output, const at::Tensor& input, i
 }
 
 void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inputs, const Reduction& reduction) {
-  begin(output, -1, reduction.number());
+  begin(Algorithm::kReduceScatter, output, -1, reduction.number());
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
     const int64_t length = piece.numel();
@@ -143,8 +147,8 @@ void DirectExchange::reduce_scatter(const at::Tensor& output, const Tensors& inp
 // LITERALINCLUDE END: distributed-direct-to-one
 
 // LITERALINCLUDE START: distributed-direct-gather
-void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
-  begin(input);
+void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input, int root) {
+  begin(Algorithm::kGather, input, root);
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(input, elements_of_window(input))) {
     const auto window = [&](int rank) { return windows_.of(rank, piece.numel(), piece.scalar_type()); };
@@ -159,7 +163,7 @@ void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input) {
 }
 
 void DirectExchange::scatter(const at::Tensor& output, const Tensors& inputs, int root) {
-  begin(output, root);
+  begin(Algorithm::kScatter, output, root);
   int64_t start = 0;
   for (const at::Tensor& piece : pieces(output, elements_of_window(output) / size_)) {
     const int64_t length = piece.numel();
@@ -176,7 +180,7 @@ void DirectExchange::scatter(const at::Tensor& output, const Tensors& inputs, in
 }
 
 void DirectExchange::broadcast(const at::Tensor& tensor, int root) {
-  begin(tensor, root);
+  begin(Algorithm::kBroadcast, tensor, root);
   for (const at::Tensor& piece : pieces(tensor, elements_of_window(tensor))) {
     const at::Tensor window = windows_.of(root, piece.numel(), piece.scalar_type());
     if (rank_ == root) window.copy_(piece);
@@ -210,7 +214,7 @@ int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
 }
 
 void DirectExchange::all_to_all(const Tensors& outputs, const Tensors& inputs) {
-  begin(inputs[0].narrow(0, 0, 0));  // of bytes; their numbers are compared below
+  begin(Algorithm::kAllToAll, inputs[0].narrow(0, 0, 0));  // of bytes; their numbers are compared below
   const int64_t slot = Windows::kBytes / size_;
   int64_t rounds = 1;
   for (int64_t round = 0; round < rounds; ++round) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -30,9 +29,8 @@ class DirectExchange {
  public:
   using Tensors = std::vector<at::Tensor>;
 
-  // `type`: which operation it is, for the ranks to compare.
-  DirectExchange(Windows& windows, int rank, int size, Meetings meetings, c10d::OpType type)
-      : windows_(windows), rank_(rank), size_(size), meetings_(std::move(meetings)), type_(type) {}
+  DirectExchange(Windows& windows, int rank, int size, Meetings meetings)
+      : windows_(windows), rank_(rank), size_(size), meetings_(std::move(meetings)) {}
 
   // All functions throw, on all ranks, if these do not call the same operation on as many elements of one dtype, with
   // the same root and the same reduction.
@@ -41,8 +39,8 @@ class DirectExchange {
   // The output is the root's; the others' is not used.
   void reduce(const at::Tensor& output, const at::Tensor& input, int root, const Reduction& reduction);
   void reduce_scatter(const at::Tensor& output, const Tensors& inputs, const Reduction& reduction);
-  // A rank without outputs only gives its input.
-  void gather(const Tensors& outputs, const at::Tensor& input);
+  // A rank without outputs only gives its input. The root is -1 if all have outputs.
+  void gather(const Tensors& outputs, const at::Tensor& input, int root);
   // The root alone has inputs.
   void scatter(const at::Tensor& output, const Tensors& inputs, int root);
   void broadcast(const at::Tensor& tensor, int root);
@@ -53,9 +51,10 @@ class DirectExchange {
  private:
   // What a rank tells the others in the first meeting of an operation.
   using Call = std::vector<int64_t>;
-  void begin(const at::Tensor& tensor, int64_t root = -1, int64_t reduction = -1);
+  enum class Algorithm : int64_t { kAllReduce, kReduce, kReduceScatter, kGather, kScatter, kBroadcast, kAllToAll };
+  void begin(Algorithm algorithm, const at::Tensor& tensor, int64_t root = -1, int64_t reduction = -1);
   at::Tensor agree();
-  std::string described(const at::Tensor& call) const;
+  static std::string described(const at::Tensor& call);
   // Returns when what all ranks have written to their windows can be read.
   void publish();
   // The same, and the ranks tell each other how many bytes they send and expect, which they know of their own tensors
@@ -68,7 +67,6 @@ class DirectExchange {
   const int rank_;
   const int size_;
   const Meetings meetings_;
-  const c10d::OpType type_;
   Call call_;  // empty once the ranks have compared it
 };
 // LITERALINCLUDE END: distributed-direct-class

@@ -13,7 +13,7 @@ WorkPtr StagedBackend::send(Tensors& tensors, int destination, int tag) {
   TORCH_CHECK_VALUE(tensors.size() == 1, kName, ": expected one tensor, but got ", tensors.size());
   Staging staging = stage(kName, {}, tensors);
   Tensors host{staging.send(tensors[0]).view(at::kByte)};
-  return submit({next_between_two(kName), OpType::SEND, std::move(staging), tensors,
+  return submit({next_transfer(kName), OpType::SEND, std::move(staging), tensors,
                  [=](Backend& inner) mutable { return inner.send(host, destination, tag); }});
 }
 
@@ -22,7 +22,7 @@ WorkPtr StagedBackend::receive(const char* name, OpType type, Tensors& tensors,
   TORCH_CHECK_VALUE(tensors.size() == 1, name, ": expected one tensor, but got ", tensors.size());
   Staging staging = stage(name, tensors);
   Tensors host{staging.receive(tensors[0]).view(at::kByte)};
-  return submit({next_between_two(name), type, std::move(staging), tensors,
+  return submit({next_transfer(name), type, std::move(staging), tensors,
                  [=, exchange = std::move(exchange)](Backend& inner) mutable { return exchange(inner, host); }});
 }
 // LITERALINCLUDE END: distributed-send

@@ -19,6 +19,7 @@ namespace openreg {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::milliseconds kGrace{200};
 
 struct LiveBackends {
   std::mutex mutex;
@@ -140,14 +141,17 @@ void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10
 }
 
 void StagedBackend::conclude(const c10::intrusive_ptr<StagedWork>& work, TaskThreads::Task end) {
-  const auto task = [this, work, end = std::move(end)] {
+  run_apart([this, work, end = std::move(end)] {
     rest_if_ended();
     end();
     forget(work);
-  };
+  });
+}
+
+void StagedBackend::run_apart(const TaskThreads::Task& task) {
   try {
     waiters_.run(task);
-  } catch (const std::exception&) {  // NOT PROVEN: the machine can start no more threads
+  } catch (const std::exception&) {  // NOT PROVEN: the group is being shut down, or the machine has no more threads
     task();                          // NOT PROVEN: as above
   }
 }
@@ -200,11 +204,7 @@ void StagedBackend::disconnect(const std::exception& error) {
     }
     changed_.notify_all();
   };
-  try {
-    waiters_.run(leave);
-  } catch (const std::exception&) {  // NOT PROVEN: the machine can start no more threads
-    leave();                         // NOT PROVEN: as above
-  }
+  run_apart(leave);
 }
 
 c10::intrusive_ptr<c10d::Backend> StagedBackend::connected(const c10::intrusive_ptr<c10d::Backend>& group) {
@@ -245,15 +245,26 @@ void StagedBackend::shutdown() {
   }
   starter_.finish();  // which may still give tasks to the waiters
   direct_.finish();
-  for (const auto& [work, exchange] : pending()) {
-    const bool receives =
-        work->retrieveOpType() == c10d::OpType::RECV || work->retrieveOpType() == c10d::OpType::RECVANYSOURCE;
-    if (receives && exchange != nullptr) exchange->abort();
-  }
+  abort_receives();
   waiters_.finish();
   windows_.reset();
 }
 // LITERALINCLUDE END: distributed-failure
+
+// What arrives at the same time is taken nevertheless: the host library aborts also a receive that has succeeded.
+void StagedBackend::abort_receives() {
+  const auto is_receive = [](const auto& operation) {
+    const c10d::OpType type = operation.first->retrieveOpType();
+    return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE;
+  };
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kGrace, [&] { return std::ranges::none_of(in_flight_, is_receive); });
+  }
+  for (const auto& operation : pending()) {
+    if (is_receive(operation) && operation.second != nullptr) operation.second->abort();
+  }
+}
 
 void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
   {

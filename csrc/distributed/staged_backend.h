@@ -102,7 +102,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
   // Waits for all operations, which end at their timeouts at the latest. The destructor does, too. Receives are
-  // aborted: what has not come yet is wanted no more.
+  // aborted: what does not come at once is wanted no more.
   void shutdown() override;
   // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
   void abort() override;
@@ -141,12 +141,12 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   };
   // LITERALINCLUDE END: distributed-direct-operation
 
-  OperationName next(const char* operation) {
+  OperationName next(const char* collective) {
     ++collectives_;
-    return next_between_two(operation);
+    return next_transfer(collective);
   }
   // A send or a receive, which other ranks know nothing of.
-  OperationName next_between_two(const char* operation) { return {operation, ++number_, getRank()}; }
+  OperationName next_transfer(const char* operation) { return {operation, ++number_, getRank()}; }
   // The device of an operation's tensors: those that this rank writes, and those that it only reads.
   // Throws: unless all of them are dense tensors of one device of this backend, and each element of a result has memory
   // of its own.
@@ -165,7 +165,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   bool is_direct(const char* operation, c10::Device device, std::chrono::milliseconds timeout);
   WorkPtr submit(DirectOperation operation);
   // Submits the gathering of an input of each rank in the operation's results, of which a rank may have none.
-  WorkPtr gather_directly(DirectOperation operation, const at::Tensor& input);
+  WorkPtr gather_directly(DirectOperation operation, const at::Tensor& input, int root = -1);
   void run(const std::shared_ptr<DirectOperation>& operation, const c10::intrusive_ptr<StagedWork>& work);
   void finish(DirectOperation& operation, StagedWork& work);
   // How the operation of this work meets those of the other ranks.
@@ -190,6 +190,9 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void disconnect(const std::exception& error);
   void forget(const c10::intrusive_ptr<StagedWork>& work);
   std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> pending();
+  void abort_receives();
+  // Runs a task on a thread of its own, or here if there can be none.
+  void run_apart(const TaskThreads::Task& task);
   TransferStreams streams(c10::DeviceIndex device);
 
   const Create create_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
 
 #include "capture.h"
 #include "driver.h"
@@ -44,14 +45,24 @@ orError_t Device::synchronize() {
     for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
       if (!stream->wait(stream->queued())) return false;
     }
-    return std::ranges::all_of(uses_under_way(), [](const auto& use) { return use.first->wait(use.second); });
+    return wait_for_users();
   });
 }
 
-std::map<Stream*, uint64_t> Device::uses_under_way() {
-  const std::lock_guard lock(users_mutex_);
-  std::erase_if(users_, [](const auto& use) { return use.first->passed(use.second); });
-  return users_;
+// One at a time, since a copy of the map could find no memory.
+bool Device::wait_for_users() {
+  for (;;) {
+    Stream* stream = nullptr;
+    uint64_t sequence = 0;
+    {
+      const std::lock_guard lock(users_mutex_);
+      std::erase_if(users_, [](const auto& use) { return use.first->passed(use.second); });
+      if (users_.empty()) return true;
+      std::tie(stream, sequence) = *users_.begin();
+    }
+    stream->wait_for(*this, sequence);
+    if (!stream->passed(sequence)) return !process_is_ending();  // this device was reset, or is lost
+  }
 }
 
 orError_t Device::synchronize(Stream& stream, uint64_t sequence) {

@@ -29,6 +29,7 @@ void Graph::add(Node node, bool queues) {
   if (std::ranges::find(devices_, device, &std::pair<Device*, uint64_t>::first) == devices_.end()) {
     devices_.emplace_back(device, device->failure.resets());
   }
+  node.resets = device->failure.resets();
   nodes_.push_back(std::move(node));
   queues_ = queues_ || queues;
 }
@@ -68,16 +69,20 @@ void Graph::run_reported(orStream_t stream, uint64_t correlation) {
   need(last_, device_);
 }
 
+bool Graph::is_live(const Node& node) {
+  return node.device->runs_work() && node.device->failure.resets() == node.resets;
+}
+
 bool Graph::runs(const Node& node) const {
   need(node.after, *node.device);
-  return node.device->runs_work();
+  return is_live(node);
 }
 
 // A device that needs what a failed one should have computed fails as well, as behind an event.
 void Graph::need(const std::vector<uint32_t>& nodes, Device& device) const {
   for (const uint32_t node : nodes) {
-    const Device& other = *nodes_[node].device;
-    if (&other != &device && !other.runs_work()) device.fail_with(other);
+    const Node& other = nodes_[node];
+    if (other.device != &device && !is_live(other)) device.fail_with(*other.device);
   }
 }
 // LITERALINCLUDE END: graph-run

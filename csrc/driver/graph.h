@@ -22,6 +22,7 @@ class Graph {
     Device* device;
     orStream_t stream;  // on which it was captured
     std::vector<uint32_t> after;  // earlier nodes, which it has to run after
+    uint64_t resets = 0;  // of the device, before the capture: a reset frees the memory that the node uses
   };
 
   // A graph of work that was captured on the device.
@@ -54,6 +55,7 @@ class Graph {
   [[nodiscard]] std::string dot() const;
 
  private:
+  [[nodiscard]] static bool is_live(const Node& node);
   [[nodiscard]] bool runs(const Node& node) const;
   void need(const std::vector<uint32_t>& nodes, Device& device) const;
 

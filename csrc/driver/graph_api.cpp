@@ -175,11 +175,17 @@ orError_t orGraphLaunch(orGraphExec_t exec, orStream_t stream) {
   if (kept == nullptr) {
     return fail(orErrorMemoryAllocation, "the host has no memory to queue a graph");  // NOT PROVEN: needs such a host
   }
-  if (const orError_t error = submit_kernel(ref, GraphWork{kept}, placement)) return error;
-  return guarded([&] {
+  const auto note = [&] {
     graph->note_launch(*ref.stream);
     return orSuccess;
-  });
+  };
+  if (const orError_t error = guarded(note)) {
+    delete kept;  // NOT PROVEN: needs a host that is out of memory
+    return error;  // NOT PROVEN: as above
+  }
+  const orError_t error = submit_kernel(ref, GraphWork{kept}, placement);
+  static_cast<void>(guarded(note));  // again, now with the sequence number: there is an entry already
+  return error;
 }
 
 orError_t orGraphDestroy(orGraph_t graph) {

@@ -51,14 +51,13 @@ void release_pools(const CaptureState& state) {
 // Throws: when the stream cannot be captured, or another capture uses the pool.
 std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex device, PoolId pool,
                                             orStreamCaptureMode mode) {
-  TORCH_CHECK(!capture_is_under_way_with(pool),
-              "openreg: another capture takes its memory from this pool: let it end, or choose another pool");
   static_cast<void>(default_generator(device));  // its first use takes a seed, which a capture would refuse
-  release_abandoned_pools();                     // what a capture lacks it cannot take from the cache
   const auto state = std::make_shared<CaptureState>(pool, new_pool_id(), mode, std::make_shared<CapturedDraws>(pool));
+  capture_begins(state);
+  retain_device_pool(pool);
+  release_abandoned_pools();  // what a capture lacks it cannot take from the cache
   host_allocator().begin_allocate_to_pool(state->host_pool(),
                                           [state](c10::Stream of) { return capture_of(stream_handle(of)) == state; });
-  retain_device_pool(pool);
   // Before the driver begins: from then on, an event that another thread's free records must not be one of the capture.
   device_capture_began();
   const orError_t error = orStreamBeginCapture(stream, mode);
@@ -66,6 +65,7 @@ std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex 
     device_capture_ended();
     host_allocator().end_allocate_to_pool(state->host_pool());
     release_pools(*state);
+    capture_failed(state);
     check(error);
   }
   capture_began(capture_id(stream), state);

@@ -161,8 +161,8 @@ class BlockPool {
   // Keeps the segments of a pool, on all devices and even those that are free, until release_pool was called as often.
   void retain_pool(PoolId pool);
   void release_pool(PoolId pool);
-  // Returns the free segments of pools that are no longer retained to the driver. No request can use them any more, and
-  // while a graph is captured nothing can be released. Does nothing if a capture is under way.
+  // Returns the free segments of pools that are not retained to the driver. No other request can use them, and while a
+  // graph is captured nothing can be released. Does nothing if a capture is under way.
   orError_t release_abandoned();
   // While work is captured, events that are recorded on its streams never pass, and cached memory is not released: a
   // block that was used on other streams is freed when the last capture has ended.
@@ -226,7 +226,7 @@ class BlockPool {
     size_t being_allocated = 0;  // bytes requested from the driver and not yet received
     PoolStatistics statistics;
     // Held while segments return to the driver, and never taken under mutex_: they are neither in the cache nor free
-    // for the driver, so whoever finds no memory waits for them.
+    // for the driver, so whoever finds no memory waits for them, unless a capture is under way.
     std::mutex releasing;
 
     FreeBlocks& free_blocks(bool of_small) { return of_small ? small : large; }

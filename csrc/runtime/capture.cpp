@@ -18,7 +18,8 @@ namespace {
 std::atomic<size_t> captures_under_way{0};
 std::atomic<void (*)()> after_capture{nullptr};
 
-// The captures by the driver's number. A capture spans several streams, and the driver says which.
+// The captures by the driver's number, which is 0 until the driver has begun. A capture spans several streams, and the
+// driver says which.
 struct Captures {
   std::mutex mutex;
   std::vector<std::pair<uint64_t, std::shared_ptr<CaptureState>>> all;
@@ -26,6 +27,9 @@ struct Captures {
   // Requires: the mutex is held.
   auto find(uint64_t id) {
     return std::ranges::find(all, id, [](const auto& entry) { return entry.first; });
+  }
+  auto find(const std::shared_ptr<CaptureState>& state) {
+    return std::ranges::find(all, state, [](const auto& entry) { return entry.second; });
   }
 };
 
@@ -62,6 +66,7 @@ bool is_capturing(orStream_t stream) { return capture_id(stream) != 0; }
 std::shared_ptr<CaptureState> capture_of(orStream_t stream) {
   if (C10_LIKELY(captures_under_way.load() == 0)) return nullptr;
   const uint64_t id = capture_id(stream);
+  if (id == 0) return nullptr;
   Captures& table = captures();
   const std::lock_guard lock(table.mutex);
   const auto found = table.find(id);
@@ -69,20 +74,29 @@ std::shared_ptr<CaptureState> capture_of(orStream_t stream) {
 }
 // LITERALINCLUDE END: capture-queries
 
-void capture_began(uint64_t id, std::shared_ptr<CaptureState> state) {
+void capture_begins(const std::shared_ptr<CaptureState>& state) {
   Captures& table = captures();
   const std::lock_guard lock(table.mutex);
-  table.all.emplace_back(id, std::move(state));
+  TORCH_CHECK(std::ranges::none_of(table.all, [&](const auto& each) { return each.second->pool() == state->pool(); }),
+              "openreg: another capture takes its memory from this pool: let it end, or choose another pool");
+  table.all.emplace_back(0, state);
+  captures_under_way.store(table.all.size());
+}
+
+void capture_began(uint64_t id, const std::shared_ptr<CaptureState>& state) noexcept {
+  Captures& table = captures();
+  const std::lock_guard lock(table.mutex);
+  table.find(state)->first = id;
+}
+
+void capture_failed(const std::shared_ptr<CaptureState>& state) noexcept {
+  Captures& table = captures();
+  const std::lock_guard lock(table.mutex);
+  table.all.erase(table.find(state));
   captures_under_way.store(table.all.size());
 }
 
 bool captures_are_under_way() { return captures_under_way.load() > 0; }
-
-bool capture_is_under_way_with(c10::MempoolId_t pool) {
-  Captures& table = captures();
-  const std::lock_guard lock(table.mutex);
-  return std::ranges::any_of(table.all, [pool](const auto& entry) { return entry.second->pool() == pool; });
-}
 
 std::shared_ptr<CaptureState> capture_ended(uint64_t id) {
   std::shared_ptr<CaptureState> ended;

@@ -51,9 +51,13 @@ uint64_t capture_id(orStream_t stream);
 OPENREG_EXPORT bool is_capturing(orStream_t stream);
 
 // LITERALINCLUDE START: capture-table
-// To be called when the driver has begun a capture of this backend, and when it has ended it.
-void capture_began(uint64_t id, std::shared_ptr<CaptureState> state);
-// Returns the state; null if the capture is none of this backend, or has ended before.
+// To be called before the driver begins a capture of this backend, and when it has begun it, or could not.
+// Throws: when another capture that is under way has the pool.
+void capture_begins(const std::shared_ptr<CaptureState>& state);
+void capture_began(uint64_t id, const std::shared_ptr<CaptureState>& state) noexcept;
+void capture_failed(const std::shared_ptr<CaptureState>& state) noexcept;
+// To be called when the driver has ended it. Returns the state; null if the capture is none of this backend, or has
+// ended before.
 std::shared_ptr<CaptureState> capture_ended(uint64_t id);
 
 // The backend's capture that records the stream's work; null if there is none. While no capture is under way, this
@@ -61,9 +65,8 @@ std::shared_ptr<CaptureState> capture_ended(uint64_t id);
 std::shared_ptr<CaptureState> capture_of(orStream_t stream);
 // Whether a capture forbids this thread to wait for a whole device.
 bool device_waits_are_forbidden();
-// Whether any stream of any device is being captured by this backend, and whether one with this pool is.
+// Whether any stream of any device is being captured by this backend.
 bool captures_are_under_way();
-bool capture_is_under_way_with(c10::MempoolId_t pool);
 // LITERALINCLUDE END: capture-table
 
 // Sets what is called when a capture of this backend has ended: there is one such function, of shared_memory.cpp, for

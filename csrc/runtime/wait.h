@@ -20,7 +20,8 @@ OPENREG_EXPORT void set_interrupt_check(InterruptCheck check);
 // follows, and then has little left to wait for.
 // Throws: what the check throws. The work continues.
 OPENREG_EXPORT void wait_for_stream(orStream_t stream, c10::DeviceIndex device);
-// The same for all streams that the backend has created on the device.
+// The same for all streams that the backend has created on the device. A graph of another device that uses this one is
+// waited for by the driver alone.
 void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);
 // LITERALINCLUDE END: wait-contract

@@ -259,28 +259,48 @@ def split() -> list[float]:
     return sums
 
 
+def _gather(tensor: Tensor, root: int) -> None:
+    dist.gather(tensor, [torch.empty_like(tensor) for _ in range(2)] if root == dist.get_rank() else None, dst=root)
+
+
 DIFFERENT: dict[str, tuple[tuple[Callable[[Tensor], object], Callable[[Tensor], object]], str]] = {
     "operations": (
         (dist.all_reduce, lambda tensor: dist.broadcast(tensor, 0)),
-        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, BROADCAST of 400000 elements of Byte with the root 0",
+        "all_reduce of 100000 elements of Float by SUM on rank 0, broadcast of 400000 elements of Byte with the root 0",
     ),
     "sizes": (
         (lambda tensor: dist.all_reduce(tensor[:70000]), dist.all_reduce),
-        "ALLREDUCE of 70000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Float by SUM on rank 1",
+        "all_reduce of 70000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Float by SUM on rank 1",
     ),
     "dtypes": (
         (dist.all_reduce, lambda tensor: dist.all_reduce(tensor.long())),
-        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Long by SUM on rank 1",
+        "all_reduce of 100000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Long by SUM on rank 1",
     ),
     "reductions": (
         (dist.all_reduce, lambda tensor: dist.all_reduce(tensor, dist.ReduceOp.MAX)),
-        "ALLREDUCE of 100000 elements of Float by SUM on rank 0, ALLREDUCE of 100000 elements of Float by MAX",
+        "all_reduce of 100000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Float by MAX",
+    ),
+    "roots of a gather": (
+        (lambda tensor: _gather(tensor, 1), lambda tensor: _gather(tensor, 0)),
+        "gather of 400000 elements of Byte with the root 1 on rank 0, gather of 400000 elements of Byte with the root 0",
     ),
     "roots": (
         (lambda tensor: dist.broadcast(tensor, 0), lambda tensor: dist.broadcast(tensor, 1)),
-        "with the root 0 on rank 0, BROADCAST of 400000 elements of Byte with the root 1 on rank 1",
+        "with the root 0 on rank 0, broadcast of 400000 elements of Byte with the root 1 on rank 1",
     ),
 }
+
+
+def alike() -> None:
+    """The ranks call two forms of the same operation."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mine = torch.full((100000,), float(rank), device="openreg")
+    whole = torch.empty(size * len(mine), device="openreg")
+    if rank == 0:
+        dist.all_gather(list(whole.chunk(size)), mine)
+    else:
+        dist.all_gather_single(whole, mine)
+    same(whole[:: len(mine)], torch.arange(float(size)))
 
 
 def different(name: str) -> None:

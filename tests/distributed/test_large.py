@@ -72,6 +72,10 @@ def test_parts_of_which_two_ranks_expect_another_size() -> None:
             assert "rank 0 sends 8 bytes to rank 1, which expects 12" in outcome.message
 
 
+def test_two_forms_of_one_operation(group: Ranks) -> None:
+    group(large.alike)
+
+
 @pytest.mark.parametrize("name", sorted(large.DIFFERENT))
 def test_ranks_that_do_not_call_the_same(name: str) -> None:
     with ranks(2) as started:

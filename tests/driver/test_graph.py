@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -316,3 +317,56 @@ def test_a_kernel_asks_for_the_capture_while_a_call_waits_for_it(run_driver: Run
         print(lib.{call}().value, flush=True)
     """)
     assert (ran.returncode, ran.stdout.split()) == (0, ["0", "0"]), ran.stderr
+
+
+def over_both(seconds: float) -> tuple[int, int]:
+    """An executable graph that sleeps on the first device, then fills memory of the second; and the memory."""
+    driver.set_device(1)
+    memory, far = driver.malloc(16), driver.stream_create()
+    driver.write(memory, bytes(16))
+    driver.set_device(0)
+    stream = begin()
+    driver.sleep(seconds, stream)
+    order(stream, far)
+    driver.check(lib.orMemsetAsync(memory, 1, 16, far))
+    order(far, stream)
+    return instantiated(end(stream)), memory
+
+
+@pytest.mark.needs("two devices", "queue")
+def test_a_wait_for_a_graph_of_another_device_ends_with_a_reset() -> None:
+    executable, _ = over_both(60)
+    driver.check(lib.orGraphLaunch(executable, driver.stream_create()))
+    seen: list[object] = []
+
+    def wait() -> None:
+        driver.set_device(1)
+        seen.append(lib.orDeviceSynchronize())
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    thread.join(0.5)  # time enough to begin its wait
+    assert thread.is_alive()
+    driver.set_device(1)
+    driver.check(lib.orDeviceReset())
+    thread.join(10)
+    assert seen == [Error.LAUNCH_FAILURE]
+    driver.set_device(0)
+    driver.check(lib.orDeviceReset())
+
+
+@pytest.mark.needs("two devices", "queue")
+def test_a_graph_leaves_memory_alone_that_is_newer_than_a_reset() -> None:
+    executable, memory = over_both(0.3)
+    stream = driver.stream_create()
+    driver.check(lib.orGraphLaunch(executable, stream))
+    driver.set_device(1)
+    driver.check(lib.orDeviceReset())
+    assert driver.malloc(16) == memory
+    driver.write(memory, bytes(16))
+    driver.set_device(0)
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE  # it needed what the reset has dropped
+    driver.set_device(1)
+    assert driver.read(memory, 16) == bytes(16)
+    driver.set_device(0)
+    driver.check(lib.orDeviceReset())

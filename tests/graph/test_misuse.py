@@ -281,3 +281,32 @@ def test_whether_a_stream_is_captured() -> None:
     assert answers == [(True, True), (True, False)]
     assert not module.is_current_stream_capturing()
     assert not stream.is_capturing()
+
+
+def test_two_threads_do_not_capture_with_one_pool() -> None:
+    pool, barrier = module.graph_pool_handle(), threading.Barrier(2)
+    outcomes: list[str] = []
+
+    def capture() -> None:
+        graph = torch.accelerator.Graph(pool=pool)
+        with torch.Stream(device=LAST_DEVICE):
+            barrier.wait()
+            try:
+                graph.capture_begin()
+            except RuntimeError as error:
+                outcomes.append(str(error).partition(":")[2])
+                barrier.wait()
+                return
+            outcomes.append("captured")
+            barrier.wait()  # the other has begun, or was refused
+            graph.capture_end()
+
+    for _ in range(20):
+        outcomes.clear()
+        threads = [threading.Thread(target=capture) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes)[1] == "captured"
+        assert "another capture takes its memory from this pool" in sorted(outcomes)[0]

@@ -72,7 +72,7 @@ def _compute_on_the_device() -> None:
     """Where a CPU tensor without dimensions meets one of a device, Inductor computes on the device: if it is a GPU.
 
     Without the patch, `2.5 - x` of a tensor or of a float that changes becomes a kernel of the CPU, which reads the
-    device's memory: the process ends. So does `addcmul`, on any device, which takes that of its first operand.
+    device's memory: the process ends. `addcmul` ends it in the same way: it computes on the device of its first operand.
     """
     from torch._inductor import ir
     from torch._inductor.virtualized import V
@@ -171,10 +171,10 @@ def _divide_by_constants() -> None:
 
 
 def _write_parts_apart() -> None:
-    """The parts of a `cat`, and what pads a tensor, are computed by one kernel that asks for each element which it is.
+    """On the CPU, each part of a `cat` has a loop of its own, which is vectorized, and so has what pads a tensor.
 
-    Inductor does so for all devices but the CPU, whose loops over one part at a time are vectorized.
-    Without the patch, a `cat` of two expressions takes up to 20 times as long as on the CPU.
+    Without the patch, one loop asks for each element which part it belongs to: a `cat` of two expressions takes up to
+    20 times as long as on the CPU.
     """
     from torch._inductor import config, lowering
 

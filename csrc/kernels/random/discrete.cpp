@@ -93,7 +93,7 @@ void launch_bernoulli(const at::TensorBase& self, const at::Tensor& p, const std
 }
 
 // Synchronizes with the device to check the probabilities: a kernel that finds an invalid one can only fail. While a
-// graph is captured there is nothing to read, and a probability outside [0, 1] counts as the nearer end.
+// graph is captured there is nothing to read, and a probability outside [0, 1] counts as the nearer end, and NaN as 0.
 void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p_base,
                              std::optional<at::Generator> generator) {
   const at::Tensor given = at::Tensor(p_base).to(self.device());
