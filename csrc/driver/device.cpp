@@ -49,6 +49,11 @@ orError_t Device::synchronize() {
   });
 }
 
+orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
+  return synchronize_with([&](uint64_t) { return stream.wait(sequence); });
+}
+// LITERALINCLUDE END: memory-device-wait
+
 // One at a time, since a copy of the map could find no memory.
 bool Device::wait_for_users() {
   for (;;) {
@@ -64,11 +69,6 @@ bool Device::wait_for_users() {
     if (!stream->passed(sequence)) return !process_is_ending();  // this device was reset, or is lost
   }
 }
-
-orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
-  return synchronize_with([&](uint64_t) { return stream.wait(sequence); });
-}
-// LITERALINCLUDE END: memory-device-wait
 
 void Device::used_by(Stream& stream) {
   const std::lock_guard lock(users_mutex_);

@@ -189,8 +189,8 @@ orError_t BlockPool::release_abandoned() {
     std::vector<Block> segments;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (captures_ > 0) return first_error;  // the driver would refuse
-      take_segments(owner, [](const Block& block) { return block.pool != PoolId(); }, &segments);
+      const bool may_release = captures_ == 0;  // otherwise the driver would refuse
+      if (may_release) take_segments(owner, [](const Block& block) { return block.pool != PoolId(); }, &segments);
     }
     const orError_t error = free_segments(segments);
     if (first_error == orSuccess) first_error = error;

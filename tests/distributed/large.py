@@ -270,11 +270,11 @@ DIFFERENT: dict[str, tuple[tuple[Callable[[Tensor], object], Callable[[Tensor], 
     ),
     "sizes": (
         (lambda tensor: dist.all_reduce(tensor[:70000]), dist.all_reduce),
-        "all_reduce of 70000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Float by SUM on rank 1",
+        "all_reduce of 70000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Float by SUM",
     ),
     "dtypes": (
         (dist.all_reduce, lambda tensor: dist.all_reduce(tensor.long())),
-        "all_reduce of 100000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Long by SUM on rank 1",
+        "all_reduce of 100000 elements of Float by SUM on rank 0, all_reduce of 100000 elements of Long by SUM",
     ),
     "reductions": (
         (dist.all_reduce, lambda tensor: dist.all_reduce(tensor, dist.ReduceOp.MAX)),
@@ -282,7 +282,7 @@ DIFFERENT: dict[str, tuple[tuple[Callable[[Tensor], object], Callable[[Tensor], 
     ),
     "roots of a gather": (
         (lambda tensor: _gather(tensor, 1), lambda tensor: _gather(tensor, 0)),
-        "gather of 400000 elements of Byte with the root 1 on rank 0, gather of 400000 elements of Byte with the root 0",
+        "with the root 1 on rank 0, gather of 400000 elements of Byte with the root 0 on rank 1",
     ),
     "roots": (
         (lambda tensor: dist.broadcast(tensor, 0), lambda tensor: dist.broadcast(tensor, 1)),

@@ -72,7 +72,7 @@ def _compute_on_the_device() -> None:
     """Where a CPU tensor without dimensions meets one of a device, Inductor computes on the device: if it is a GPU.
 
     Without the patch, `2.5 - x` of a tensor or of a float that changes becomes a kernel of the CPU, which reads the
-    device's memory: the process ends. `addcmul` ends it in the same way: it computes on the device of its first operand.
+    device's memory: the process ends. So it does in `addcmul`, which takes the device of its first operand.
     """
     from torch._inductor import ir
     from torch._inductor.virtualized import V
