@@ -488,34 +488,31 @@ def test_parameters_and_modules_that_are_replaced() -> None:
         model(here(1, 2))
 
 
+class Counts(nn.Module):
+    """Counts its calls, and keeps its last argument."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
+        self.register_buffer("last", torch.zeros(2, device=LAST_DEVICE))
+
+
 def test_a_buffer_that_the_forward_pass_replaces() -> None:
-    class Counts(nn.Module):
-        calls: Tensor
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
-            self.register_buffer("last", torch.zeros(2, device=LAST_DEVICE))
-
+    class Replaces(Counts):
         def forward(self, x: Tensor) -> Tensor:
             self.calls, self.last = self.calls + 1, x
             return x * self.calls
 
-    model = Counts()
-    with pytest.raises(ValueError, match=r"Counts replaces buffer 'calls' in its forward pass.*add_\(\) or copy_\("):
+    model = Replaces()
+    with pytest.raises(ValueError, match=r"Replaces replaces buffer 'calls' in its forward pass.*add_\(\) or copy_\("):
         make(model, (here(2),))
     assert (model.calls.item(), model.last.tolist()) == (0, [0, 0])
 
 
 def test_buffers_when_a_warm_up_raises() -> None:
-    class Raises(nn.Module):
-        calls: Tensor
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("calls", torch.zeros((), device=LAST_DEVICE))
-            self.register_buffer("last", torch.zeros(2, device=LAST_DEVICE))
-
+    class Raises(Counts):
         def forward(self, x: Tensor) -> Tensor:
             self.calls += 1
             self.last = x

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 
-# LITERALINCLUDE START: compile-patches
+# LITERALINCLUDE START: compile-patched-failures
 def _name_the_backend() -> None:
     """Inductor takes a device that it does not know for one with Triton.
 
@@ -134,6 +134,10 @@ def _measure_no_fusions() -> None:
     Scheduler.speedup_by_fusion = speedup_by_fusion  # type: ignore[method-assign]
 
 
+# LITERALINCLUDE END: compile-patched-failures
+
+
+# LITERALINCLUDE START: compile-patched-values
 def _generate_as_for_the_cpu() -> None:
     """Some choices are those of the generator, and Inductor asks for the device instead: "cpu" means C++.
 
@@ -170,6 +174,10 @@ def _divide_by_constants() -> None:
     _replace("get_constant_value", ("lowering",), make)
 
 
+# LITERALINCLUDE END: compile-patched-values
+
+
+# LITERALINCLUDE START: compile-patched-times
 def _write_parts_apart() -> None:
     """On the CPU, each part of a `cat` has a loop of its own, which is vectorized, and so has what pads a tensor.
 
@@ -284,6 +292,9 @@ def _replay_graphs() -> None:
         _replace(name, ("output_code",), after_compiling)
 
 
+# LITERALINCLUDE END: compile-patched-times
+
+# LITERALINCLUDE START: compile-patch-list
 _ALL = (
     # Without these, something fails.
     _name_the_backend,
@@ -326,7 +337,7 @@ def patch_inductor() -> None:
         patch()
 
 
-# LITERALINCLUDE END: compile-patches
+# LITERALINCLUDE END: compile-patch-list
 
 
 # LITERALINCLUDE START: compile-checked-patches
