@@ -173,6 +173,7 @@ def with_event(x: Tensor) -> Tensor:
     return result
 
 
+# LITERALINCLUDE START: compile-replay-without
 def without() -> None:
     """What is not captured."""
     log = logging.getLogger("torch._inductor.cudagraph_utils.__cudagraphs")
@@ -219,6 +220,8 @@ def without() -> None:
     except RuntimeError as error:
         print(str(error).partition(", while")[0])
 
+
+# LITERALINCLUDE END: compile-replay-without
 
 if __name__ == "__main__":
     {"first": first, "moved": moved, "without": without}[sys.argv[1]]()

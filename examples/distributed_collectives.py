@@ -57,6 +57,8 @@ def reduced() -> dict[str, object]:
     dist.reduce_scatter_single(part, _numbers(2))
     half = torch.empty(250_000, device="openreg")
     dist.reduce_scatter_single(half, _numbers(500_000))
+    whole = _numbers(500_000)
+    dist.all_reduce(whole)
     average = _numbers(2, torch.int32)
     dist.all_reduce(average, dist.ReduceOp.AVG)
     anyone = torch.tensor([dist.get_rank() == 1, False], device="openreg")
@@ -69,6 +71,7 @@ def reduced() -> dict[str, object]:
     return {
         "reduce_scatter_single": part.tolist(),
         "half of 2 MB each": half[:1].tolist(),
+        "SUM of 2 MB": whole[:2].tolist(),
         "AVG of int32": average.tolist(),
         "SUM of bool": anyone.tolist(),
         "PREMUL_SUM by 0.5": halves.tolist(),

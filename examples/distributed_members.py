@@ -1,7 +1,10 @@
-"""What a process group and its operations tell a program, and what becomes of an operation when its process ends."""
+"""What a process group and its operations tell a program, also when they fail."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +12,6 @@ import torch
 import torch.distributed as dist
 
 from examples.distributed_ranks import on_ranks
-from torch_openreg import _C
 
 
 # LITERALINCLUDE START: distributed-members-asked
@@ -26,17 +28,26 @@ def asked() -> list[Any]:
     return [backend.name(), tensor.tolist(), sender, backend._get_sequence_number_for_group()]
 
 
-def ended() -> str:
-    """Ends the backends, as the end of the process does. Rank 0 waits for an operation; rank 1 begins one later."""
-    tensor = torch.ones(2, device="openreg")
-    pending = [dist.all_reduce(tensor, async_op=True)] if dist.get_rank() == 0 else []
-    _C._end_staged_backends()
+def refused() -> list[str]:
+    """The errors of rank 0: after an abort, after the end of rank 1, after that, and after a shutdown."""
+    if dist.get_rank() == 1:
+        time.sleep(1)
+        os._exit(3)
+    backend = dist.group.WORLD._get_backend(torch.device("openreg"))
+    errors = [error(backend.abort), error(), error()]
+    backend.shutdown()
+    return [*errors, error()]
+
+
+def error(between: Callable[[], object] = lambda: None) -> str:
+    """The error of a collective, between whose call and wait something happens."""
     try:
-        for work in pending or [dist.all_reduce(tensor, async_op=True)]:
-            work.wait()
-    except RuntimeError as error:
-        return str(error).splitlines()[0]
-    return "no error"  # NOT PROVEN: both raise
+        work = dist.all_reduce(torch.ones(2, device="openreg"), async_op=True)
+        between()
+        work.wait()
+    except RuntimeError as raised:
+        return str(raised).splitlines()[0]
+    return "no error"  # NOT PROVEN: each of them raises
 
 
 # LITERALINCLUDE END: distributed-members-asked
@@ -44,5 +55,5 @@ def ended() -> str:
 if __name__ == "__main__":
     for answers in on_ranks(asked):
         print(*answers)
-    for outcome in on_ranks(ended, seconds=5):
-        print(outcome)
+    errors, ended = on_ranks(refused)
+    print(*errors, ended, sep="\n")
