@@ -2,6 +2,7 @@
 #include "capture.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <utility>
 
@@ -58,34 +59,35 @@ Capture::Capture(const Stream& origin, orStreamCaptureMode mode)
       graph_(std::make_shared<Graph>(origin.device())),
       last_{{&origin, {}}} {}
 
-orError_t Capture::add(const Stream& stream, const Task& task, Placement placement) {
+template <class Function>
+orError_t Capture::change(Function function) {
   const std::lock_guard lock(mutex_);
   if (const orError_t error = expect_valid()) return error;
   try {
+    function();
+    return orSuccess;
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: needs a host that is out of memory
+    std::snprintf(reason_, sizeof(reason_), "%s: no memory", current_function());  // NOT PROVEN: as above
+    return fail(orErrorMemoryAllocation, "the host has no memory to record work in");  // NOT PROVEN: as above
+  }
+}
+
+orError_t Capture::add(const Stream& stream, const Task& task, Placement placement) {
+  return change([&] {
     std::vector<uint32_t>& last = last_[&stream];
     std::vector<uint32_t> next{static_cast<uint32_t>(graph_->nodes().size())};
     graph_->add({task, &stream.device(), stream.handle(stream.generation.load()), last},
                 placement == Placement::kQueue);
     last = std::move(next);
-    return orSuccess;
-  } catch (const std::bad_alloc&) {  // NOT PROVEN: needs a host that is out of memory
-    reason_ = "no memory";  // NOT PROVEN: as above
-    return fail(orErrorMemoryAllocation, "the host has no memory to record work in");  // NOT PROVEN: as above
-  }
+  });
 }
 
 orError_t Capture::record(const Stream& stream, std::vector<uint32_t>* nodes) {
-  const std::lock_guard lock(mutex_);
-  if (const orError_t error = expect_valid()) return error;
-  *nodes = last_[&stream];
-  return orSuccess;
+  return change([&] { *nodes = last_[&stream]; });
 }
 
 orError_t Capture::wait(const Stream& stream, const std::vector<uint32_t>& nodes) {
-  const std::lock_guard lock(mutex_);
-  if (const orError_t error = expect_valid()) return error;
-  merge(&last_[&stream], nodes);
-  return orSuccess;
+  return change([&] { merge(&last_[&stream], nodes); });
 }
 // LITERALINCLUDE END: capture-record
 
@@ -138,18 +140,18 @@ orError_t Capture::refuse(orError_t error, const char* what) {
 
 void Capture::invalidate(const char* why) {
   const std::lock_guard lock(mutex_);
-  if (reason_.empty()) reason_ = std::string(current_function()) + ": " + why;
+  if (reason_[0] == '\0') std::snprintf(reason_, sizeof(reason_), "%s: %s", current_function(), why);
 }
 
 bool Capture::is_valid() const {
   const std::lock_guard lock(mutex_);
-  return reason_.empty();
+  return reason_[0] == '\0';
 }
 
 orError_t Capture::expect_valid() const {
   if (graph_ == nullptr) return fail(orErrorStreamCaptureInvalidated, "another thread has just ended the capture");
-  if (reason_.empty()) return orSuccess;
-  return fail(orErrorStreamCaptureInvalidated, "the capture has been invalid since this call: %s", reason_.c_str());
+  if (reason_[0] == '\0') return orSuccess;
+  return fail(orErrorStreamCaptureInvalidated, "the capture has been invalid since this call: %s", reason_);
 }
 // LITERALINCLUDE END: capture-end
 
@@ -164,19 +166,22 @@ bool Capture::forbids_wait_for(const Device& device) const {
 orError_t refuse_if_captured(Stream& stream, const char* what) {
   const std::shared_ptr<Capture> capture = stream.capture();
   if (capture == nullptr) return orSuccess;
-  const std::string text = std::string("the stream is being captured, and ") + what;
-  return capture->refuse(orErrorStreamCaptureUnsupported, text.c_str());
+  char text[128];
+  std::snprintf(text, sizeof(text), "the stream is being captured, and %s", what);
+  return capture->refuse(orErrorStreamCaptureUnsupported, text);
 }
 
 orError_t refuse_wait_while_captured(const Device& device) {
   if (g_active.load() == 0) return orSuccess;
-  for (const std::shared_ptr<Capture>& capture : active_captures().copy()) {
-    if (capture->forbids_wait_for(device)) {
-      return capture->refuse(orErrorStreamCaptureUnsupported,
-                             "a stream of the device is being captured, and what it has recorded never finishes");
+  return guarded([&] {
+    for (const std::shared_ptr<Capture>& capture : active_captures().copy()) {
+      if (capture->forbids_wait_for(device)) {
+        return capture->refuse(orErrorStreamCaptureUnsupported,
+                               "a stream of the device is being captured, and what it has recorded never finishes");
+      }
     }
-  }
-  return orSuccess;
+    return orSuccess;
+  });
 }
 // LITERALINCLUDE END: capture-forbidden
 

@@ -53,6 +53,10 @@ class Capture {
 // LITERALINCLUDE END: capture-contract
 
  private:
+  // Changes the graph by calling the function, unless the capture is invalid. Without memory, it becomes invalid.
+  template <class Function>
+  orError_t change(Function function);
+
   // These require that mutex_ is held.
   [[nodiscard]] orError_t expect_valid() const;
   [[nodiscard]] bool all_joined() const;
@@ -63,7 +67,7 @@ class Capture {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> over_{false};
   mutable std::mutex mutex_;  // guards all below
-  std::string reason_;        // why the capture is invalid; empty while it is valid
+  char reason_[256] = "";     // why the capture is invalid; empty while it is valid. Setting it must not need memory
   std::shared_ptr<Graph> graph_;  // null once the capture is over
   std::map<const Stream*, std::vector<uint32_t>> last_;  // of each stream: what its next work runs after
 };

@@ -172,6 +172,7 @@ orError_t orMemcpy(void* dst, const void* src, size_t bytes, orMemcpyKind kind) 
     return orSuccess;
   }
   if (src_side.device != nullptr && src_side.device != device) {
+    if (const orError_t error = refuse_wait_while_captured(*src_side.device)) return error;
     Stream& stream = *src_side.device->streams.at(0);
     if (const orError_t error = src_side.device->synchronize(stream, stream.queued())) return error;
   }

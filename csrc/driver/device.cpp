@@ -1,7 +1,6 @@
 // Synchronization and reset of a device.
 #include "device.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <tuple>
 
@@ -41,11 +40,11 @@ orError_t Device::synchronize_with(Wait wait) {
 
 orError_t Device::synchronize() {
   if (const orError_t error = refuse_wait_while_captured(*this)) return error;
-  return synchronize_with([this](uint64_t) {
+  return synchronize_with([this](uint64_t resets) {
     for (Stream* stream = first_served(); stream != nullptr; stream = stream->next_served()) {
       if (!stream->wait(stream->queued())) return false;
     }
-    return wait_for_users();
+    return wait_for_users(resets);
   });
 }
 
@@ -55,7 +54,7 @@ orError_t Device::synchronize(Stream& stream, uint64_t sequence) {
 // LITERALINCLUDE END: memory-device-wait
 
 // One at a time, since a copy of the map could find no memory.
-bool Device::wait_for_users() {
+bool Device::wait_for_users(uint64_t resets) {
   for (;;) {
     Stream* stream = nullptr;
     uint64_t sequence = 0;
@@ -65,7 +64,7 @@ bool Device::wait_for_users() {
       if (users_.empty()) return true;
       std::tie(stream, sequence) = *users_.begin();
     }
-    stream->wait_for(*this, sequence);
+    stream->wait_for(*this, resets, sequence);
     if (!stream->passed(sequence)) return !process_is_ending();  // this device was reset, or is lost
   }
 }

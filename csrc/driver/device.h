@@ -75,7 +75,7 @@ class Device {
   template <class Wait>
   orError_t synchronize_with(Wait wait);
 
-  bool wait_for_users();  // false if the process is ending
+  bool wait_for_users(uint64_t resets);  // false if the process is ending
 
   std::atomic<Stream*> served_{nullptr};
   std::mutex users_mutex_;

@@ -1,5 +1,5 @@
 // The ABI between the driver and a compiled module. Both include this header: the driver when it is built, a module
-// when the driver compiles it. A binary built with another kVersion is rejected.
+// when the driver compiles it. A binary built with another kVersion, or another device_language.h, is rejected.
 #pragma once
 
 namespace openreg::device_code {

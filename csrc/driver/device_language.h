@@ -1,5 +1,6 @@
 // The subset of OpenCL C 1.2 that is also C++, for the host's compiler: a module is this header, the user's source and
-// a table of its functions. Not included: vector types, images, pipes.
+// a table of its functions. Not included: vector types, images, pipes. As in C++, and not as in OpenCL C, a shift by
+// the width of its operand or more is undefined, and so is an integer divided by zero, which ends the process.
 #pragma once
 
 #include <float.h>
@@ -171,6 +172,16 @@ static inline T atomic_dec(volatile T* p) {
 }
 
 extern "C" int printf(const char* format, ...);
+
+// In the namespace of the kernels, where it hides the functions of the C library: this one takes integers of any type,
+// and returns an unsigned one, so that the smallest integer has an absolute value, too.
+namespace kernels {
+template <class T>
+static inline std::make_unsigned_t<T> abs(T x) {
+  using Unsigned = std::make_unsigned_t<T>;
+  return x < 0 ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(x)) : static_cast<Unsigned>(x);
+}
+}  // namespace kernels
 
 // LITERALINCLUDE START: modules-language-words
 // Host code has one address space, so these qualifiers mean nothing, except for a variable in local memory, whose

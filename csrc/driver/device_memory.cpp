@@ -40,7 +40,12 @@ orError_t DeviceMemory::allocate(size_t bytes, size_t* offset) {
 orError_t DeviceMemory::allocate_locked(size_t bytes, size_t alignment, size_t* offset) {
   const bool is_possible = bytes <= capacity_;  // close to 2^64, the sums below would wrap around
   const size_t needed = is_possible ? round_up(bytes, alignment) : 0;
-  auto fit = is_possible ? free_blocks_.lower_bound({needed + alignment - kAlignment, 0}) : free_blocks_.end();
+  // Large enough, also behind the next multiple of the alignment.
+  const auto fits = [&](const auto& block) {
+    return round_up(block.second, alignment) - block.second + needed <= block.first;
+  };
+  auto fit = is_possible ? free_blocks_.lower_bound({needed, 0}) : free_blocks_.end();
+  while (fit != free_blocks_.end() && !fits(*fit)) ++fit;
   if (fit == free_blocks_.end()) {
     const size_t largest = free_blocks_.empty() ? 0 : free_blocks_.rbegin()->first;
     return fail(orErrorMemoryAllocation,
@@ -240,12 +245,13 @@ bool DeviceMemory::unshare(Blocks::iterator block) const {
 orError_t DeviceMemory::export_shared(size_t offset, ExportedFile* exported) const {
   const std::lock_guard lock(mutex_);
   Blocks::const_iterator found;
-  if (const orError_t error = find_own_locked(offset, &found)) return error;
+  if (const orError_t error = find_start_locked(offset, &found)) return error;
   const Block& block = found->second;
   if (block.file < 0) {
     return fail(orErrorNotSupported,
-                "openreg:%d + 0x%zx belongs to this process alone; allocate it with orMallocShareable", device_,
-                offset);
+                block.shared ? "openreg:%d + 0x%zx belongs to another process, which alone gives its handle away"
+                             : "openreg:%d + 0x%zx belongs to this process alone; allocate it with orMallocShareable",
+                device_, offset);
   }
   return export_file(ExportedKind::kMemory, device_, block.file, block.requested, exported);
 }

@@ -48,7 +48,9 @@ orError_t Event::record(const StreamRef& ref) {
   if (const auto shared = this->shared()) return record_shared(ref, shared);
   const uint64_t record = records_.fetch_add(1) + 1;
   Stream& stream = *ref.stream;
-  if (const auto capture = stream.capture()) return record_captured(record, stream, capture);
+  if (const auto capture = stream.capture()) {
+    return guarded([&] { return record_captured(record, stream, capture); });
+  }
   uint64_t sequence = stream.queued();
   if (timing()) {
     if (stream.passed(sequence)) {
@@ -125,7 +127,11 @@ orError_t wait_in_capture(const StreamRef& ref, const std::shared_ptr<Capture>& 
   if (point.captured != nullptr && point.captured->capture == capture) {
     return capture->wait(*ref.stream, point.captured->nodes);
   }
-  if (point.captured == nullptr && point.stream == nullptr && point.shared == nullptr) return orSuccess;
+  if (point.shared != nullptr) {
+    return capture->refuse(orErrorStreamCaptureUnsupported,
+                           "a graph cannot wait for an event that several processes share");
+  }
+  if (point.captured == nullptr && point.stream == nullptr) return orSuccess;
   return capture->refuse(orErrorStreamCaptureIsolation,
                          "a captured stream waits for an event that was recorded outside the capture: synchronize "
                          "before the capture begins, or record the event on a stream that has joined it");
@@ -323,7 +329,7 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
     uint64_t sequence;
 
     void run(Device& device) {
-      stream->wait_for(device, sequence);
+      stream->wait_for(device, device.failure.resets(), sequence);
       if (&device != &stream->device() && stream->dropped(sequence)) device.fail_with(stream->device());
     }
     void release() {}

@@ -1,5 +1,5 @@
-// A SIGSEGV handler that recognizes device addresses. Everything on its path is async-signal-safe: no allocation, no
-// lock, no stdio.
+// Signal handlers that recognize device addresses, and a kernel that divides by zero. Everything on their path is
+// async-signal-safe: no allocation, no lock, no stdio.
 #include "fault_handler.h"
 
 #include <signal.h>
@@ -20,7 +20,8 @@ namespace openreg::driver {
 namespace {
 
 const AddressSpace* g_space = nullptr;  // set before the handler is installed, never changed afterwards
-struct sigaction g_previous;
+struct sigaction g_previous_segv;
+struct sigaction g_previous_fpe;
 
 // LITERALINCLUDE START: memory-fault-line
 // A line of text, built without the C library's formatted output.
@@ -70,14 +71,14 @@ const void* fault_address(const siginfo_t& info, const void* context) {
 // Passes the fault to the previously installed handler. If there is none, restores the default action: the access is
 // repeated on return from this handler, and ends the process with the usual signal and core dump. A signal that was
 // sent has no access to repeat, and is sent again, unless the process ignores it.
-void chain(int signal_number, siginfo_t* info, void* context) {
-  if ((g_previous.sa_flags & SA_SIGINFO) != 0) {
-    g_previous.sa_sigaction(signal_number, info, context);
-  } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
-    g_previous.sa_handler(signal_number);
+void chain(const struct sigaction& previous, int signal_number, siginfo_t* info, void* context) {
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signal_number, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal_number);
   } else {
     const bool was_sent = info->si_code <= 0;
-    if (was_sent && g_previous.sa_handler == SIG_IGN) return;
+    if (was_sent && previous.sa_handler == SIG_IGN) return;
     signal(signal_number, SIG_DFL);
     if (was_sent) raise(signal_number);
   }
@@ -108,22 +109,40 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
             "Check its indices");  // NOT PROVEN: as above
   }
   errno = saved_errno;
-  chain(signal_number, info, context);
+  chain(g_previous_segv, signal_number, info, context);
 }
 // LITERALINCLUDE END: memory-fault-message
 
-}  // namespace
+// Python may divide by zero elsewhere in the process, which is not explained here.
+void handle_arithmetic(int signal_number, siginfo_t* info, void* context) {
+  const int saved_errno = errno;
+  if (inside_kernel()) {
+    Line line;
+    line << "openreg: a kernel divided an integer by zero, or the smallest integer by -1. Check its divisors.\n";
+    line.write_to_stderr();
+  }
+  errno = saved_errno;
+  chain(g_previous_fpe, signal_number, info, context);
+}
 
 // LITERALINCLUDE START: memory-fault-handler
-orError_t explain_device_faults(const AddressSpace& space) {
-  g_space = &space;
+orError_t handle(int signal_number, const char* name, void (*handler)(int, siginfo_t*, void*),
+                 struct sigaction* previous) {
   struct sigaction action = {};
-  action.sa_sigaction = handle_fault;
+  action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  const int refused = sigaction(SIGSEGV, &action, &g_previous);
-  if (refused != 0) return fail(orErrorInitialization, "SIGSEGV cannot be handled (%s)", std::strerror(errno));
+  const int refused = sigaction(signal_number, &action, previous);
+  if (refused != 0) return fail(orErrorInitialization, "%s cannot be handled (%s)", name, std::strerror(errno));
   return orSuccess;
+}
+
+}  // namespace
+
+orError_t explain_device_faults(const AddressSpace& space) {
+  g_space = &space;
+  if (const orError_t error = handle(SIGSEGV, "SIGSEGV", handle_fault, &g_previous_segv)) return error;
+  return handle(SIGFPE, "SIGFPE", handle_arithmetic, &g_previous_fpe);
 }
 // LITERALINCLUDE END: memory-fault-handler
 

@@ -6,8 +6,8 @@
 
 namespace openreg::driver {
 
-// Installs a SIGSEGV handler that explains a fault in a device's address range on stderr; then, as for every other
-// SIGSEGV, the previously installed handler takes over.
+// Installs handlers that explain on stderr a fault in a device's address range (SIGSEGV), and an integer that a kernel
+// divides by zero (SIGFPE); then, as for every other such signal, the previously installed handler takes over.
 // Requires: `space` lives as long as the process. Called once, when the driver starts.
 orError_t explain_device_faults(const AddressSpace& space);
 

@@ -203,10 +203,12 @@ orError_t orGraphDebugDotPrint(orGraph_t graph, const char* path) {
   if (path == nullptr) return fail(orErrorInvalidValue, "path is null");
   GraphPointer found;
   if (const orError_t error = find_graph(HandleKind::kGraph, graph, &found)) return error;
-  const std::string text = found->dot();
-  std::FILE* const file = std::fopen(path, "w");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (written && closed) return orSuccess;
-  return fail(orErrorInvalidValue, "'%s' cannot be written: %s", path, std::strerror(errno));
+  return guarded([&] {
+    const std::string text = found->dot();
+    std::FILE* const file = std::fopen(path, "w");
+    const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    const bool closed = file != nullptr && std::fclose(file) == 0;
+    if (written && closed) return orSuccess;
+    return fail(orErrorInvalidValue, "'%s' cannot be written: %s", path, std::strerror(errno));
+  });
 }

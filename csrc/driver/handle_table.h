@@ -30,6 +30,8 @@ struct Handle {
   uint32_t index;
   uint64_t generation;
 
+  static constexpr uint64_t kLastGeneration = (uint64_t{1} << 36) - 1;
+
   [[nodiscard]] uint64_t pack() const noexcept {
     return static_cast<uint64_t>(kind) | static_cast<uint64_t>(device) << 4 | uint64_t{index} << 8 | generation << 28;
   }
@@ -65,9 +67,10 @@ class HandleTable {
     return at(*index);
   }
 
+  // An object that has used up its generations stays unused: its next handle could be that of an earlier one.
   void give_back(uint32_t index) {
     const std::lock_guard lock(mutex_);
-    free_.push_back(index);
+    if (at(index)->generation.load() < Handle::kLastGeneration) free_.push_back(index);
   }
 
   // Thread: lock-free. Null for an index that has no object yet.

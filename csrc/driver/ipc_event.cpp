@@ -65,14 +65,16 @@ struct WaitForShared {
   void release() { delete shared; }
 };
 
+orError_t keep(const Reference& shared, Reference** kept) {
+  *kept = new (std::nothrow) Reference(shared);
+  if (*kept != nullptr) return orSuccess;
+  return fail(orErrorMemoryAllocation, "the host has no memory to queue an event");  // NOT PROVEN: needs such a host
+}
+
 template <class Work>
-orError_t queue(const StreamRef& ref, const Reference& shared, uint64_t record) {
-  auto* const reference = new (std::nothrow) Reference(shared);
-  if (reference == nullptr) {
-    return fail(orErrorMemoryAllocation, "the host has no memory to queue an event");  // NOT PROVEN: needs such a host
-  }
+orError_t queue(const StreamRef& ref, const Work& work) {
   uint64_t sequence = 0;
-  return ref.stream->submit(ref.generation, Task(Work{reference, record}), Placement::kQueue, &sequence);
+  return ref.stream->submit(ref.generation, Task(work), Placement::kQueue, &sequence);
 }
 
 orError_t raise_loss(const SharedEvent& shared, uint64_t record, SharedEvent::Outcome outcome) {
@@ -84,16 +86,25 @@ orError_t raise_loss(const SharedEvent& shared, uint64_t record, SharedEvent::Ou
 
 orError_t record_shared(const StreamRef& ref, const Reference& shared) {
   if (const orError_t error = refuse_if_captured(*ref.stream, kNotShared)) return error;
+  // Before the record begins, since one that has begun must pass.
+  Reference* kept = nullptr;
+  if (const orError_t error = keep(shared, &kept)) return error;
   uint64_t record = 0;
-  if (const orError_t error = shared->begin_record(&record)) return error;
-  if (!ref.stream->idle()) return queue<PassShared>(ref, shared, record);
+  if (const orError_t error = shared->begin_record(&record)) {
+    delete kept;
+    return error;
+  }
+  if (!ref.stream->idle()) return queue(ref, PassShared{kept, record});
+  delete kept;
   shared->pass(record, /*work_was_dropped=*/!ref.stream->device().runs_work());
   return orSuccess;
 }
 
 orError_t wait_for_shared(const StreamRef& ref, const Reference& shared, uint64_t record) {
   if (shared->outcome(record) == SharedEvent::Outcome::kPassed) return orSuccess;
-  return queue<WaitForShared>(ref, shared, record);
+  Reference* kept = nullptr;
+  if (const orError_t error = keep(shared, &kept)) return error;
+  return queue(ref, WaitForShared{kept, record});
 }
 
 orError_t query_shared(const SharedEvent& shared, uint64_t record) {

@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "error.h"
 #include "ipc.h"
+#include "memory.h"
 #include "openreg_ipc.h"
 
 using namespace openreg::driver;
@@ -16,14 +17,9 @@ static_assert(sizeof(ExportedFile) <= sizeof(orIpcMemoryHandle::bytes));
 orError_t orMallocShareable(void** pointer, size_t bytes) {
   const Call call("orMallocShareable");
   if (pointer == nullptr) return fail(orErrorInvalidValue, "pointer is null");
-  Device* device = nullptr;
-  if (const orError_t error = get_current_device(&device)) return error;
-  *pointer = nullptr;
-  if (bytes == 0) return orSuccess;
-  size_t offset = 0;
-  if (const orError_t error = device->memory.allocate_shared(bytes, &offset)) return error;
-  *pointer = started_driver()->space.device_pointer({device->index, offset});
-  return orSuccess;
+  Driver* driver = nullptr;
+  if (const orError_t error = get_driver(&driver)) return error;
+  return allocate(*driver, driver->current_device(), bytes, pointer, &DeviceMemory::allocate_shared);
 }
 // LITERALINCLUDE END: ipc-malloc
 

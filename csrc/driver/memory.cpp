@@ -19,7 +19,7 @@ orError_t locate_for_free(const Driver& driver, const void* pointer, Location* l
 // LITERALINCLUDE END: memory-not-from-malloc
 
 // LITERALINCLUDE START: memory-malloc
-orError_t allocate(Driver& driver, Device& device, size_t bytes, void** pointer) {
+orError_t allocate(Driver& driver, Device& device, size_t bytes, void** pointer, Allocate allocate_in) {
   if (const orError_t error = device.failure.refuse()) return error;
   *pointer = nullptr;
   if (device.faults.take(orFaultAllocation)) {
@@ -27,7 +27,7 @@ orError_t allocate(Driver& driver, Device& device, size_t bytes, void** pointer)
   }
   if (bytes == 0) return orSuccess;
   size_t offset = 0;
-  if (const orError_t error = device.memory.allocate(bytes, &offset)) return error;
+  if (const orError_t error = (device.memory.*allocate_in)(bytes, &offset)) return error;
   *pointer = driver.space.device_pointer({device.index, offset});
   return orSuccess;
 }

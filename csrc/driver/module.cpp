@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "device_language_text.h"
 #include "error.h"
 #include "temporary_folder.h"
 
@@ -17,7 +18,13 @@ namespace openreg::driver {
 namespace {
 
 // LITERALINCLUDE START: modules-binary-header
-// Identifies the driver, the version and the kind of processor that a binary is for.
+uint64_t checksum(std::string_view bytes) {  // FNV-1a
+  uint64_t sum = 0xcbf29ce484222325;
+  for (const char byte : bytes) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return sum;
+}
+
+// Identifies the driver, the version, the kind of processor and the language that a binary is for.
 struct BinaryHeader {
   char magic[16] = "openreg module";
   uint32_t version = device_code::kVersion;
@@ -28,13 +35,8 @@ struct BinaryHeader {
 #endif
   uint64_t bytes = 0;     // of the shared object that follows
   uint64_t checksum = 0;  // detects a truncated or overwritten file, not an attack
+  uint64_t language = driver::checksum(kDeviceLanguageHeader);  // a mended header must not leave old code in caches
 };
-
-uint64_t checksum(std::string_view bytes) {  // FNV-1a
-  uint64_t sum = 0xcbf29ce484222325;
-  for (const char byte : bytes) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return sum;
-}
 
 orError_t check_header(const BinaryHeader& header, std::string_view rest) {
   const BinaryHeader own;
@@ -46,6 +48,11 @@ orError_t check_header(const BinaryHeader& header, std::string_view rest) {
                 "the binary is of version %u for machine %u, and this driver loads version %u for machine %u; load the "
                 "source again",
                 header.version, header.machine, own.version, own.machine);
+  }
+  if (header.language != own.language) {
+    return fail(
+        orErrorCompilation,
+        "the binary was compiled with another device_language.h than that of this driver; load the source again");
   }
   if (header.bytes != rest.size() || header.checksum != checksum(rest)) {
     return fail(orErrorCompilation, "the binary is damaged: of its %llu bytes %zu are there, or some have changed",

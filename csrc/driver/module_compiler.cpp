@@ -140,7 +140,8 @@ orError_t compile_module(const std::string& source, const char* options, std::st
                   "-o",
                   "kernel.i"};
   // No option that depends on the machine or makes a sum differ from the host's: -march=native, -ffast-math. OpenCL C's
-  // char is signed; that of C++ is unsigned on aarch64.
+  // char is signed; that of C++ is unsigned on aarch64. An array larger than the stack must not step over its last
+  // page.
   const Words compile = {"-std=c++20",
                          "-O2",
                          "-fPIC",
@@ -150,6 +151,7 @@ orError_t compile_module(const std::string& source, const char* options, std::st
                          "-fno-math-errno",
                          "-fno-exceptions",
                          "-fsigned-char",
+                         "-fstack-clash-protection",
                          "-Wl,-z,defs",
                          "module.cpp",
                          "-o",

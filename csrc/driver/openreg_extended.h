@@ -35,7 +35,8 @@ OR_OPTIONAL orError_t orFreeAsync(void* pointer, orStream_t stream);
 
 // LITERALINCLUDE START: driver-extended-streams
 // Calls function(user) on a thread of the driver when the stream has finished the work queued before; later work on the
-// stream waits until it returns. It must not call the driver. After a device failure it is not called.
+// stream waits until it returns. It must not call the driver, nor exit(). A driver may call the functions of all
+// streams on one thread, so a function must not wait for another one. After a device failure it is not called.
 OR_OPTIONAL orError_t orLaunchHostFunction(orStream_t stream, void (*function)(void* user), void* user);
 // LITERALINCLUDE END: driver-extended-streams
 

@@ -103,7 +103,9 @@ bool SharedEvent::abandoned(uint64_t record) const noexcept {
 
 SharedEvent::Outcome SharedEvent::outcome(uint64_t record) const noexcept {
   if (!passed(record)) return abandoned(record) ? Outcome::kEnded : Outcome::kPending;
-  return record != 0 && slot(record).dropped.load() == record ? Outcome::kDropped : Outcome::kPassed;
+  // The slot may be that of a later record by now. Its work was dropped because the device had failed, so what the
+  // record stands for is not to be relied upon either.
+  return record != 0 && slot(record).dropped.load() >= record ? Outcome::kDropped : Outcome::kPassed;
 }
 // LITERALINCLUDE END: ipc-event-record
 

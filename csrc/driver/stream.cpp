@@ -157,8 +157,8 @@ bool Stream::wait(uint64_t sequence) noexcept {
   return passed(sequence);
 }
 
-void Stream::wait_for(Device& waiter, uint64_t sequence) noexcept {
-  finished_.wait(sequence, [&] { return waiter.stopping(); });
+void Stream::wait_for(const Device& waiter, uint64_t resets, uint64_t sequence) noexcept {
+  finished_.wait(sequence, [&] { return waiter.stopping_since(resets); });
 }
 
 void Stream::wake_all() noexcept {

@@ -61,8 +61,9 @@ class Stream {
   // Waits until the stream has passed the sequence. False if the process is ending and it never will: the work was
   // dropped, or is still running.
   [[nodiscard]] bool wait(uint64_t sequence) noexcept;
-  // The same on behalf of a stream of another device, `waiter`, whose reset or loss also ends the wait.
-  void wait_for(Device& waiter, uint64_t sequence) noexcept;
+  // The same on behalf of another device, `waiter`, whose loss also ends the wait, and so does a reset of it after the
+  // first `resets`.
+  void wait_for(const Device& waiter, uint64_t resets, uint64_t sequence) noexcept;
   // Wakes every thread that waits for this stream or serves it, to check whether its wait was canceled.
   void wake_all() noexcept;
   // Waits for the stream's work, and for a task that is running on another caller. False as for wait.
@@ -71,7 +72,7 @@ class Stream {
   void stop_worker();
   // The next stream in the device's list of streams that have ever had a worker thread.
   [[nodiscard]] Stream* next_served() const noexcept { return next_served_; }
-// LITERALINCLUDE END: stream-interface
+  // LITERALINCLUDE END: stream-interface
 
  private:
   static constexpr size_t kSlots = 1024;
@@ -90,7 +91,7 @@ class Stream {
   void mark_dropped(uint64_t sequence) noexcept;
   void run(Task& task);
 
-// LITERALINCLUDE START: stream-members
+  // LITERALINCLUDE START: stream-members
   std::mutex submit_;  // held while work is added, or runs on the caller
   std::shared_ptr<Capture> capture_;  // null, or over, unless the stream is being captured
   std::mutex capture_mutex_;  // guards capture_, which changes only while submit_ is held as well
@@ -98,10 +99,10 @@ class Stream {
   Device* device_ = nullptr;
   uint32_t index_ = 0;
   std::atomic<int> priority_{0};
-  bool served_ = false;           // whether a worker thread runs; guarded by submit_
+  bool served_ = false;  // whether a worker thread runs; guarded by submit_
   std::unique_ptr<Task[]> ring_;  // slot of task n: n % kSlots
-  alignas(64) Timeline queued_;   // advanced under submit_
-  alignas(64) Timeline finished_; // advanced by the worker thread
+  alignas(64) Timeline queued_;  // advanced under submit_
+  alignas(64) Timeline finished_;  // advanced by the worker thread
   // The work that the last failures and resets dropped. Set before finished_ advances. A fixed number: noting a failure
   // must not need memory.
   struct Range {

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <deque>
+#include <new>
 #include <utility>
 
 #include "device.h"
@@ -21,25 +22,29 @@ namespace {
 
 // LITERALINCLUDE START: groups-fiber
 // The stack of a work-item. Unused pages take no memory; the lowest page faults, so that an oversized array ends the
-// process instead of corrupting other memory.
+// process instead of corrupting other memory. Kernels are compiled to touch each page of such an array in turn, or it
+// could step over that page.
 class Stack {
  public:
   static constexpr size_t kBytes = size_t{256} << 10;
 
   Stack() : start_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (ready()) mprotect(start_, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
+    if (is_mapped()) is_guarded_ = mprotect(start_, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE) == 0;
   }
   ~Stack() {
-    if (ready()) munmap(start_, kBytes);
+    if (is_mapped()) munmap(start_, kBytes);
   }
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
 
-  [[nodiscard]] bool ready() const noexcept { return start_ != MAP_FAILED; }
+  [[nodiscard]] bool ready() const noexcept { return is_guarded_; }
   [[nodiscard]] void* start() const noexcept { return start_; }
 
  private:
+  [[nodiscard]] bool is_mapped() const noexcept { return start_ != MAP_FAILED; }
+
   void* const start_;
+  bool is_guarded_ = false;
 };
 
 struct Fiber : device_code::Item {
@@ -67,13 +72,15 @@ class Group {
   static void serve_fiber();
   static void wait(device_code::Item& item);
 
+  bool run_items();
   bool start_items();
   bool resume_items();
+  Fiber* next_fiber();
   bool diverged(size_t waiting);
   void switch_to(Fiber& fiber);
   void begin(Fiber& fiber);
   void switch_back(Fiber& fiber);
-  void run_items(Fiber& fiber);
+  void run_on(Fiber& fiber);
 
   const device_code::Function& function_;
   const orLaunchConfig& config_;
@@ -122,12 +129,12 @@ void Group::switch_back(Fiber& fiber) {
 void Group::serve_fiber() {
   while (true) {
     Fiber& fiber = *t_group->current_;
-    t_group->run_items(fiber);
+    t_group->run_on(fiber);
     t_group->switch_back(fiber);
   }
 }
 
-void Group::run_items(Fiber& fiber) {
+void Group::run_on(Fiber& fiber) {
   std::copy_n(config_.groups, 3, fiber.groups);
   std::copy_n(config_.group_size, 3, fiber.group_size);
   std::copy_n(group_.data(), 3, fiber.group);
@@ -153,18 +160,29 @@ bool Group::start_items() {
   started_ = waiting_ = 0;
   next_ = {};
   while (started_ < size_) {
-    if (waiting_ == t_fibers.size()) t_fibers.emplace_back();
-    Fiber& fiber = t_fibers[waiting_];
-    if (!fiber.stack.ready()) {
-      t_fibers.pop_back();  // NOT PROVEN: needs such a host
-      std::snprintf(message_, sizeof(message_),  // NOT PROVEN: as above
+    Fiber* const fiber = next_fiber();
+    if (fiber == nullptr) {
+      std::snprintf(message_, sizeof(message_),  // NOT PROVEN: tests/driver/test_modules.py takes the memory away
                     "the host has no memory for a group of %zu work-items", size_);  // NOT PROVEN: as above
       return false;  // NOT PROVEN: as above
     }
-    switch_to(fiber);
-    if (fiber.waits) ++waiting_;
+    switch_to(*fiber);
+    if (fiber->waits) ++waiting_;
   }
   return waiting_ == 0 || waiting_ == size_ || diverged(waiting_);
+}
+
+// The one behind those that hold an item. Null when the host has no memory for another.
+Fiber* Group::next_fiber() {
+  if (waiting_ < t_fibers.size()) return &t_fibers[waiting_];
+  try {
+    t_fibers.emplace_back();
+  } catch (const std::bad_alloc&) {  // NOT PROVEN: as below
+    return nullptr;                  // NOT PROVEN: as below
+  }
+  if (t_fibers.back().stack.ready()) return &t_fibers.back();
+  t_fibers.pop_back();  // NOT PROVEN: tests/driver/test_modules.py takes the memory away
+  return nullptr;       // NOT PROVEN: as above
 }
 
 // Resumes every item at the barrier where all wait, and runs it to the next barrier or to its end.
@@ -178,9 +196,8 @@ bool Group::resume_items() {
   return waiting == 0 || waiting == size_ || diverged(waiting);
 }
 
-// On hardware such a group hangs. Here its items are abandoned midway, and their fibers start afresh.
+// On hardware such a group hangs.
 bool Group::diverged(size_t waiting) {
-  for (Fiber& fiber : t_fibers) fiber.begun = false;
   std::snprintf(message_, sizeof(message_),
                 "%zu of %zu work-items of group (%u, %u, %u) wait at a barrier, and the others have ended without it",
                 waiting, size_, group_[0], group_[1], group_[2]);
@@ -190,9 +207,18 @@ bool Group::diverged(size_t waiting) {
 bool Group::run(const std::array<unsigned, 3>& group) {
   group_ = group;
   Group* const outer = std::exchange(t_group, this);
+  const bool good = run_items();
+  t_group = outer;
+  // Items that were abandoned midway must not go on in a later launch: their fibers start afresh.
+  if (!good) {
+    for (Fiber& fiber : t_fibers) fiber.begun = false;
+  }
+  return good;
+}
+
+bool Group::run_items() {
   bool good = start_items();
   while (good && waiting_ > 0) good = resume_items();
-  t_group = outer;
   return good;
 }
 // LITERALINCLUDE END: groups-barrier

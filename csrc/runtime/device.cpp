@@ -18,24 +18,33 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: device-fork-flags
+std::atomic<int> known_count{-1};  // of devices, once the driver has started
+std::atomic<bool> has_begun_to_start{false};
 std::atomic<bool> initialized{false};
 std::atomic<bool> in_bad_fork{false};
 
-// Runs in the child, where only async-signal-safe functions may be called: it only stores flags. Registered after the
-// driver has started, so it need not check that. A profile that the parent records does not include the child.
+// Runs in the child, where only async-signal-safe functions may be called: it only stores flags. A profile that the
+// parent records does not include the child.
 void mark_forked_child() {
+  if (!has_begun_to_start.load()) return;
   in_bad_fork.store(true);
   call_observer.store(nullptr);
   initialized.store(false);
 }
+
+// At load time: a fork on another thread that overlaps the driver's start must find the handler in place.
+const int not_registered = pthread_atfork(nullptr, nullptr, mark_forked_child);
 // LITERALINCLUDE END: device-fork-flags
 
 // LITERALINCLUDE START: device-driver-start
 c10::DeviceIndex start_driver() {
+  TORCH_CHECK(not_registered == 0, "openreg: the handler that protects forked processes could not be registered");
+  has_begun_to_start.store(true);
   int count = 0;
-  check(orGetDeviceCount(&count));
-  TORCH_CHECK(pthread_atfork(nullptr, nullptr, mark_forked_child) == 0,
-              "openreg: the handler that protects forked processes could not be registered");
+  const orError_t error = orGetDeviceCount(&count);
+  if (error != orSuccess) has_begun_to_start.store(known_count.load() >= 0);
+  check(error);
+  known_count.store(count);
   return static_cast<c10::DeviceIndex>(count);
 }
 // LITERALINCLUDE END: device-driver-start
@@ -55,10 +64,11 @@ void warn_of_no_device(const char* reason) noexcept {
 
 // LITERALINCLUDE START: device-count-cached
 c10::DeviceIndex device_count() {
-  // A static whose initialization throws is initialized again by the next call.
-  static const c10::DeviceIndex count = start_driver();
+  // Not a static of this function: in a child that was forked while another thread initializes it, it would stay
+  // locked.
+  const int known = known_count.load();
   // In a forked child the driver refuses to start, with a message that says what to do instead.
-  return is_in_bad_fork() ? start_driver() : count;
+  return known >= 0 && !is_in_bad_fork() ? static_cast<c10::DeviceIndex>(known) : start_driver();
 }
 
 c10::DeviceIndex device_count_or_zero() noexcept {

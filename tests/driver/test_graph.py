@@ -199,6 +199,29 @@ def test_events_do_not_cross_the_border_of_a_capture() -> None:
     assert lib.orStreamEndCapture(stream, ctypes.byref(ctypes.c_void_p())) == Error.STREAM_CAPTURE_INVALIDATED
 
 
+@pytest.mark.needs("two devices")
+def test_a_copy_that_would_wait_for_a_captured_device_is_refused() -> None:
+    here = driver.malloc(64)
+    driver.set_device(1)
+    there = driver.malloc(64)
+    driver.set_device(0)
+    stream = begin()
+    assert lib.orMemcpy(there, here, 64, Kind.DEVICE_TO_DEVICE) == UNSUPPORTED
+    assert driver.detail().endswith("; this invalidates the capture")
+    assert lib.orStreamEndCapture(stream, ctypes.byref(ctypes.c_void_p())) == Error.STREAM_CAPTURE_INVALIDATED
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_graph_waits_for_no_event_of_several_processes(recorded: bool) -> None:
+    event = driver.event_create(3)  # without times, for several processes
+    if recorded:
+        driver.check(lib.orEventRecord(event, driver.stream_create()))
+    stream = begin()
+    assert lib.orStreamWaitEvent(stream, event) == UNSUPPORTED
+    assert "a graph cannot wait for an event that several processes share" in driver.detail()
+    assert lib.orStreamEndCapture(stream, ctypes.byref(ctypes.c_void_p())) == Error.STREAM_CAPTURE_INVALIDATED
+
+
 def test_a_graph_contains_no_graph() -> None:
     executable = instantiated(end(begin()))
     stream = begin()

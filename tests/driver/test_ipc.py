@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from tests.driver import openreg as driver
-from tests.driver.openreg import DriverError, Error, MemoryType, lib
+from tests.driver.openreg import DriverError, Error, Fault, MemoryType, lib
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -185,6 +185,16 @@ def test_memory_wrong_arguments() -> None:
     assert get(handle, shared) == Error.FREED_POINTER
 
 
+def test_all_memory_is_shareable_and_faults_are_ordered() -> None:
+    free, total = driver.mem_get_info()
+    assert free == total
+    driver.free(driver.malloc_shareable(total))
+    driver.check(lib.orInjectFault(Fault.ALLOCATION, 0, 1))
+    with pytest.raises(DriverError, match=r"orMallocShareable: openreg:0 has no room for 64 bytes \(injected fault\)"):
+        driver.malloc_shareable(64)
+    driver.malloc_shareable(64)
+
+
 @pytest.mark.parametrize("bytes_named", [0, 65537, 2**40, 2**63, 2**64 - 1])
 def test_a_damaged_handle_is_refused(bytes_named: int) -> None:
     handle = bytearray(driver.memory_handle(driver.malloc_shareable(1000)))
@@ -212,7 +222,8 @@ def test_opened_memory_is_not_freed_as_ones_own(peer: Peer) -> None:
     text = "openreg:0 + 0x0 belongs to another process; close it with orIpcCloseMemory"
     refused(Error.INVALID_POINTER, f"orFree: {text}", lib.orFree(here))
     refused(Error.INVALID_POINTER, f"orFreeAsync: {text}", lib.orFreeAsync(here, None))
-    refused(Error.INVALID_POINTER, f"orIpcGetMemoryHandle: {text}", lib.orIpcGetMemoryHandle(b" " * 64, here))
+    text = "openreg:0 + 0x0 belongs to another process, which alone gives its handle away"
+    refused(Error.NOT_SUPPORTED, f"orIpcGetMemoryHandle: {text}", lib.orIpcGetMemoryHandle(b" " * 64, here))
     driver.check(lib.orIpcCloseMemory(here))
     assert lib.orIpcCloseMemory(here) == Error.FREED_POINTER
 
@@ -286,6 +297,21 @@ def test_too_many_records() -> None:
     refused(Error.INVALID_VALUE, f"orEventRecord: {text} event", lib.orEventRecord(event, stream))
     driver.check(lib.orEventSynchronize(event))
     driver.check(lib.orEventRecord(event, stream))
+
+
+def test_dropped_work_is_known_when_the_records_place_is_used_again(peer: Peer) -> None:
+    event = peer(f"driver.event_create({SHARED})")
+    here = driver.open_event(peer(f"driver.event_handle({event})"))
+    assert peer("driver.check(lib.orInjectFault(driver.Fault.KERNEL, 0, 1))") is None
+    assert peer(f"(driver.sleep(0.5), lib.orEventRecord({event}, None))[1]") == 0
+    stream = driver.stream_create()
+    driver.sleep(1.5, stream)
+    driver.check(lib.orStreamWaitEvent(stream, here))
+    # The device has failed, and nobody has asked it: it drops these records as well.
+    time.sleep(0.8)
+    assert peer(f"{{int(lib.orEventRecord({event}, None)) for _ in range(65)}}") == {0}
+    assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
+    assert f"process {peer.process.pid}, which recorded the event, dropped the work before it" in driver.detail()
 
 
 def test_a_process_that_is_killed_is_noticed(peer: Peer) -> None:

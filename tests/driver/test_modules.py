@@ -283,11 +283,14 @@ def test_foreign_old_and_damaged_binaries_are_refused(module: int) -> None:
             f"the binary is of version 99 for machine {machine}, and this driver loads version 1 for machine "
             f"{machine}; load the source again"
         ),
+        binary[:40] + bytes(8) + binary[48:]: (
+            "the binary was compiled with another device_language.h than that of this driver; load the source again"
+        ),
         binary[:-1]: (
-            f"the binary is damaged: of its {len(binary) - 40} bytes {len(binary) - 41} are there, or some have changed"
+            f"the binary is damaged: of its {len(binary) - 48} bytes {len(binary) - 49} are there, or some have changed"
         ),
         binary[:-1] + b"x": (
-            f"the binary is damaged: of its {len(binary) - 40} bytes {len(binary) - 40} are there, or some have changed"
+            f"the binary is damaged: of its {len(binary) - 48} bytes {len(binary) - 48} are there, or some have changed"
         ),
     }
     for image, text in cases.items():
@@ -402,6 +405,87 @@ def test_the_largest_local_memory_and_group() -> None:
     handle = driver.function(driver.module_load(source), "f")
     launch_function(handle, (1,), (1024,), pointer(out), local(65532))
     assert read_as("i", out, 1) == [1023 * 512]
+
+
+def test_items_of_a_group_without_memory_do_not_go_on_later(run_driver: RunDriver) -> None:
+    code = """
+    import resource
+    source = '''
+    __kernel void first(__global int* out) { int l = get_local_id(0); barrier(1); out[l] = 1; }
+    __kernel void second(__global int* out) { int l = get_local_id(0); barrier(1); out[l + 1024] = 2; }
+    '''
+    module = driver.module_load(source)
+    out = driver.malloc(8192)
+    pages = int(open("/proc/self/statm").read().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (20 << 20), before[1]))
+    try:
+        driver.launch_function(driver.function(module, "first"), (1,), (1024,), driver.pointer(out))
+        driver.synchronize()
+    except driver.DriverError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    driver.check(driver.lib.orDeviceReset())
+    out = driver.malloc(8192)
+    driver.write(out, bytes(8192))
+    driver.launch_function(driver.function(module, "second"), (1,), (8,), driver.pointer(out))
+    print(sum(driver.read(out, 4096)), sum(driver.read(out + 4096, 4096)))
+    """
+    ran = run_driver(code, OPENREG_LAUNCH="inline", OPENREG_DEVICE_MEMORY="32M")
+    assert "the host has no memory for a group of 1024 work-items" in ran.stdout, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "0 16"
+
+
+@pytest.mark.parametrize("floats", [65_500, 90_000])
+def test_an_array_larger_than_the_stack_of_an_item_ends_the_process(run_driver: RunDriver, floats: int) -> None:
+    code = f"""
+    source = '''
+    static __attribute__((noinline)) int deeper(int l) {{
+      float a[{floats}];
+      for (int i = 0; i < 64; ++i) ((volatile float*)a)[i] = l;
+      return ((volatile float*)a)[3];
+    }}
+    __kernel void f(__global int* out) {{
+      int l = get_local_id(0);
+      volatile int mine[1024];
+      for (int i = 0; i < 1024; ++i) mine[i] = l;
+      barrier(1);
+      if (l == 0) out[0] = deeper(l);
+      barrier(1);
+      for (int i = 0; i < 1024; ++i) if (mine[i] != l) out[1] = 1;
+    }}
+    '''
+    out = driver.malloc(8)
+    driver.launch_function(driver.function(driver.module_load(source), "f"), (1,), (8,), driver.pointer(out))
+    driver.synchronize()
+    """
+    assert run_driver(code).returncode == -signal.SIGSEGV
+
+
+@pytest.mark.parametrize("expression", ["n / (n - 7)", "n % (n - 7)", "(-2147483647 - 1) / (6 - n)"])
+def test_a_division_by_zero_ends_the_process_with_a_reason(run_driver: RunDriver, expression: str) -> None:
+    code = f"""
+    source = "__kernel void f(__global int* out, int n) {{ out[0] = {expression}; }}"
+    out = driver.malloc(4)
+    arguments = driver.pointer(out), driver.value(ctypes.c_int(7))
+    driver.launch_function(driver.function(driver.module_load(source), "f"), (1,), (1,), *arguments)
+    driver.synchronize()
+    """
+    ran = run_driver(code)
+    assert ran.returncode == -signal.SIGFPE
+    assert (
+        "openreg: a kernel divided an integer by zero, or the smallest integer by -1. Check its divisors." in ran.stderr
+    )
+
+
+def test_absolute_values_are_unsigned() -> None:
+    source = """__kernel void f(__global ulong* out, int smallest, uint large, long number) {
+      out[0] = abs(smallest); out[1] = abs(large); out[2] = abs(number); out[3] = abs((char)-128);
+    }"""
+    out = driver.malloc(32)
+    numbers = [value(ctypes.c_int(-(2**31))), value(ctypes.c_uint(2**32 - 1)), value(ctypes.c_long(-(2**63)))]
+    run_one(source, pointer(out), *numbers)
+    assert read_as("L", out, 4) == [2**31, 2**32 - 1, 2**63, 128]
 
 
 def test_a_barrier_that_some_do_not_reach_is_a_failure(module: int) -> None:
