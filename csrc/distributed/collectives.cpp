@@ -320,7 +320,9 @@ WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   static constexpr auto kName = "barrier";
   const c10::DeviceIndex device =
       options.device_ids.empty() ? -1 : static_cast<c10::DeviceIndex>(options.device_ids[0]);
-  Staging staging(streams(current_stream(device).device_index()));
+  const c10::Stream stream = current_stream(device);
+  refuse_capture(kName, stream.device());
+  Staging staging(streams(stream.device_index()));
   return submit({next(kName), OpType::BARRIER, std::move(staging), {}, [=](Backend& inner) {
                    c10d::BarrierOptions on_host;
                    on_host.timeout = options.timeout;

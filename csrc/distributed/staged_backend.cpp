@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/stream.h"
 
@@ -84,6 +85,7 @@ c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Te
     }
   }
   TORCH_CHECK_VALUE(device.has_value(), operation, ": expected at least one tensor");
+  refuse_capture(operation, *device);
   for (const at::Tensor& result : results) {
     TORCH_CHECK_VALUE(at::has_internal_overlap(result) != at::MemOverlap::Yes, operation,
                       ": elements of a result share memory, as those of an expanded tensor or of a sum's gradient do, "
@@ -92,6 +94,13 @@ c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Te
   return *device;
 }
 // LITERALINCLUDE END: distributed-checked-tensors
+
+// Before anything is recorded or counted, so that both the capture and the group go on.
+void StagedBackend::refuse_capture(const char* operation, c10::Device device) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_capturing(stream_handle(current_stream(device.index()))), "openreg: ", operation,
+                              " cannot be captured in a graph, since the host takes part in it: end the capture before "
+                              "it, and begin another one after it");
+}
 
 // LITERALINCLUDE START: distributed-submit
 WorkPtr StagedBackend::submit(Operation operation) {
@@ -243,6 +252,9 @@ void StagedBackend::shutdown() {
     const std::lock_guard lock(mutex_);
     if (has_ended_ && (is_leaving_ || !in_flight_.empty())) return;  // Their threads rest until the process is gone.
   }
+  TORCH_CHECK(!waiters_.run_this_thread(),
+              "openreg: a callback of an operation cannot shut down or destroy its own process group, since a thread of "
+              "the group runs it: do it after wait()");
   starter_.finish();  // which may still give tasks to the waiters
   direct_.finish();
   abort_receives();

@@ -147,9 +147,11 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   }
   // A send or a receive, which other ranks know nothing of.
   OperationName next_transfer(const char* operation) { return {operation, ++number_, getRank()}; }
+  // Throws: NotImplementedError, if a graph captures the device's current stream.
+  static void refuse_capture(const char* operation, c10::Device device);
   // The device of an operation's tensors: those that this rank writes, and those that it only reads.
   // Throws: unless all of them are dense tensors of one device of this backend, and each element of a result has memory
-  // of its own.
+  // of its own; as refuse_capture.
   static c10::Device device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
                                c10::ArrayRef<at::Tensor> inputs = {});
   // The staging of an operation on these tensors.

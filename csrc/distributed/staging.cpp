@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 namespace openreg {
 
 at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
+  // Threads that are in no inference mode write to it, also if the caller is in one.
+  const c10::InferenceMode normal(false);
   return at::empty({numel}, at::TensorOptions(dtype).device(at::kCPU).pinned_memory(true));
 }
 
@@ -28,6 +31,11 @@ std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& tensor : tensors) flat.push_back(flattened(tensor));
   return flat;
+}
+
+at::Tensor bytes(const at::Tensor& flat) {
+  const c10::InferenceMode normal(false);  // as in pinned(): in inference mode, the view would belong to it
+  return flat.view(at::kByte);
 }
 
 std::vector<at::Tensor> bytes(const std::vector<at::Tensor>& flat) {

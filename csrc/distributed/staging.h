@@ -67,7 +67,7 @@ std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors);
 std::vector<at::Tensor> apart(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& from);
 
 // Flat memory as bytes.
-inline at::Tensor bytes(const at::Tensor& flat) { return flat.view(at::kByte); }
+at::Tensor bytes(const at::Tensor& flat);
 std::vector<at::Tensor> bytes(const std::vector<at::Tensor>& flat);
 
 // Whether recordStream does nothing for the memory of one of the tensors: the pool has not allocated it, but another

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/thread_name.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace openreg {
@@ -54,6 +55,12 @@ void TaskThreads::finish() {
     threads.swap(threads_);
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+bool TaskThreads::run_this_thread() {
+  const std::lock_guard lock(mutex_);
+  const auto is_this = [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); };
+  return std::any_of(threads_.begin(), threads_.end(), is_this);
 }
 
 }  // namespace openreg

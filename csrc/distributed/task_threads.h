@@ -33,6 +33,9 @@ class TaskThreads {
   // Closes, and waits until all tasks have run and all threads have ended. Requires: not called by a task.
   void finish();
 
+  // Whether a task calls this.
+  bool run_this_thread();
+
  private:
   void loop();
 

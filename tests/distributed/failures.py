@@ -159,6 +159,35 @@ def aborted() -> str:
     return _message(work.wait)
 
 
+def captured(numel: int) -> list[str]:
+    """A collective and a barrier in a capture: both the graph and the group go on."""
+    tensor = torch.ones(numel, device="openreg")
+    graph = torch.accelerator.Graph()
+    with torch.Stream("openreg"), graph:
+        tensor += 1
+        here = [torch.openreg.current_device()]
+        messages = [_message(lambda: dist.all_reduce(tensor)), _message(lambda: dist.barrier(device_ids=here))]
+        tensor += 1
+    graph.replay()
+    dist.all_reduce(tensor)
+    assert tensor.eq(3 * dist.get_world_size()).all()
+    return messages
+
+
+def destroyed_by_a_callback() -> str:
+    """A callback of an operation destroys the group, whose thread runs it."""
+    group = dist.new_group(backend="staged")
+    messages: list[str] = []
+
+    def destroy(_: object) -> None:
+        messages.append(_message(lambda: dist.destroy_process_group(group)))
+
+    work = dist.all_reduce(torch.ones(3, device="openreg"), group=group, async_op=True)
+    work.get_future().then(destroy).wait()
+    dist.destroy_process_group(group)
+    return messages[0]
+
+
 def failed_device(numel: int) -> list[str]:
     """A kernel fails before the collective: its inputs never come. The next one must not be taken for it."""
     tensor = torch.ones(numel, device="openreg")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import reduce
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -405,6 +407,35 @@ def dropped(numel: int = 4096) -> None:
     for work in works:
         work.wait()
     same(kept, torch.arange(8.0)[:, None].expand(8, numel))
+
+
+def in_inference_mode() -> None:
+    """Operations whose tensors, on the device and on the host, are made in inference mode."""
+    with torch.inference_mode():
+        for op in ("SUM", "AVG", "MAX"):
+            reductions(op, torch.float32)
+        moves(torch.float32)
+        objects()
+        many = [torch.empty(200_000, device="openreg") for _ in range(dist.get_world_size())]
+        dist.all_gather(many, torch.full((200_000,), float(dist.get_rank()), device="openreg"))
+        assert [part[-1].item() for part in many] == list(range(dist.get_world_size()))
+
+
+def split_again() -> None:
+    """Groups of the same ranks are created, used and destroyed repeatedly, by ranks that come at different times."""
+    everyone = list(range(dist.get_world_size()))
+    device = torch.device("openreg", torch.openreg.current_device())
+    options: dict[str, Any] = {"backend": "staged", "timeout": timedelta(seconds=10)}  # of Gloo alone, groups get lost
+    parent = dist.new_group(everyone, device_id=device, **options)
+    for _ in range(3):
+        time.sleep(0.3 * dist.get_rank())
+        part = dist.split_group(parent, [everyone], timeout=timedelta(seconds=10))
+        same_ranks = dist.new_group(everyone, use_local_synchronization=True, **options)
+        for group in (part, same_ranks):
+            tensor = torch.ones(3, device="openreg")
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [len(everyone)] * 3
+            dist.destroy_process_group(group)
 
 
 def subgroup() -> None:

@@ -60,6 +60,17 @@ def test_a_caller_that_polls_reads_the_results(group: Ranks) -> None:
     group(on_ranks.polled)
 
 
+@pytest.mark.parametrize("collectives", ["staged", "direct"])
+def test_inference_mode(collectives: str) -> None:
+    with ranks(2, OPENREG_COLLECTIVES=collectives) as started:
+        started(on_ranks.in_inference_mode)
+
+
+def test_groups_of_the_same_ranks_one_after_the_other() -> None:
+    with ranks(2, seconds=10, with_device=True) as started:
+        started(on_ranks.split_again)
+
+
 def test_several_operations_with_one_work(group: Ranks) -> None:
     group(on_ranks.batched)
 

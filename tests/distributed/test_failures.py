@@ -100,6 +100,22 @@ def test_abort_ends_what_is_pending() -> None:
         assert group(failures.aborted)[0] == "recv number 1 of rank 0 failed: the process group was aborted"
 
 
+@pytest.mark.needs("graphs")
+@pytest.mark.parametrize("numel", [3, 1_000_000], ids=["staged", "direct"])
+def test_a_collective_in_a_capture_is_refused_and_nothing_is_lost(numel: int) -> None:
+    text = "cannot be captured in a graph, since the host takes part in it: end the capture before it"
+    with ranks(2) as group:
+        for messages in group(failures.captured, numel):
+            for name, message in zip(("all_reduce", "barrier"), messages, strict=True):
+                assert message.startswith(f"openreg: {name} {text}")
+
+
+def test_a_callback_does_not_destroy_its_own_group() -> None:
+    text = "openreg: a callback of an operation cannot shut down or destroy its own process group"
+    with ranks(2) as group:
+        assert all(message.startswith(text) for message in group(failures.destroyed_by_a_callback))
+
+
 def test_the_last_reference_is_dropped_with_an_operation_pending() -> None:
     with ranks(2) as group:
         group(failures.last_reference)
