@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,8 +123,3 @@ def ensure_extension() -> None:
             _install_with_pip(folder)
             importlib.invalidate_caches()
         stamp.write_text("\n".join([key, *_library_times()]))
-
-
-def clean() -> None:
-    """Removes all builds. The next command that needs one rebuilds and reinstalls."""
-    shutil.rmtree(ROOT / "build", ignore_errors=True)

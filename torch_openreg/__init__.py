@@ -4,12 +4,14 @@ Importing this package registers the backend; `import torch` imports it through 
 torch_openreg_autoload.py). The import touches no device: the driver starts when a device is first used.
 
 Raises:
-    ImportError: if the installed torch is not the release that this package was built for, or if a library is missing.
+    ImportError: if the installed torch is not the release that this package was built for, if another backend was
+        loaded before, or if a library is missing.
 """
 
-from torch_openreg._version_check import require_torch
+from torch_openreg._version_check import require_place, require_torch
 
 require_torch()
+require_place()
 
 # ruff: noqa: E402 - the version is checked before anything that depends on it is loaded
 # LITERALINCLUDE START: package-registration

@@ -1,7 +1,9 @@
-"""Rejects a PyTorch that this installation was not built for, before any shared object is loaded.
+"""Rejects a process in which the backend cannot work, before any shared object is loaded.
 
-The guard, hooks and allocator have no stable binary interface: with another minor version, the loader would at best
-fail on an undefined symbol, and at worst the wrong virtual function would be called.
+That is one with a PyTorch that this installation was not built for: the guard, hooks and allocator have no stable
+binary interface, so with another minor version, the loader would at best fail on an undefined symbol, and at worst the
+wrong virtual function would be called. And it is one in which another backend has PyTorch's only place for one:
+registering hooks a second time ends the process.
 """
 
 from __future__ import annotations
@@ -34,3 +36,21 @@ def require_torch() -> None:
 
 
 # LITERALINCLUDE END: version-check
+
+
+# LITERALINCLUDE START: place-check
+def require_place() -> None:
+    """Looks whether another backend was loaded into this process.
+
+    Raises:
+        ImportError: if so; the message names it.
+    """
+    present = torch._C._get_privateuse1_backend_name()
+    if present not in ("privateuseone", "openreg"):
+        raise ImportError(
+            f"PyTorch has one place for a backend from outside, and the backend {present!r} was loaded into this "
+            "process before openreg: use one of them, in an environment of its own"
+        )
+
+
+# LITERALINCLUDE END: place-check

@@ -114,6 +114,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _refuse_impossible(config: pytest.Config, for_poster: bool) -> None:
     """Rejects values of options with which no check could run."""
+    if sys.flags.optimize:
+        raise pytest.UsageError("the checks are assert statements, which -O and PYTHONOPTIMIZE leave out: run without")
     if not config.getoption("device") and not for_poster:
         raise pytest.UsageError("name the device under test: --device acme")
     if ":" in (config.getoption("device") or ""):

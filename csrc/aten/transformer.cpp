@@ -21,12 +21,14 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The modules pass a mask that is true, or not zero, where a key is hidden. mask_type 1 is [batch, keys]; the others
-// expand to [batch, heads, queries, keys] as they are. Attention adds the mask returned: zero where a key is visible,
-// minus infinity where it is hidden.
+// The modules pass a mask that is true where a key is hidden, or numbers to be added to the scores. mask_type 1 is
+// [batch, keys]; the others expand to [batch, heads, queries, keys] as they are. Attention adds the mask returned: zero
+// where a key is visible, minus infinity where it is hidden. PyTorch's kernels take every number that is not zero for
+// true, and hide what a bias such as ALiBi's only shifts.
 at::Tensor additive_mask(const at::Tensor& mask, std::optional<int64_t> mask_type, const at::Tensor& like) {
   constexpr int64_t kKeyPadding = 1;
   const at::Tensor placed = mask_type == kKeyPadding ? mask.unsqueeze(1).unsqueeze(1) : mask;
+  if (placed.is_floating_point()) return placed.to(like.scalar_type());
   return at::zeros(placed.sizes(), like.options())
       .masked_fill_(placed.to(at::kBool), -std::numeric_limits<double>::infinity());
 }

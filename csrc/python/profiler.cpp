@@ -10,9 +10,9 @@ namespace openreg {
 namespace {
 
 const Bindings profiler_bindings([](py::module_& m) {
-  m.def("_range_push", &push_range, py::arg("name"));
+  m.def("_range_push", &push_range, py::arg("name").none(false));
   m.def("_range_pop", &pop_range);
-  m.def("_mark", &mark, py::arg("name"));
+  m.def("_mark", &mark, py::arg("name").none(false));
 });
 
 }  // namespace

@@ -15,18 +15,26 @@ PRODUCT = f"torch_remote_glue{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def compile_glue(folder: Path) -> Path:
-    """Compiles into a folder with the compiler in CXX, unless the result is already newer than the sources."""
-    product = folder / PRODUCT
+    """Compiles into a folder with the compiler in CXX.
+
+    Does nothing if the same compiler and PyTorch have made a result there that is newer than the sources.
+    """
+    product, stamp = folder / PRODUCT, folder / "torch_remote_glue.txt"
+    compiler = os.environ.get("CXX", "c++")
+    made_with = f"{compiler}, PyTorch {torch.__version__}"
     newest = max(source.stat().st_mtime for source in SOURCE.parent.iterdir())
-    if product.exists() and product.stat().st_mtime > newest:
+    is_made = product.exists() and stamp.exists() and stamp.read_text() == made_with
+    if is_made and product.stat().st_mtime > newest:
         return product
     folder.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
     installed = Path(torch.__file__).parent
     headers = [installed / "include", installed / "include/torch/csrc/api/include", sysconfig.get_path("include")]
     options = ["-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
-    command = [*shlex.split(os.environ.get("CXX", "c++")), *options, *(f"-isystem{header}" for header in headers)]
+    command = [*shlex.split(compiler), *options, *(f"-isystem{header}" for header in headers)]
     libraries = [f"-L{installed / 'lib'}", "-ltorch_cpu", "-lc10", "-ltorch_python"]
     subprocess.run([*command, str(SOURCE), "-o", str(product), *libraries], check=True)
+    stamp.write_text(made_with)
     return product
 
 

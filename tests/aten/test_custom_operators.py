@@ -142,6 +142,13 @@ def test_swiglu_as_defined(layout: str) -> None:
     torch.testing.assert_close(OPS.swiglu(gate, up), expected)
 
 
+@pytest.mark.parametrize("device", ["cpu", "openreg"])
+def test_the_gradient_of_swiglu_of_complex_numbers(device: str) -> None:
+    gate, up = (torch.randn(3, dtype=torch.complex128).to(device).requires_grad_() for _ in range(2))
+    assert torch.autograd.gradcheck(OPS.swiglu, (gate, up))
+    assert torch.autograd.gradgradcheck(OPS.swiglu, (gate, up))
+
+
 def test_swiglu_refuses_other_sizes() -> None:
     x = torch.ones(3, device="openreg")
     with pytest.raises(ValueError, match=r"gate and up of swiglu have the same sizes, got \[3\] and \[2\]"):

@@ -138,3 +138,14 @@ def test_the_whole_transformer() -> None:
     source, target = torch.randn(2, 5, 8), torch.randn(2, 4, 8)
     expected = module(source, target)
     close(module.to("openreg")(source.to("openreg"), target.to("openreg")), expected)
+
+
+def test_numbers_are_added_to_the_scores_in_evaluation_too() -> None:
+    """PyTorch's kernels take them for true there, and the results of one layer depend on its mode."""
+    places = torch.arange(5.0)
+    bias = -(places[:, None] - places).abs()  # as in ALiBi
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0).to("openreg")
+    x = torch.randn(2, 5, 16, device="openreg")
+    with torch.no_grad():
+        trained, evaluated = (layer.train(mode)(x, src_mask=bias.to("openreg")) for mode in (True, False))
+    torch.testing.assert_close(evaluated, trained)

@@ -92,6 +92,13 @@ def test_options_that_cannot_be_are_refused(options: list[str], message: str, tm
     assert message in ran.output
 
 
+def test_python_without_assertions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    ran = run_kit(tmp_path / "report", "--area=device")
+    assert ran.status == 4
+    assert "the checks are assert statements, which -O and PYTHONOPTIMIZE leave out: run without" in ran.output
+
+
 def test_scores_are_shown_even_if_the_report_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "report" / "report.html").mkdir(parents=True)
     ran = run_kit(tmp_path / "report", "--area=device", "-k=name_is_registered")

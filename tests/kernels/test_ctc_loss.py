@@ -113,3 +113,12 @@ def test_what_stands_behind_a_target_is_no_label() -> None:
         for device in ("cpu", "openreg")
     ]
     torch.testing.assert_close(losses[1].cpu(), losses[0])
+
+
+def test_what_the_derivative_is_given_has_the_sizes_of_the_forward() -> None:
+    """The CPU's writes outside of a smaller tensor, and the process crashes."""
+    log_probs, targets = torch.zeros(5, 2, 4, device="openreg"), torch.tensor([[1, 2], [2, 3]], device="openreg")
+    loss, alpha = torch.ops.aten._ctc_loss(log_probs, targets, [5, 5], [2, 2])
+    for saved in (alpha[:1], alpha[:, :1], alpha[..., :1]):
+        with pytest.raises(RuntimeError, match=r"_ctc_loss_backward: .* log_alpha of shape \[2, 5, 5\], but got"):
+            torch.ops.aten._ctc_loss_backward(loss, log_probs, targets, [5, 5], [2, 2], loss, saved, 0)

@@ -160,3 +160,33 @@ def test_an_index_behind_the_last_offset_has_no_gradient_to_read(weighted: bool)
     beyond = torch.full((3, 2), 777.0, device="openreg")
     with pytest.raises(RuntimeError, match="with include_last_offset, the last offset must be the number of indices"):
         torch.autograd.grad(out, table if weights is None else weights, beyond[:2])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_no_bag_is_looked_for_with_an_index_to_leave_out(mode: str) -> None:
+    """The CPU looks up the bag of each index then, and the process crashes."""
+    indices, none = torch.tensor([1, 2, 2], device="openreg"), torch.tensor([], dtype=torch.long, device="openreg")
+    with pytest.raises(RuntimeError, match="embedding_bag: got 3 indices and no bag: give the offset"):
+        functional.embedding_bag(indices, torch.ones(10, 3, device="openreg"), none, mode=mode, padding_idx=2)
+
+
+def test_derivatives_check_indices_and_bags() -> None:
+    """The CPU's check neither when they are called directly, and the process crashes."""
+    grad, table = torch.ones(2, 3, device="openreg"), torch.ones(5, 3, device="openreg")
+    good, bags = torch.tensor([0, 1], device="openreg"), torch.tensor([0, 1], device="openreg")
+    sizes, far = torch.ones(2, dtype=torch.long, device="openreg"), torch.tensor([0, 10**9], device="openreg")
+
+    def dense(indices: torch.Tensor, of_bag: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._embedding_bag_dense_backward(grad, indices, of_bag, sizes, sizes, 5, False, 0, None)
+
+    def weights(indices: torch.Tensor, of_bag: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._embedding_bag_per_sample_weights_backward(grad, table, indices, bags, of_bag, 0)
+
+    for call in (dense, weights):
+        assert call(good, bags).isfinite().all()
+        with pytest.raises(RuntimeError, match="embedding_bag: expected indices from 0 to 4, but got 1000000000"):
+            call(far, bags)
+        with pytest.raises(RuntimeError, match="embedding_bag: there are 2 bags, and an index is in bag 1000000000"):
+            call(good, far)
+        with pytest.raises(RuntimeError, match="embedding_bag: there are 2 bags, and an index is in bag -1"):
+            call(good, bags - 1)

@@ -100,6 +100,16 @@ def test_views_of_one_memory() -> None:
         assert memory.tolist() == [0.0, 8.0, 32.0, 48.0, 32.0, 40.0]
 
 
+def test_a_number_that_the_call_changes() -> None:
+    for device in ("cpu", "openreg"):
+        number, other = torch.tensor(3.0, device=device), torch.ones(3, device=device)
+        torch._foreach_mul_([number, other], number)
+        assert (number.item(), other.tolist()) == (9.0, [9.0, 9.0, 9.0])
+        memory = torch.arange(2.0, 6.0, device=device)
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"):
+            torch._foreach_mul_([memory[:2], memory[2:]], memory[1])
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

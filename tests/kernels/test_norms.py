@@ -511,3 +511,13 @@ def test_on_two_devices_and_several_threads() -> None:
     assert len(results) == 80
     for result in results:
         torch.testing.assert_close(result, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_the_derivative_of_a_layer_norm_is_given_the_sizes_of_the_forward() -> None:
+    """The CPU's reads beyond the end of a smaller tensor, and the process may crash."""
+    x, rows = torch.ones(2, 3, device="openreg"), torch.ones(2, 1, device="openreg")
+    backward = torch.ops.aten.native_layer_norm_backward
+    assert backward(x, x, [3], rows, rows, None, None, [True, False, False])[0].shape == (2, 3)
+    for grad, mean, rstd in ((x[:1], rows, rows), (x, rows[:1], rows), (x, rows, torch.ones(1000, device="openreg"))):
+        with pytest.raises(RuntimeError, match=r"expected a gradient of shape \[2, 3\] and statistics of 2 rows"):
+            backward(grad, x, [3], mean, rstd, None, None, [True, True, True])

@@ -405,3 +405,17 @@ def test_compiled(kind: Module) -> None:
         outputs = flat(call(x))
         found.append([*outputs, *torch.autograd.grad([output.sum() for output in outputs], module.parameters())])
     close(found[0], found[1])
+
+
+def test_a_cell_state_that_is_negated_when_it_is_read() -> None:
+    lstm = nn.LSTM(3, 5)
+    x, hx, cx = torch.randn(4, 2, 3), torch.randn(1, 2, 5), torch.randn(1, 2, 5)
+
+    def gradients(device: str) -> list[Tensor]:
+        module = copy.deepcopy(lstm).to(device)
+        leaves = [tensor.to(device).requires_grad_() for tensor in (x, hx, cx)]
+        output, (_, last) = module(leaves[0], (leaves[1], torch._neg_view(leaves[2])))
+        loss = output.sin().sum() + last.cos().sum()
+        return [grad.cpu() for grad in torch.autograd.grad(loss, [*leaves, *module.parameters()])]
+
+    torch.testing.assert_close(gradients("openreg"), gradients("cpu"))

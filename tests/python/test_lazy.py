@@ -13,7 +13,14 @@ BAD_FORK = (
 
 
 @pytest.mark.parametrize(
-    "call", ["torch.manual_seed(1)", "torch.device('openreg:1')", "torch.accelerator.is_available()"]
+    "call",
+    [
+        "torch.manual_seed(1)",
+        "torch.device('openreg:1')",
+        "torch.accelerator.is_available()",
+        "assert torch.openreg.memory_allocated() == torch.openreg.max_memory_reserved('openreg:1') == 0",
+        "torch.openreg.memory_stats(); torch.openreg.reset_peak_memory_stats(1)",
+    ],
 )
 def test_calls_that_use_no_device_put_none_into_use(call: str, run_process: RunProcess) -> None:
     done = run_process(f"import torch; {call}; print(torch.openreg.is_initialized(), torch.openreg._initialized)")

@@ -4,6 +4,8 @@ PyTorch looks up functions here by name (`torch.manual_seed` calls `manual_seed_
 calls `device_count`); the rest is what users of other accelerators expect.
 """
 
+from typing import TYPE_CHECKING
+
 from torch_openreg.openreg import _gpu_trace as _gpu_trace
 from torch_openreg.openreg import _utils as _utils
 from torch_openreg.openreg import profiler
@@ -150,13 +152,17 @@ __all__ = [
 
 
 # LITERALINCLUDE START: frontend-module-getattr
-def __getattr__(name: str) -> object:
-    # torch.utils.checkpoint reads this attribute, not the function, to decide whether there is a state to save.
-    if name == "_initialized":
-        return is_initialized()
-    if name in LATE:
-        return LATE[name]()
-    raise missing(name)
+# torch.utils.checkpoint reads this attribute, not the function, to decide whether there is a state to save.
+_initialized: bool
+
+if not TYPE_CHECKING:  # with it, a type checker would take every misspelled name for one that exists
+
+    def __getattr__(name: str) -> object:
+        if name == "_initialized":
+            return is_initialized()
+        if name in LATE:
+            return LATE[name]()
+        raise missing(name)
 
 
 # LITERALINCLUDE END: frontend-module-getattr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from torch_openreg import _C
-from torch_openreg.openreg._lazy import _lazy_init
+from torch_openreg.openreg._lazy import _lazy_init, is_initialized
 
 
 def _index(device: torch.device | int | str | None) -> int:
@@ -15,11 +15,18 @@ def _index(device: torch.device | int | str | None) -> int:
     if isinstance(device, bool):
         raise TypeError(f"a device is an index, a name or a torch.device, got {device}")
     if isinstance(device, int):
+        if not -(2**63) <= device < 2**63:  # C++ checks all others
+            raise ValueError(f"openreg: device index {device} was asked for, and no device has it")
         return device
     device = torch.device(device)
     if device.type != "openreg":
         raise ValueError(f"a device of openreg is needed, got {str(device)!r}")
     return -1 if device.index is None else device.index
+
+
+def _resolved_if_in_use(device: torch.device | int | str | None) -> int:
+    """The same as `_resolved`, but while no device is in use: 0, and the driver is not started."""
+    return _resolved(device) if is_initialized() else max(_index(device), 0)
 
 
 def _resolved(device: torch.device | int | str | None) -> int:

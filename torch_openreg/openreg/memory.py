@@ -1,7 +1,7 @@
 """Device memory: what is in use, what is cached, and how much this process may use.
 
 The figures are PyTorch's own (`torch.accelerator.memory_stats`), under the names that users of other accelerators know.
-All sizes are in bytes.
+All sizes are in bytes. Reading or resetting them does not start the device: before its first use, all are 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from torch_openreg import _C
 from torch_openreg.openreg._lazy import _lazy_init
-from torch_openreg.openreg._utils import _resolved
+from torch_openreg.openreg._utils import _resolved, _resolved_if_in_use
 
 _Device = torch.device | int | str | None
 
@@ -34,37 +34,37 @@ def mem_get_info(device: _Device = None) -> tuple[int, int]:
 
 def memory_stats(device: _Device = None) -> dict[str, Any]:
     """All figures by name, as returned by `torch.accelerator.memory_stats`."""
-    return torch.accelerator.memory_stats(_resolved(device))
+    return torch.accelerator.memory_stats(_resolved_if_in_use(device))
 
 
 def memory_allocated(device: _Device = None) -> int:
     """Bytes in tensors, as rounded up by the allocator. Tensors in memory that processes share are not counted."""
-    return torch.accelerator.memory_allocated(_resolved(device))
+    return torch.accelerator.memory_allocated(_resolved_if_in_use(device))
 
 
 def max_memory_allocated(device: _Device = None) -> int:
     """The peak of `memory_allocated` since the start or the last `reset_peak_memory_stats`."""
-    return torch.accelerator.max_memory_allocated(_resolved(device))
+    return torch.accelerator.max_memory_allocated(_resolved_if_in_use(device))
 
 
 def memory_reserved(device: _Device = None) -> int:
     """Bytes obtained from the driver: in tensors and in the cache."""
-    return torch.accelerator.memory_reserved(_resolved(device))
+    return torch.accelerator.memory_reserved(_resolved_if_in_use(device))
 
 
 def max_memory_reserved(device: _Device = None) -> int:
     """The peak of `memory_reserved` since the start or the last `reset_peak_memory_stats`."""
-    return torch.accelerator.max_memory_reserved(_resolved(device))
+    return torch.accelerator.max_memory_reserved(_resolved_if_in_use(device))
 
 
 def reset_peak_memory_stats(device: _Device = None) -> None:
     """Sets every peak to the current value."""
-    torch.accelerator.reset_peak_memory_stats(_resolved(device))
+    torch.accelerator.reset_peak_memory_stats(_resolved_if_in_use(device))
 
 
 def reset_accumulated_memory_stats(device: _Device = None) -> None:
     """Sets every total of allocations and frees to 0."""
-    torch.accelerator.reset_accumulated_memory_stats(_resolved(device))
+    torch.accelerator.reset_accumulated_memory_stats(_resolved_if_in_use(device))
 
 
 # LITERALINCLUDE END: memory-names

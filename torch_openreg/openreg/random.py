@@ -137,7 +137,7 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 
     Raises:
         ValueError: if there are more states than devices; no state has been set then.
-        RuntimeError: if one of the tensors is not a state.
+        RuntimeError: if one of the tensors is not a state; those of the devices before it have been set.
     """
     states = list(new_states)
     if len(states) > device_count():

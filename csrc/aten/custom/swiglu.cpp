@@ -30,7 +30,8 @@ class Swiglu final : public torch::autograd::Function<Swiglu> {
     const at::Tensor& up = saved[1];
     const at::Tensor sigmoid = at::sigmoid(gate);
     const at::Tensor slope = sigmoid * (1 + gate * (1 - sigmoid));
-    return {grad * up * slope, grad * gate * sigmoid};
+    // Of complex numbers, PyTorch's gradients are conjugated; conj() of real ones is the tensor itself.
+    return {grad * (up * slope).conj(), grad * (gate * sigmoid).conj()};
   }
 };
 

@@ -46,16 +46,16 @@ void check_targets(const at::Tensor& targets, at::IntArrayRef lengths, int64_t c
 //
 // log_probs: [T, N, C]. The second output, [N, T, 2 * (the longest target) + 1], is kept for the derivative: the
 // logarithm of the probability of being, at each step, at each position in a target with blanks between its labels.
+int64_t longest(at::IntArrayRef lengths) { return lengths.empty() ? 0 : std::ranges::max(lengths); }
+
 struct CtcLossMeta : at::impl::MetaBase {
   void meta(const at::Tensor& log_probs, const at::Tensor&, at::IntArrayRef, at::IntArrayRef target_lengths, int64_t,
             bool) {
     TORCH_CHECK(log_probs.dim() == 3, "ctc_loss: expected log_probs of 3 dimensions, but got shape ",
                 log_probs.sizes());
-    int64_t longest = 0;
-    for (const int64_t length : target_lengths) longest = std::max(longest, length);
     const int64_t batch = log_probs.size(1);
     set_output_raw_strided(0, {batch}, {}, log_probs.options());
-    set_output_raw_strided(1, {batch, log_probs.size(0), 2 * longest + 1}, {}, log_probs.options());
+    set_output_raw_strided(1, {batch, log_probs.size(0), 2 * longest(target_lengths) + 1}, {}, log_probs.options());
   }
 };
 
@@ -84,7 +84,14 @@ struct CtcLoss : LibraryKernel<CtcLoss, /*kWaits=*/true> {
 //         int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False)
 //         -> Tensor
 struct CtcLossBackwardMeta : at::impl::MetaBase {
-  void meta(const at::Tensor&, const at::Tensor& log_probs, const auto&...) {
+  void meta(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor&, at::IntArrayRef,
+            at::IntArrayRef target_lengths, const at::Tensor& loss, const at::Tensor& log_alpha, int64_t, bool) {
+    const int64_t batch = log_probs.size(1);
+    const std::array saved{batch, log_probs.size(0), 2 * longest(target_lengths) + 1};
+    TORCH_CHECK(grad.numel() == batch && loss.numel() == batch && log_alpha.sizes() == at::IntArrayRef(saved),
+                "_ctc_loss_backward: expected a gradient and a loss for each of ", batch, " sequences, and log_alpha of ",
+                "shape ", at::IntArrayRef(saved), ", but got ", grad.sizes(), ", ", loss.sizes(), " and ",
+                log_alpha.sizes());
     set_output_raw_strided(0, log_probs.sizes(), {}, log_probs.options());
   }
 };

@@ -21,8 +21,8 @@ namespace {
 using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: embedding-bag-none
-// An index without a bag adds nothing to a sum. But the derivative and the maximum look up its bag, and read beyond an
-// empty table.
+// An index without a bag adds nothing to a sum. But the derivative, the maximum and a sum without some index look up its
+// bag, and read beyond an empty table.
 void check_bags(int64_t bags, const at::Tensor& indices) {
   TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(),
               " indices and no bag: give the offset at which each bag begins, the first at 0");
@@ -33,9 +33,20 @@ void check_bags(int64_t bags, const at::Tensor& indices) {
 // gradient for them, past the end of all.
 void check_bag_of_each(const at::Tensor& offset2bag, int64_t bags) {
   if (offset2bag.numel() == 0) return;
+  const auto first = offset2bag.min().item<int64_t>();
   const auto last = offset2bag.max().item<int64_t>();
-  TORCH_CHECK(last < bags, "embedding_bag: there are ", bags, " bags, and an index is in bag ", last,
+  TORCH_CHECK(first >= 0 && last < bags, "embedding_bag: there are ", bags, " bags, and an index is in bag ",
+              first < 0 ? first : last,
               ": with include_last_offset, the last offset must be the number of indices");
+}
+
+// The library's derivatives check no index.
+void check_rows(const at::Tensor& indices, int64_t rows) {
+  if (indices.numel() == 0) return;
+  const auto least = indices.min().item<int64_t>();
+  const auto most = indices.max().item<int64_t>();
+  TORCH_CHECK(least >= 0 && most < rows, "embedding_bag: expected indices from 0 to ", rows - 1, ", but got ",
+              least < 0 ? least : most);
 }
 
 void check_last_offset(const at::Tensor& offsets, int64_t bags, int64_t indices) {
@@ -55,7 +66,7 @@ void check_last_offset(const at::Tensor& offsets, int64_t bags, int64_t indices)
 // The first may be empty. The derivative then computes it from the offsets, as it does after a sum on the CPU.
 struct EmbeddingBagMeta : at::impl::MetaBase {
   void meta(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
-            at::OptionalTensorRef, bool include_last_offset, int64_t) {
+            at::OptionalTensorRef, bool include_last_offset, int64_t padding_idx) {
     TORCH_CHECK(weight.dim() == 2 && indices.dim() == 1 && offsets.dim() == 1, "embedding_bag: expected a table of 2 ",
                 "dimensions, and indices and offsets of 1, but got shapes ", weight.sizes(), ", ", indices.sizes(),
                 " and ", offsets.sizes());
@@ -65,7 +76,7 @@ struct EmbeddingBagMeta : at::impl::MetaBase {
     const at::TensorOptions counts =
         offsets.options().dtype(c10::promoteTypes(indices.scalar_type(), offsets.scalar_type()));
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0);
-    if (mode == kMax) check_bags(bags, indices);
+    if (mode == kMax || padding_idx >= 0) check_bags(bags, indices);
     set_output_raw_strided(0, {bags, weight.size(1)}, {}, weight.options());
     set_output_raw_strided(1, {0}, {}, counts);
     set_output_raw_strided(2, {bags}, {}, counts);
@@ -140,6 +151,7 @@ struct EmbeddingBagBackward : LibraryKernel<EmbeddingBagBackward, /*kWaits=*/tru
                       bool scale_grad_by_freq, int64_t mode, const OptionalTensor& per_sample_weights,
                       int64_t padding_idx, at::Tensor& result) {
     check_bag_of_each(offset2bag, grad.size(0));
+    check_rows(indices, rows);
     result.copy_(at::_embedding_bag_dense_backward(grad.contiguous(), indices.contiguous(), offset2bag, bag_size,
                                                    maximum_indices, rows, scale_grad_by_freq, mode, per_sample_weights,
                                                    padding_idx));
@@ -168,6 +180,8 @@ struct BagWeightsBackward : LibraryKernel<BagWeightsBackward, /*kWaits=*/true> {
                       const at::Tensor& offsets, const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx,
                       at::Tensor& result) {
     check_last_offset(offsets, grad.size(0), indices.numel());
+    check_bag_of_each(offset2bag, grad.size(0));
+    check_rows(indices, weight.size(0));
     result.copy_(
         at::_embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx));
   }

@@ -2,10 +2,12 @@
 // the library runs on the device's stream.
 #include <ATen/TensorMeta.h>
 #include <ATen/native/GridSamplerUtils.h>
+#include <ATen/ops/_grid_sampler_2d_cpu_fallback_backward.h>
 #include <ATen/ops/grid_sampler_2d.h>
 #include <ATen/ops/grid_sampler_2d_backward.h>
 #include <ATen/ops/grid_sampler_3d.h>
 #include <ATen/ops/grid_sampler_3d_backward.h>
+#include <ATen/ops/isfinite.h>
 #include <torch/library.h>
 
 #include <array>
@@ -89,6 +91,21 @@ struct GridSamplerBackwardMeta : at::impl::MetaBase {
   }
 };
 
+// The library's vectorized loop for two dimensions writes outside of the image where the grid is not finite, as it is
+// once a network has diverged. Its other loop does not.
+template <size_t kDims>
+std::tuple<at::Tensor, at::Tensor> grads_by_library(const at::Tensor& grad_output, const at::Tensor& input,
+                                                    const at::Tensor& grid, int64_t interpolation, int64_t padding,
+                                                    bool align_corners, std::array<bool, 2> wanted) {
+  if constexpr (kDims == 3) {
+    return at::grid_sampler_3d_backward(grad_output, input, grid, interpolation, padding, align_corners, wanted);
+  } else if (grid.isfinite().all().item<bool>()) {
+    return at::grid_sampler_2d_backward(grad_output, input, grid, interpolation, padding, align_corners, wanted);
+  } else {
+    return at::_grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation, padding, align_corners);
+  }
+}
+
 template <size_t kDims>
 struct GridSamplerBackward : LibraryKernel<GridSamplerBackward<kDims>, /*kWaits=*/false> {
   using Meta = GridSamplerBackwardMeta<kDims>;
@@ -100,9 +117,8 @@ struct GridSamplerBackward : LibraryKernel<GridSamplerBackward<kDims>, /*kWaits=
   static void compute(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& grid,
                       int64_t interpolation, int64_t padding, bool align_corners, std::array<bool, 2> wanted,
                       at::Tensor& grad_input, at::Tensor& grad_grid) {
-    const auto function = kDims == 2 ? &at::grid_sampler_2d_backward : &at::grid_sampler_3d_backward;
-    const auto [of_input, of_grid] =
-        function(in_float(grad_output), in_float(input), in_float(grid), interpolation, padding, align_corners, wanted);
+    const auto [of_input, of_grid] = grads_by_library<kDims>(in_float(grad_output), in_float(input), in_float(grid),
+                                                             interpolation, padding, align_corners, wanted);
     if (wanted[0]) grad_input.copy_(of_input);
     grad_grid.copy_(of_grid);
   }

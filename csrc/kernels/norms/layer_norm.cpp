@@ -66,9 +66,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
 // schema: aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean,
 //         Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
 struct LayerNormBackwardMeta : at::impl::MetaBase {
-  void meta(const at::Tensor&, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor&,
-            const at::Tensor&, at::OptionalTensorRef weight, at::OptionalTensorRef bias, std::array<bool, 3> wanted) {
-    at::native::_check_layer_norm_inputs(input, normalized_shape, value(weight), value(bias));
+  void meta(const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
+            const at::Tensor& mean, const at::Tensor& rstd, at::OptionalTensorRef weight, at::OptionalTensorRef bias,
+            std::array<bool, 3> wanted) {
+    const auto rows = at::native::_check_layer_norm_inputs(input, normalized_shape, value(weight), value(bias)).first;
+    TORCH_CHECK(grad_out.sizes() == input.sizes() && mean.numel() == rows && rstd.numel() == rows,
+                "native_layer_norm_backward: expected a gradient of shape ", input.sizes(), " and statistics of ", rows,
+                " rows, but got ", grad_out.sizes(), ", ", mean.sizes(), " and ", rstd.sizes());
     const std::array<at::Tensor, 3> like{input, value(weight), value(bias)};
     for (size_t i = 0; i < like.size(); ++i) {
       if (wanted[i] && like[i].defined()) {

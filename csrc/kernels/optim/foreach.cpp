@@ -84,7 +84,7 @@ class Lists {
       if (list.size() != count || (in_place && overlaps_first(list))) return false;
     }
     const auto fits = [&](const c10::IValue& argument) {
-      if (argument.isTensor()) return fits_beside(argument.toTensor());
+      if (argument.isTensor()) return fits_beside(argument.toTensor(), in_place);
       if (argument.isTensorList()) return true;
       if (argument.isList()) {
         const auto scalars = argument.toListRef();
@@ -192,10 +192,12 @@ class Lists {
       return at::get_overlap_status(one, first) != at::MemOverlapStatus::Partial;
     });
   }
-  bool fits_beside(const at::Tensor& number) const {
+  // A number that the call itself changes would be another one for the rest of the list.
+  bool fits_beside(const at::Tensor& number, bool in_place) const {
     const at::Tensor& model = lists_[0][0];
+    const auto is_changed = [&](const at::Tensor& written) { return in_place && written.is_alias_of(number); };
     return number.dim() == 0 && number.dtype() == model.dtype() &&
-           (number.is_cpu() || number.device() == model.device());
+           (number.is_cpu() || number.device() == model.device()) && std::ranges::none_of(lists_[0], is_changed);
   }
   static bool is_number(const c10::IValue& value) { return value.isInt() || value.isDouble(); }
 

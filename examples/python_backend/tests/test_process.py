@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,7 @@ def test_ctrl_c_in_destructors(kind: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         die()
+    made.clear()  # on a slow machine, the interrupt came before
     torch.remote.memory_allocated()  # counts what was freed
     assert addresses.isdisjoint(memory.memories[0].sizes)
 
@@ -265,6 +267,96 @@ def test_forked_before_the_first_use(run_process: Run) -> None:
         print(x.tolist(), flush=True)
     """)
     assert ran.stdout == "[1.0, 1.0]\n[2.0, 2.0]\n", ran.stderr
+
+
+def test_a_signal_handler_allocates_in_the_middle_of_an_allocation(run_process: Run) -> None:
+    """It waits for nothing, and gets an address of its own."""
+    ran = run_process("""
+        made = []
+        def handler(*_): made.append(torch.empty(4, device="remote").data_ptr())
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0005)
+        addresses, end = [], time.monotonic() + 3
+        while time.monotonic() < end:
+            addresses.append(torch.empty(4, device="remote").data_ptr())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(len(made) > 100, len({*made, *addresses}) == len(made) + len(addresses))
+        import gc; gc.collect()
+        print(torch.remote.memory_allocated())
+    """)
+    assert ran.stdout == "True True\n0\n", ran.stderr
+
+
+def test_forked_while_another_thread_allocates(run_process: Run) -> None:
+    """The child finds the lock free."""
+    ran = run_process("""
+        sys.setswitchinterval(1e-5)
+        ends = False
+        def work():
+            while not ends: torch.empty(3, device="remote:0")
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads: thread.start()
+        hung = 0
+        for _ in range(30):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)
+                torch.empty(3, device="remote:1")
+                os._exit(0)
+            hung += os.waitpid(child, 0)[1] != 0
+        ends = True
+        for thread in threads: thread.join()
+        print(hung)
+    """)
+    assert ran.stdout == "0\n", ran.stderr
+
+
+def bytes_of(process: Any) -> int:
+    """The memory of a process."""
+    return int(Path(f"/proc/{process.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def grows_by(process: Any, before: int, device: int) -> int:
+    """The bytes that a process has more than before, once all its streams know what was freed."""
+    for _ in range(3):
+        torch.ones(1, device=f"remote:{device}").tolist()
+        torch.accelerator.synchronize(device)
+    return bytes_of(process) - before
+
+
+def test_freed_memory_is_kept_by_no_stream(second: int) -> None:
+    """Nor by the thread that read the last command."""
+    torch.ones(1, device=f"remote:{second}").tolist()
+    process = host.devices[second].started()
+    before = bytes_of(process)
+    for _ in range(3):
+        with torch.Stream(f"remote:{second}"):
+            x = torch.ones(20_000_000, device=f"remote:{second}")
+            torch.accelerator.synchronize(second)
+            del x
+    assert grows_by(process, before, second) < 60_000_000
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupted_question_leaves_nothing_on_the_device(second: int) -> None:
+    """What the device has computed without knowing where to put it is dropped."""
+    x = torch.ones(5_000_000, device=f"remote:{second}")
+    torch.nonzero(x)
+    process = host.devices[second].started()
+    torch.accelerator.synchronize(second)
+    before, main, seen = bytes_of(process), threading.main_thread().ident, 0
+    assert main is not None
+    for _ in range(6):
+        timer = threading.Timer(0.005, signal.pthread_kill, [main, signal.SIGINT])
+        timer.start()
+        try:
+            torch.nonzero(x)
+            time.sleep(1)
+        except KeyboardInterrupt:
+            seen += 1
+        timer.join()
+    assert seen == 6
+    assert grows_by(process, before, second) < 60_000_000
 
 
 def test_many_threads() -> None:

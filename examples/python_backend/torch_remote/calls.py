@@ -7,7 +7,9 @@ TORCH_REMOTE_LAYOUTS=ask it is always asked.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import os
 from typing import Any
 
@@ -17,7 +19,7 @@ from . import random
 from .base import base
 from .device import wire
 from .device.wire import Argument, Call, Layout, Outcome, Place
-from .devices import Device, devices
+from .devices import Device, DeviceDied, devices
 
 ALWAYS_ASK = os.environ.get("TORCH_REMOTE_LAYOUTS") == "ask"
 REMEMBERED = 10_000  # outcomes, a few hundred bytes each
@@ -78,6 +80,7 @@ class Rules:
 
 
 _rules = functools.cache(Rules)
+_asked = itertools.count()
 # LITERALINCLUDE END: remote-rules
 
 
@@ -91,14 +94,21 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     drawn = random.draw(rules.given_generator(args, kwargs), device.index) if rules.is_drawing else None
     known = None if rules.is_asked else foresee(written)
     if known is None:
-        stream = base().current_stream(device.index)
-        known, _, ticket = device.ask("ask", stream, written.body, places(written), drawn, buffers=written.buffers)
-        if not known.resized:
-            new: New = []
-            results = _made(known.results, written, device, new)
-            if new:
-                device.launch_on(stream, "place", ticket, new)
-            return _returned(rules, results)
+        stream, number = base().current_stream(device.index), next(_asked)
+        try:
+            known = device.ask(
+                "ask", stream, number, written.body, places(written), drawn, buffers=written.buffers
+            ).value
+            if not known.resized:
+                new: New = []
+                results = _made(known.results, written, device, new)
+                if new:
+                    device.launch_on(stream, "place", number, new)
+                return _returned(rules, results)
+        except BaseException:  # such as Ctrl-C: nobody will tell the device where its results belong
+            with contextlib.suppress(DeviceDied, OSError):
+                device.launch("forget", stream, number)
+            raise
     return _returned(rules, launch(written, known, device, drawn))
 
 

@@ -114,11 +114,10 @@ class Process:
 
 
 class Answer(NamedTuple):
-    """What a device answered: the value, its large contents, and the number of the question."""
+    """What a device answered: the value, and its large contents."""
 
     value: Any
     buffers: list[memoryview]
-    ticket: int
 
 
 # LITERALINCLUDE START: remote-host-device
@@ -165,7 +164,7 @@ class Device:
             process.waiting.pop(ticket, None)
         if error is not None:
             raise _restored(error[0], error[1], self.index)
-        return Answer(value, large, ticket)
+        return Answer(value, large)
 
     def launch_on(self, stream: int, command: str, *arguments: Any, buffers: Sequence[memoryview] = ()) -> None:
         """Launches work on a stream; with TORCH_REMOTE_BLOCKING=1 waits, so that an error is raised where it occurs."""

@@ -24,7 +24,7 @@ def fetch(tensor: torch.Tensor) -> torch.Tensor:
     index = tensor.device.index
     written = wire.write(tensor)
     stream = base().current_stream(index)
-    body, buffers, _ = devices[index].ask("fetch", stream, written.body, places(written))
+    body, buffers = devices[index].ask("fetch", stream, written.body, places(written))
     values: torch.Tensor = wire.read(body, buffers=buffers)
     return values
 

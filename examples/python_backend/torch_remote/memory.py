@@ -20,7 +20,9 @@ LIMIT = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of a d
 _Watch = weakref.KeyedRef[int, torch.UntypedStorage]
 _freed: deque[int | _Watch] = deque()
 _watches: dict[int, _Watch] = {}
-_lock = threading.Lock()
+# A signal handler may allocate in the middle of an allocation: it must not wait for its own thread.
+_lock = threading.RLock()
+_settling = False
 # Frees memory. It is called when the last tensor dies, anywhere, so it must not wait for a lock. And it is C: Ctrl-C
 # arrives between two lines of Python; in a destructor it would be lost, and the memory with it.
 free = _freed.append
@@ -33,15 +35,23 @@ def free_with(storage: torch.UntypedStorage, address: int) -> None:
 
 def settle() -> None:
     """Accounts for freed memory. An address leaves the list last, so an interrupt loses none."""
+    global _settling
     with _lock:
-        while _freed:
-            first = _freed[0]
-            address = first.key if isinstance(first, weakref.KeyedRef) else first
-            memory = memories[device_of(address)]
-            memory.untold.add(address)
-            memory.used -= memory.sizes.pop(address, 0)
-            _watches.pop(address, None)
-            _freed.popleft()
+        if _settling:
+            return  # in a signal handler: what it interrupted goes on with the list
+        _settling = True
+        try:
+            while _freed:
+                first = _freed[0]
+                address = first.key if isinstance(first, weakref.KeyedRef) else first
+                memory = memories[device_of(address)]
+                memory.untold.add(address)
+                nbytes = memory.sizes.pop(address, 0)
+                memory.used -= nbytes
+                _watches.pop(address, None)
+                _freed.popleft()
+        finally:
+            _settling = False
 
 
 class Memory:
@@ -63,20 +73,24 @@ class Memory:
         """Allocates bytes and returns their address. Throws: ``torch.OutOfMemoryError``."""
         if self.used + nbytes > LIMIT:
             settle()
+        reach = max(-(-nbytes // 512), 1) * 512
         with _lock:
             if self.used + nbytes > LIMIT:
                 raise torch.OutOfMemoryError(
                     f"remote:{self.index} has no room for {nbytes} bytes: {self.used} of {LIMIT} are in use; "
                     "free tensors that are not needed"
                 )
+            # No call in these lines: Python runs signal handlers at calls, and one may take an address, too.
             address = self.next
-            self.next += max(-(-nbytes // 512), 1) * 512
+            self.next = address + reach
             self.sizes[address] = nbytes
             self.used += nbytes
             return address
 
 
 memories = [Memory(index) for index in range(COUNT)]
+# A thread that is not in a forked child must not hold the lock there, nor have changed half of what it guards.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def device_of(address: int) -> int:

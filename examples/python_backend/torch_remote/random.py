@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import torch
 
 from .base import base
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # as that of memory.py: for signal handlers, and held during a fork
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 # LITERALINCLUDE START: remote-draw

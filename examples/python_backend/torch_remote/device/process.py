@@ -195,6 +195,7 @@ class Device:
         self,
         ticket: int,
         stream: int,
+        number: int,
         body: bytes,
         places: list[Place],
         random: Random,
@@ -206,14 +207,22 @@ class Device:
             results, given, before = Kernel(self.memory, places, random).run(body, buffers or [])
             found = wire.outcome(results, given, before)
             if wire.new_tensors(found.results) and not found.resized:
-                self.asked[ticket] = results, given
+                self.asked[number] = results, given
             return found
 
         self._queue(stream, lambda: self._answer(ticket, made))
 
-    def place(self, stream: int, ticket: int, new: list[tuple[int, Layout]]) -> None:
+    def place(self, stream: int, number: int, new: list[tuple[int, Layout]]) -> None:
         """Puts the results of ``ask`` at their addresses."""
-        self._queue(stream, lambda: self._put(new, *self.asked.pop(ticket)))
+        self._queue(stream, lambda: self._put(new, *self.asked.pop(number)))
+
+    def forget(self, stream: int, number: int) -> None:
+        """Drops the results of ``ask``, whose caller was interrupted."""
+
+        def task() -> None:
+            self.asked.pop(number, None)
+
+        self._queue(stream, task)
 
     def _put(self, new: list[tuple[int, Layout]], results: Any, given: list[torch.Tensor]) -> None:
         taken = {tensor.untyped_storage().data_ptr() for tensor in given}

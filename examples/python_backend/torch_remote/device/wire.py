@@ -137,7 +137,10 @@ _reading = threading.local()
 def read(body: bytes, here: Here | None = None, buffers: Iterable[memoryview] = ()) -> Any:
     """Reads what was written."""
     _reading.here = here
-    return pickle.loads(body, buffers=buffers)
+    try:
+        return pickle.loads(body, buffers=buffers)
+    finally:
+        _reading.here = None  # it has the tensors, which would stay until the thread reads again
 
 
 def here_tensor(number: int, *rest: Any) -> torch.Tensor:
