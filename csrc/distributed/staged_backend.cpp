@@ -252,9 +252,10 @@ void StagedBackend::shutdown() {
     const std::lock_guard lock(mutex_);
     if (has_ended_ && (is_leaving_ || !in_flight_.empty())) return;  // Their threads rest until the process is gone.
   }
-  TORCH_CHECK(!waiters_.run_this_thread(),
-              "openreg: a callback of an operation cannot shut down or destroy its own process group, since a thread of "
-              "the group runs it: do it after wait()");
+  TORCH_CHECK(
+      !waiters_.run_this_thread(),
+      "openreg: a callback of an operation cannot shut down or destroy its own process group, since a thread of "
+      "the group runs it: do it after wait()");
   starter_.finish();  // which may still give tasks to the waiters
   direct_.finish();
   abort_receives();

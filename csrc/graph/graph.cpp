@@ -60,7 +60,10 @@ std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex 
                                           [state](c10::Stream of) { return capture_of(stream_handle(of)) == state; });
   // Before the driver begins: from then on, an event that another thread's free records must not be one of the capture.
   device_capture_began();
-  const orError_t error = orStreamBeginCapture(stream, mode);
+  uint64_t id = 0;
+  orStreamCaptureStatus status = orStreamCaptureStatusNone;
+  orError_t error = orStreamBeginCapture(stream, mode);
+  if (error == orSuccess) error = orStreamGetCaptureInfo(stream, &status, &id);
   if (error != orSuccess) {
     device_capture_ended();
     host_allocator().end_allocate_to_pool(state->host_pool());
@@ -68,7 +71,7 @@ std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex 
     capture_failed(state);
     check(error);
   }
-  capture_began(capture_id(stream), state);
+  capture_began(id, state);
   return state;
 }
 

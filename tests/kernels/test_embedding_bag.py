@@ -177,10 +177,16 @@ def test_derivatives_check_indices_and_bags() -> None:
     sizes, far = torch.ones(2, dtype=torch.long, device="openreg"), torch.tensor([0, 10**9], device="openreg")
 
     def dense(indices: torch.Tensor, of_bag: torch.Tensor) -> torch.Tensor:
-        return torch.ops.aten._embedding_bag_dense_backward(grad, indices, of_bag, sizes, sizes, 5, False, 0, None)
+        result: torch.Tensor = torch.ops.aten._embedding_bag_dense_backward(
+            grad, indices, of_bag, sizes, sizes, 5, False, 0, None
+        )
+        return result
 
     def weights(indices: torch.Tensor, of_bag: torch.Tensor) -> torch.Tensor:
-        return torch.ops.aten._embedding_bag_per_sample_weights_backward(grad, table, indices, bags, of_bag, 0)
+        result: torch.Tensor = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+            grad, table, indices, bags, of_bag, 0
+        )
+        return result
 
     for call in (dense, weights):
         assert call(good, bags).isfinite().all()

@@ -89,9 +89,9 @@ struct CtcLossBackwardMeta : at::impl::MetaBase {
     const int64_t batch = log_probs.size(1);
     const std::array saved{batch, log_probs.size(0), 2 * longest(target_lengths) + 1};
     TORCH_CHECK(grad.numel() == batch && loss.numel() == batch && log_alpha.sizes() == at::IntArrayRef(saved),
-                "_ctc_loss_backward: expected a gradient and a loss for each of ", batch, " sequences, and log_alpha of ",
-                "shape ", at::IntArrayRef(saved), ", but got ", grad.sizes(), ", ", loss.sizes(), " and ",
-                log_alpha.sizes());
+                "_ctc_loss_backward: expected a gradient and a loss for each of ", batch,
+                " sequences, and log_alpha of ", "shape ", at::IntArrayRef(saved), ", but got ", grad.sizes(), ", ",
+                loss.sizes(), " and ", log_alpha.sizes());
     set_output_raw_strided(0, log_probs.sizes(), {}, log_probs.options());
   }
 };

@@ -21,8 +21,8 @@ namespace {
 using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // LITERALINCLUDE START: embedding-bag-none
-// An index without a bag adds nothing to a sum. But the derivative, the maximum and a sum without some index look up its
-// bag, and read beyond an empty table.
+// An index without a bag adds nothing to a sum. But the derivative, the maximum and a sum without some index look up
+// its bag, and read beyond an empty table.
 void check_bags(int64_t bags, const at::Tensor& indices) {
   TORCH_CHECK(bags > 0 || indices.numel() == 0, "embedding_bag: got ", indices.numel(),
               " indices and no bag: give the offset at which each bag begins, the first at 0");
@@ -36,8 +36,7 @@ void check_bag_of_each(const at::Tensor& offset2bag, int64_t bags) {
   const auto first = offset2bag.min().item<int64_t>();
   const auto last = offset2bag.max().item<int64_t>();
   TORCH_CHECK(first >= 0 && last < bags, "embedding_bag: there are ", bags, " bags, and an index is in bag ",
-              first < 0 ? first : last,
-              ": with include_last_offset, the last offset must be the number of indices");
+              first < 0 ? first : last, ": with include_last_offset, the last offset must be the number of indices");
 }
 
 // The library's derivatives check no index.

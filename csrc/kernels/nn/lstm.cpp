@@ -55,10 +55,12 @@ bool sizes_fit(const at::Tensor& input, at::TensorList hx, at::TensorList params
 }
 
 // Tensors inside torch.func, torch.compile or forward-mode AD, and under autocast, need the operators that PyTorch
-// composes an LSTM of; so do those that are negated when they are read: no kernel above autograd is given them resolved.
+// composes an LSTM of; so do those that are negated when they are read: no kernel above autograd is given them
+// resolved.
 bool is_plain(const at::Tensor& tensor, const at::Tensor& like) {
-  return tensor.defined() && !at::isTensorSubclassLike(tensor) && !tensor._fw_grad(/*level=*/0).defined() && !tensor.is_neg() &&
-         tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() && tensor.numel() > 0;
+  return tensor.defined() && !at::isTensorSubclassLike(tensor) && !tensor._fw_grad(/*level=*/0).defined() &&
+         !tensor.is_neg() && tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() &&
+         tensor.numel() > 0;
 }
 
 bool layers_take(const at::Tensor& input, at::TensorList hx, at::TensorList params) {
