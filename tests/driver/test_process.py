@@ -212,14 +212,24 @@ def test_the_message_also_comes_in_a_forked_child(run_driver: RunDriver) -> None
     assert "host code accessed device memory at openreg:0 + 0x0" in ran.stderr
 
 
+def compile_program(source: Path, program: Path, *libraries: str) -> None:
+    """Compiles a program against the headers of the driver."""
+    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread"]
+    subprocess.run([*compiler, str(source), "-o", str(program), f"-I{HEADERS}", *libraries], check=True)
+
+
+@pytest.mark.needs("simulator")
+def test_a_place_whose_handles_are_used_up_is_not_used_again(tmp_path: Path) -> None:
+    compile_program(SOURCE.with_name("handle_table.cpp"), tmp_path / "handle_table")
+    assert subprocess.run([tmp_path / "handle_table"], check=False).returncode == 0
+
+
 @pytest.fixture(scope="module")
 def process_end(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of process_end.cpp, linked to the driver under test."""
     program = tmp_path_factory.mktemp("process_end") / "process_end"
     library = driver.library_path().resolve()
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread"]
-    command = [*compiler, str(SOURCE), "-o", str(program), f"-I{HEADERS}", str(library), f"-Wl,-rpath,{library.parent}"]
-    subprocess.run(command, check=True)
+    compile_program(SOURCE, program, str(library), f"-Wl,-rpath,{library.parent}")
     return program
 
 
