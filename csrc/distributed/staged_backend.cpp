@@ -253,7 +253,7 @@ void StagedBackend::shutdown() {
     if (has_ended_ && (is_leaving_ || !in_flight_.empty())) return;  // Their threads rest until the process is gone.
   }
   TORCH_CHECK(
-      !waiters_.run_this_thread(),
+      !waiters_.is_called_by_task(),
       "openreg: a callback of an operation cannot shut down or destroy its own process group, since a thread of "
       "the group runs it: do it after wait()");
   starter_.finish();  // which may still give tasks to the waiters

@@ -57,7 +57,7 @@ void TaskThreads::finish() {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool TaskThreads::run_this_thread() {
+bool TaskThreads::is_called_by_task() {
   const std::lock_guard lock(mutex_);
   const auto is_this = [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); };
   return std::any_of(threads_.begin(), threads_.end(), is_this);

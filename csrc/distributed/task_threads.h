@@ -33,8 +33,8 @@ class TaskThreads {
   // Closes, and waits until all tasks have run and all threads have ended. Requires: not called by a task.
   void finish();
 
-  // Whether a task calls this.
-  bool run_this_thread();
+  // Whether one of the tasks is the caller.
+  bool is_called_by_task();
 
  private:
   void loop();

@@ -89,7 +89,6 @@ def test_torchrun_starts_the_ranks_again_when_one_has_ended(tmp_path: Path) -> N
         ],
         cwd=ROOT,
         # Without it, ranks that are started again find the addresses of those before: pytorch/pytorch issue 135712.
-        env={**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         capture_output=True,
         text=True,
         check=False,

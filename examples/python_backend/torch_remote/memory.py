@@ -38,7 +38,7 @@ def settle() -> None:
     global _settling
     with _lock:
         if _settling:
-            return  # in a signal handler: what it interrupted goes on with the list
+            return  # NOT PROVEN: in a signal handler; what it interrupted goes on with the list
         _settling = True
         try:
             while _freed:

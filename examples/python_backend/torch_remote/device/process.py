@@ -219,10 +219,10 @@ class Device:
     def forget(self, stream: int, number: int) -> None:
         """Drops the results of ``ask``, whose caller was interrupted."""
 
-        def task() -> None:
-            self.asked.pop(number, None)
+        def task() -> None:  # NOT PROVEN: tests/test_process.py interrupts a caller
+            self.asked.pop(number, None)  # NOT PROVEN: as above
 
-        self._queue(stream, task)
+        self._queue(stream, task)  # NOT PROVEN: as above
 
     def _put(self, new: list[tuple[int, Layout]], results: Any, given: list[torch.Tensor]) -> None:
         taken = {tensor.untyped_storage().data_ptr() for tensor in given}
