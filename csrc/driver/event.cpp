@@ -48,9 +48,7 @@ orError_t Event::record(const StreamRef& ref) {
   if (const auto shared = this->shared()) return record_shared(ref, shared);
   const uint64_t record = records_.fetch_add(1) + 1;
   Stream& stream = *ref.stream;
-  if (const auto capture = stream.capture()) {
-    return guarded([&] { return record_captured(record, stream, capture); });
-  }
+  if (const auto capture = stream.capture()) return record_captured(record, stream, capture);
   uint64_t sequence = stream.queued();
   if (timing()) {
     if (stream.passed(sequence)) {
@@ -99,9 +97,11 @@ std::shared_ptr<SharedEvent> Event::shared() const {
 
 // LITERALINCLUDE START: event-in-capture
 orError_t Event::record_captured(uint64_t record, const Stream& stream, const std::shared_ptr<Capture>& capture) {
-  const auto captured = std::make_shared<CapturedRecord>(capture);
-  if (const orError_t error = capture->record(stream, &captured->nodes)) return error;
-  return set_point(record, {nullptr, 0, nullptr, captured});
+  return guarded([&] {
+    const auto captured = std::make_shared<CapturedRecord>(capture);
+    if (const orError_t error = capture->record(stream, &captured->nodes)) return error;
+    return set_point(record, {nullptr, 0, nullptr, captured});
+  });
 }
 
 namespace {
@@ -128,8 +128,8 @@ orError_t wait_in_capture(const StreamRef& ref, const std::shared_ptr<Capture>& 
     return capture->wait(*ref.stream, point.captured->nodes);
   }
   if (point.shared != nullptr) {
-    return capture->refuse(orErrorStreamCaptureUnsupported,
-                           "a graph cannot wait for an event that several processes share");
+    return capture->refuse(orErrorStreamCaptureUnsupported,  // NOT PROVEN: tests/driver/test_graph.py
+                           "a graph cannot wait for an event that several processes share");  // NOT PROVEN: as above
   }
   if (point.captured == nullptr && point.stream == nullptr) return orSuccess;
   return capture->refuse(orErrorStreamCaptureIsolation,
