@@ -38,12 +38,12 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     # A group that is created again, after the first one was destroyed, may have its name, and the store still has the
     # addresses of that one. Each rank counts for itself: they all create the same groups.
     creation = store.add(f"groups of {rank}", 1)
-    store = torch.distributed.PrefixStore(str(creation), store)
+    prefix_store = torch.distributed.distributed_c10d.PrefixStore
+    store = prefix_store(str(creation), store)
     gloo = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
     control = None
     if _share_memory(store, rank, size):
-        prefixed = torch.distributed.PrefixStore("windows", store)
-        control = torch.distributed.ProcessGroupGloo(prefixed, rank, size, timeout)
+        control = torch.distributed.ProcessGroupGloo(prefix_store("windows", store), rank, size, timeout)
     return _C._staged_backend(gloo, control)
 
 

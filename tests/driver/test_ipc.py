@@ -301,7 +301,9 @@ def test_too_many_records() -> None:
 
 def test_dropped_work_is_known_when_the_records_place_is_used_again(peer: Peer) -> None:
     event = peer(f"driver.event_create({SHARED})")
-    here = driver.open_event(peer(f"driver.event_handle({event})"))
+    handle = peer(f"driver.event_handle({event})")
+    assert isinstance(handle, bytes)
+    here = driver.open_event(handle)
     assert peer("driver.check(lib.orInjectFault(driver.Fault.KERNEL, 0, 1))") is None
     assert peer(f"(driver.sleep(0.5), lib.orEventRecord({event}, None))[1]") == 0
     stream = driver.stream_create()
