@@ -309,8 +309,10 @@ def test_dropped_work_is_known_when_the_records_place_is_used_again(peer: Peer) 
     stream = driver.stream_create()
     driver.sleep(1.5, stream)
     driver.check(lib.orStreamWaitEvent(stream, here))
+    deadline = time.monotonic() + 30
+    while lib.orEventQuery(here) == Error.NOT_READY and time.monotonic() < deadline:
+        time.sleep(0.01)
     # The device has failed, and nobody has asked it: it drops these records as well.
-    time.sleep(0.8)
     assert peer(f"{{int(lib.orEventRecord({event}, None)) for _ in range(65)}}") == {0}
     assert lib.orStreamSynchronize(stream) == Error.LAUNCH_FAILURE
     assert f"process {peer.process.pid}, which recorded the event, dropped the work before it" in driver.detail()
