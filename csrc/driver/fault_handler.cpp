@@ -113,7 +113,7 @@ void handle_fault(int signal_number, siginfo_t* info, void* context) {
 }
 // LITERALINCLUDE END: memory-fault-message
 
-// Python may divide by zero elsewhere in the process, which is not explained here.
+// Code of the host that divides by zero is not explained: only the signal's usual handling takes place.
 void handle_arithmetic(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   if (inside_kernel()) {

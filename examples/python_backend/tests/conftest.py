@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +54,24 @@ def run_process() -> RunProcess:
         )
 
     return run
+
+
+@pytest.fixture
+def second() -> Iterator[int]:
+    """The index of a device that a test may break."""
+    host = importlib.import_module("torch_remote.devices")
+    index = len(host.devices) - 1
+    yield min(index, 1)
+    host.devices[min(index, 1)].reset()
+
+
+@pytest.fixture
+def process_of() -> Callable[[int], int]:
+    """The id of a device's process, started."""
+    host = importlib.import_module("torch_remote.devices")
+
+    def started(index: int) -> int:
+        host.devices[index].ask("synchronize")
+        return int(host.devices[index].started().process.pid)
+
+    return started

@@ -1,8 +1,7 @@
-"""The process behind a device: how it starts, what it survives, and how it ends."""
+"""The process behind a device, and what it survives: interrupts, threads, and a host without memory or files."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import resource
@@ -22,127 +21,7 @@ host = importlib.import_module("torch_remote.devices")
 memory = importlib.import_module("torch_remote.memory")
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
-
-
-def process_of(index: int) -> int:
-    """The id of a device's process, started."""
-    torch.zeros(1, device=f"remote:{index}").tolist()
-    return int(host.devices[index].started().process.pid)
-
-
-def has_ended(process: int) -> bool:
-    """Whether a process ends within some seconds."""
-    for _ in range(100):
-        with contextlib.suppress(FileNotFoundError):
-            with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
-                state = stat.read().rpartition(") ")[2][0]
-            if state not in "ZX":
-                time.sleep(0.1)
-                continue
-        return True
-    return False
-
-
-def use_until_it_fails(x: torch.Tensor) -> None:
-    """Uses a tensor until that raises, because a signal takes a moment to arrive."""
-    for _ in range(100):
-        (x + 1).tolist()
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def second() -> Iterator[int]:
-    """The index of a device that a test may break."""
-    index = 1 if torch.remote.device_count() > 1 else 0
-    yield index
-    torch.remote.reset(index)
-
-
-ENDS = {
-    "comes to its end": "pass",
-    "raises": "raise ValueError",
-    "leaves by os._exit": "os._exit(3)",
-    "is killed": "os.kill(os.getpid(), signal.SIGKILL)",
-    "is killed with work queued": "torch.remote._sleep(30_000_000_000); x + 1; os.kill(os.getpid(), signal.SIGKILL)",
-    "ends with work queued": "torch.remote._sleep(30_000_000_000); x + 1",
-    "ends with a child that lives on": "os.fork() or os.execv('/bin/sleep', ['sleep', '5'])",
-    "ends with a forked child that lives on": "os.fork() or (time.sleep(5), os._exit(0))",
-}
-
-
-def test_a_device_ends_with_its_host(run_process: Run) -> None:
-    """However the host ends. Each case is a child that is forked before the first use."""
-    ran = run_process(f"""
-        for name, end in {ENDS}.items():
-            if os.fork() == 0:
-                x = torch.ones(2, device="remote"); x.tolist()
-                pid = torch_remote.devices.devices[0].process.process.pid
-                os.write(1, f"{{name}}:{{pid}}\\n".encode())  # in one piece: the others write as well
-                os.close(1), os.close(2)
-                exec(end)
-                sys.exit()
-        for _ in {ENDS}:
-            os.wait()
-    """)
-    processes = dict(line.split(":") for line in ran.stdout.splitlines())
-    assert processes.keys() == ENDS.keys(), ran.stderr
-    assert [name for name, process in processes.items() if not has_ended(int(process))] == []
-
-
-def test_it_starts_when_it_is_first_used(run_process: Run) -> None:
-    """Import, registration and queries about devices start no process."""
-    ran = run_process("""
-        print(torch.remote.is_available(), torch.remote.is_initialized())
-        torch.manual_seed(1); torch.accelerator.current_accelerator(); torch.remote.synchronize()
-        print(all(device.process is None for device in torch_remote.devices.devices))
-        torch.ones(1, device="remote").tolist()
-        print(torch.remote.is_initialized())
-    """)
-    assert ran.stdout == "True False\nTrue\nTrue\n", ran.stderr
-    assert ran.stderr == ""
-
-
-def test_a_device_that_was_killed(second: int) -> None:
-    """The error says so, the other devices keep working, and a reset starts a fresh one."""
-    x, other = torch.ones(2, device=f"remote:{second}"), torch.ones(2, device="remote:0")
-    os.kill(process_of(second), signal.SIGKILL)
-    with pytest.raises(host.DeviceDied, match=rf"the process of device remote:{second} is gone \(exit status -9\)"):
-        use_until_it_fails(x)
-    with pytest.raises(host.DeviceDied, match=rf"torch.remote.reset\({second}\) lets the next use start another one"):
-        x.tolist()
-    if second:
-        assert other.tolist() == [1, 1]
-    torch.remote.reset(second)
-    with pytest.raises(RuntimeError, match="was lost when its device was reset"):
-        x.tolist()
-    assert torch.ones(2, device=f"remote:{second}").tolist() == [1, 1]
-
-
-def test_who_waits_learns_of_the_death(second: int) -> None:
-    """A thread that waits for an answer gets the error, not nothing."""
-    process, errors = process_of(second), []
-
-    def wait() -> None:
-        try:
-            host.devices[second].launch("sleep", 0, 30.0)
-            torch.remote.synchronize(second)
-        except host.DeviceDied as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    time.sleep(0.2)
-    os.kill(process, signal.SIGKILL)
-    thread.join(10)
-    assert len(errors) == 1
-
-
-def test_a_device_that_crashes(second: int) -> None:
-    """A kernel that dereferences null is an exception for the host."""
-    x = torch.ones(2, device=f"remote:{second}")
-    os.kill(process_of(second), signal.SIGSEGV)
-    with pytest.raises(host.DeviceDied, match="exit status -11"):
-        use_until_it_fails(x)
+ProcessOf = Callable[[int], int]
 
 
 def test_errors_are_those_of_the_operator() -> None:
@@ -241,34 +120,6 @@ def test_ctrl_c_before_the_device_has_learnt_what_died(monkeypatch: pytest.Monke
     assert not any(address in addresses for addresses in told[2:])
 
 
-def test_forked_after_the_first_use(run_process: Run) -> None:
-    """A child cannot use its parent's devices, and the error says what to do. The parent goes on."""
-    ran = run_process("""
-        x = torch.ones(2, device="remote"); x.tolist()
-        if os.fork() == 0:
-            try: x + 1
-            except RuntimeError as error: print(error, flush=True)
-            print(torch.remote._is_in_bad_fork(), flush=True)
-            os._exit(0)
-        os.wait()
-        print((x + 1).tolist())
-    """)
-    lines = ran.stdout.splitlines()
-    assert lines[0].startswith("remote:0 was in use when this process was forked"), ran.stderr
-    assert lines[1:] == ["True", "[2.0, 2.0]"]
-
-
-def test_forked_before_the_first_use(run_process: Run) -> None:
-    """Each process has devices of its own."""
-    ran = run_process("""
-        child = os.fork()
-        x = torch.full((2,), 1.0 + bool(child), device="remote")
-        if child: os.waitpid(child, 0)
-        print(x.tolist(), flush=True)
-    """)
-    assert ran.stdout == "[1.0, 1.0]\n[2.0, 2.0]\n", ran.stderr
-
-
 def test_a_signal_handler_allocates_in_the_middle_of_an_allocation(run_process: Run) -> None:
     """It waits for nothing, and gets an address of its own."""
     ran = run_process("""
@@ -285,30 +136,6 @@ def test_a_signal_handler_allocates_in_the_middle_of_an_allocation(run_process: 
         print(torch.remote.memory_allocated())
     """)
     assert ran.stdout == "True True\n0\n", ran.stderr
-
-
-def test_forked_while_another_thread_allocates(run_process: Run) -> None:
-    """The child finds the lock free."""
-    ran = run_process("""
-        sys.setswitchinterval(1e-5)
-        ends = False
-        def work():
-            while not ends: torch.empty(3, device="remote:0")
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        for thread in threads: thread.start()
-        hung = 0
-        for _ in range(30):
-            child = os.fork()
-            if child == 0:
-                signal.alarm(10)
-                torch.empty(3, device="remote:1")
-                os._exit(0)
-            hung += os.waitpid(child, 0)[1] != 0
-        ends = True
-        for thread in threads: thread.join()
-        print(hung)
-    """)
-    assert ran.stdout == "0\n", ran.stderr
 
 
 def bytes_of(process: Any) -> int:
@@ -348,8 +175,8 @@ def test_an_interrupted_question_leaves_nothing_on_the_device(second: int) -> No
     assert main is not None
     for _ in range(6):
         timer = threading.Timer(0.005, signal.pthread_kill, [main, signal.SIGINT])
-        timer.start()
         try:
+            timer.start()
             torch.nonzero(x)
             time.sleep(1)
         except KeyboardInterrupt:
@@ -391,7 +218,7 @@ def test_large_messages() -> None:
     assert torch.ones(1, device="remote").item() == 1
 
 
-def test_an_answer_that_finds_no_memory(second: int) -> None:
+def test_an_answer_that_finds_no_memory(second: int, process_of: ProcessOf) -> None:
     """If a device can open no more files, large answers become errors. It lives on, and the next answer arrives."""
     x = torch.arange(1 << 16, device=f"remote:{second}")
     device = process_of(second)
@@ -406,7 +233,7 @@ def test_an_answer_that_finds_no_memory(second: int) -> None:
     assert torch.equal(x.cpu(), torch.arange(1 << 16))
 
 
-def test_a_host_that_can_open_no_more_files(second: int) -> None:
+def test_a_host_that_can_open_no_more_files(second: int, process_of: ProcessOf) -> None:
     """It raises an error for large messages in either direction. Nothing is lost, and nothing waits forever."""
     numbers = torch.arange(1 << 16)
     x = numbers.to(f"remote:{second}")
@@ -425,7 +252,7 @@ def test_a_host_that_can_open_no_more_files(second: int) -> None:
     assert process_of(second) == device
 
 
-def test_a_device_that_loses_a_command(second: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_loses_a_command(second: int, process_of: ProcessOf, capfd: pytest.CaptureFixture[str]) -> None:
     """The device cannot know what the command was, so it ends and says why."""
     device = process_of(second)
     resource.prlimit(device, resource.RLIMIT_NOFILE, (1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
