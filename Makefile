@@ -5,17 +5,20 @@
 
 PYTHON ?= python3
 ARGS ?=
-NAME ?=
-DEST ?=
-PREFIX ?=
-LIBRARY ?=
-CHAPTERS ?=
-STATE ?=
-GIT ?=
-TORCH ?=
+# Not ?=, because a machine may have these in its environment: WSL has NAME, conda PREFIX.
+NAME =
+DEST =
+PREFIX =
+LIBRARY =
+CHAPTERS =
+STATE =
+GIT =
+TORCH =
 # Not ?=, because an environment variable would choose the driver for more than one command.
 DRIVER =
 HOST_KERNELS =
+# One word of the shell, even if the value contains an apostrophe.
+quoted = '$(subst ','\'',$(1))'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -56,7 +59,7 @@ help:
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
 html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions chapters states cross: python
-	$(PYTHON) tools/dev.py --driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@ $(ARGS)
+	$(PYTHON) tools/dev.py --driver $(call quoted,$(DRIVER)) --host-kernels $(call quoted,$(HOST_KERNELS)) $@ $(ARGS)
 
 # Works with any Python, so that an old one leads to one line instead of a syntax error.
 python:
@@ -64,10 +67,10 @@ python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name '$(NAME)' --dest '$(DEST)' --prefix '$(PREFIX)' --library '$(LIBRARY)' --chapters '$(CHAPTERS)' --state '$(STATE)' --git '$(GIT)'
+	$(PYTHON) tools/dev.py vendor --name $(call quoted,$(NAME)) --dest $(call quoted,$(DEST)) --prefix $(call quoted,$(PREFIX)) --library $(call quoted,$(LIBRARY)) --chapters $(call quoted,$(CHAPTERS)) --state $(call quoted,$(STATE)) --git $(call quoted,$(GIT))
 
 next: python
-	$(PYTHON) tools/dev.py next '$(TORCH)' $(ARGS)
+	$(PYTHON) tools/dev.py next $(call quoted,$(TORCH)) $(ARGS)
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache

@@ -23,6 +23,7 @@ CALLS = [
     'torch.get_device_module("openreg")',
     "torch.accelerator.device_count()",
     "torch.accelerator.is_available()",
+    "torch.ones(2, requires_grad=True).sum().backward()",
     'torch.compile(torch.sin, backend="eager")(torch.ones(2))',
     "torch.accelerator.current_device_index()",
     "torch.accelerator.memory_allocated()",

@@ -15,21 +15,23 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable
 
 started: list[str] = []  # the way in which this process ends
 
 
-def tell_of_the_driver() -> None:
-    """Prints, at the end of the process that does not use the device, whether the driver was started."""
+def tell_of_the_device() -> None:
+    """Prints, at the end of the process that does not use the device, whether it is in use."""
     if started == ["without-the-device"]:
-        print("the driver was started:", torch.openreg.is_initialized())
+        print("the device is in use:", torch.openreg.is_initialized())
 
 
-atexit.register(tell_of_the_driver)  # runs after the functions that the import of torch registers
+atexit.register(tell_of_the_device)  # runs after the functions that the import of torch registers
 
 import torch  # noqa: E402
 
+warnings.simplefilter("ignore", DeprecationWarning)  # from os.fork since Python 3.12: the engine has threads
 KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
 
 
@@ -151,8 +153,17 @@ def beside_a_waiting_backward() -> None:
 
 
 def without_the_device() -> None:
-    """Ends after a backward on the CPU; nothing may start the driver now."""
+    """Ends after a backward on the CPU; nothing may put the device into use now."""
     torch.ones(8, requires_grad=True).sum().backward()
+
+
+def in_a_forked_child() -> None:
+    """A child ends after its parent has run a backward on the CPU, for which the engine has started its threads."""
+    torch.ones(8, requires_grad=True).sum().backward()
+    if (child := os.fork()) == 0:
+        signal.alarm(5)  # half of the time that PyTorch would wait for these threads
+        sys.exit(4)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 # LITERALINCLUDE END: errors-exit-ways
@@ -169,6 +180,7 @@ WAYS: dict[str, tuple[Callable[[], None], int]] = {
     "beside-a-waiting-thread": (beside_a_waiting_thread, 0),
     "beside-a-waiting-backward": (beside_a_waiting_backward, 0),
     "without-the-device": (without_the_device, 0),
+    "in-a-forked-child": (in_a_forked_child, 4),
 }
 
 

@@ -56,6 +56,21 @@ def allocation() -> None:
         torch.openreg.empty_cache()
 
 
+def part() -> None:
+    """The only free memory is a part of a segment, and a recorded stream still uses it: the allocator waits for it."""
+    torch.openreg.set_per_process_memory_fraction(1 / 64)  # 64 MiB
+    segment = torch.empty(60 * MIB, dtype=torch.uint8, device="openreg")
+    del segment
+    kept, freed = (torch.empty(size * MIB, dtype=torch.uint8, device="openreg") for size in (4, 50))
+    side = torch.Stream("openreg")
+    freed.record_stream(side)
+    with side:
+        torch.openreg._sleep(50_000_000)
+    del freed
+    attempt("50 MiB", partial(torch.empty, 50 * MIB, dtype=torch.uint8, device="openreg"))
+    print("retries", torch.openreg.memory_stats()["num_alloc_retries"], "beside", kept.numel() // MIB, "MiB")
+
+
 def free() -> None:
     """A recorded stream is gone, or is another device's, when the tensor is freed. The tensor is freed all the same."""
     gone = torch.openreg.get_stream_from_external(new("orStreamCreate"))
@@ -91,4 +106,4 @@ def waiting() -> None:
 
 
 if __name__ == "__main__":
-    {"allocation": allocation, "free": free, "pending": pending, "waiting": waiting}[sys.argv[1]]()
+    {"allocation": allocation, "part": part, "free": free, "pending": pending, "waiting": waiting}[sys.argv[1]]()

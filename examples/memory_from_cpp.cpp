@@ -34,6 +34,7 @@ int main() {
   std::cout << "initialized: " << allocator->initialized() << '\n';
   void* const block = allocator->raw_allocate(1000);
   std::cout << "initialized: " << allocator->initialized() << ", allocated: " << allocated() << '\n';
+  std::cout << "a clone has memory of its own: " << (allocator->clone(block, 1000).get() != block) << '\n';
   allocator->raw_deallocate(block);
   std::cout << "allocated: " << allocated() << '\n';
   allocator->raw_deallocate(block);

@@ -43,6 +43,7 @@ def main() -> None:
     for group in GROUPS:
         child = os.fork()
         if child == 0:
+            print("-- a new process")
             for statement in group:
                 print(f"{statement}\n   {outcome(statement)}", flush=True)
             os._exit(0)

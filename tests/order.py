@@ -4,8 +4,8 @@ A file stays in one worker (tools/commands.py), so the last files must be short,
 others wait. benchmarks/results/loop.md lists the slow tests.
 
 `--share 1/3` runs every third file, beginning with the second. `--longest 1/3`, or OPENREG_LONGEST=1/3, runs all tests
-but only every third of those that compile, build or start process after process. CI takes a different share for each
-commit.
+but only every third of those that compile, build or start process after process: those marked `long`, and all in the
+folders below. CI takes a different share for each commit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import os
 import pytest
 from share import ALL, share
 
-# Tests that compile, build or start process after process: seconds for each test.
+# Folders of tests that compile, build or start process after process: seconds for each test.
 COSTLY = (
-    "tests/build/test_install.py",
     "tests/compile/",
     "tests/distributed/test_hosts.py",
     "tests/distributed/test_failures.py",
@@ -30,12 +29,17 @@ COSTLY = (
     "tests/fuzz/",
     "tests/driver_conformance/",
     "tests/driver_opencl/",
+    "tests/examples/",
+)
+LONGEST = (
+    "tests/build/test_install.py",
+    "tests/opinfo/",
+    "tests/distributed/",
+    *COSTLY,
     "tests/build/",
     "tests/weaver/",
     "tests/docs/",
-    "tests/examples/",
 )
-LONGEST = ("tests/opinfo/", "tests/distributed/", *COSTLY)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +63,7 @@ def _rank(item: pytest.Item, folders: tuple[str, ...]) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Selects the shares and sorts the files by rank; the sort is stable."""
     files = set(config.getoption("share").take(sorted({item.path for item in items})))
-    costly = [item for item in items if _rank(item, COSTLY) < len(COSTLY)]
+    costly = [item for item in items if item.get_closest_marker("long") or _rank(item, COSTLY) < len(COSTLY)]
     left_out = set(costly).difference(config.getoption("longest").take(costly))
     left_out.update(item for item in items if item.path not in files)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])

@@ -112,14 +112,18 @@ def judge(html: Path, part: Share = ALL) -> tuple[list[str], int]:
     return found, len(pages)
 
 
-def main(arguments: list[str]) -> None:
-    """Opens the pages. Throws: ``Fault``, with all faults."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="make browser", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--share", type=share, default=ALL, metavar="N/M", help="open a part of the pages")
-    options = parser.parse_args(arguments)
-    found, pages = judge(HTML, options.share)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """Opens the pages. Throws: ``Fault``, with all faults."""
+    found, pages = judge(HTML, parse(arguments).share)
     if found:
         raise Fault("\n".join([f"make browser: {len(found)} faults in {HTML}:", *found]))
     widths = f"{WIDTHS[0]} to {WIDTHS[-1]}"

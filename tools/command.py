@@ -25,11 +25,15 @@ class Command(NamedTuple):
     """Whether it reads pages, which are about the reference release of PyTorch."""
     takes_arguments: bool = True
     """Whether it reads its arguments; otherwise they are refused."""
+    parse: Callable[[list[str]], object] | None = None
+    """Parses the arguments without what is installed for the command: wrong ones are refused before that."""
 
     def check(self, name: str, arguments: Sequence[str]) -> None:
-        """Raises: ``Fault``, if there are arguments that the command would ignore."""
+        """Raises: ``Fault`` or ``SystemExit``, if there are arguments that the command would ignore or refuse."""
         if arguments and not self.takes_arguments:
             raise Fault(f"make {name} takes no ARGS, got {shlex.join(arguments)}; run it without")
+        if self.parse:
+            self.parse(list(arguments))
 
     def prepare(self, name: str) -> None:
         """Installs torch, the extras and the extension. Raises: ``Fault``, if a driver is chosen but not used."""

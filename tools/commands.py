@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from environment import ROOT, Fault, say
@@ -61,7 +62,8 @@ def epub(_arguments: list[str]) -> None:
     output = OUTPUT / "epub"
     # Everything in the folder would be added to the file.
     shutil.rmtree(output, ignore_errors=True)
-    if _sphinx("epub", output, "--doctree-dir", str(OUTPUT / "doctrees")) != 0:
+    # Not the doctrees of `make html`: it would neither rewrite nor check again the pages that this has read.
+    if _sphinx("epub", output, "--doctree-dir", str(OUTPUT / "epub_doctrees")) != 0:
         raise Fault("make epub: the pages have faults, listed above")
     (file,) = output.glob("*.epub")
     print(f"make epub: {file}, {file.stat().st_size / 1e6:.1f} MB, in {_seconds():.0f} s")
@@ -172,13 +174,17 @@ def surface(_arguments: list[str]) -> None:
     written.main()
 
 
-def check(arguments: list[str]) -> None:
-    """Runs every static check, even if one fails."""
+def _check_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make check")
     parser.add_argument(
         "--share", type=share, default=ALL, metavar="N/M", help="of M shares of what is compiled alone, the Nth"
     )
-    part = parser.parse_args(arguments).share
+    return parser.parse_args(arguments)
+
+
+def check(arguments: list[str]) -> None:
+    """Runs every static check, even if one fails."""
+    part = _check_options(arguments).share
     named = checks.checks(part)
     failed = checks.run_all(named)
     if failed:
@@ -224,24 +230,24 @@ def browser(arguments: list[str]) -> None:
     pages.main(arguments)
 
 
-def _benchmark(script: Path, arguments: list[str]) -> None:
+def _benchmark(script: Path) -> None:
     """Runs one benchmark; it writes its figures to benchmarks/results."""
     say(f"{script}")
-    if _run([sys.executable, str(script), *arguments]) != 0:
+    if _run([sys.executable, str(script)]) != 0:
         raise Fault(f"{script} failed; see above")
 
 
-def bench(arguments: list[str]) -> None:
+def bench(_arguments: list[str]) -> None:
     """Runs all benchmarks but the one that takes an hour."""
     for script in sorted(Path("benchmarks").glob("[!_]*.py")):
         if script.stem != "long_run":
-            _benchmark(script, arguments)
+            _benchmark(script)
     print("make bench: the figures are in benchmarks/results; python benchmarks/long_run.py trains for an hour")
 
 
-def models(arguments: list[str]) -> None:
+def models(_arguments: list[str]) -> None:
     """Trains the models on the CPU and on the device, and writes a table that compares them."""
-    _benchmark(Path("benchmarks", "models.py"), arguments)
+    _benchmark(Path("benchmarks", "models.py"))
 
 
 def libraries(_arguments: list[str]) -> None:
@@ -293,36 +299,46 @@ def next_release(arguments: list[str]) -> None:
     next_torch.main(arguments)
 
 
+def _parse_of(module: str) -> Callable[[list[str]], object]:
+    """``parse`` of a module that is imported only when its command is asked for."""
+    return lambda arguments: importlib.import_module(module).parse(arguments)
+
+
 _PAGES = ("build", "docs", "cxx", "kit")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True, pages=True, takes_arguments=False),
     "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True, takes_arguments=False),
-    "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True),
+    "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True, parse=_parse_of("pdf")),
     "doctest": Command(doctest, (*_PAGES, "test", "libraries", "format"), extension=True, pages=True),
     "proof": Command(proof, (*_PAGES, "test", "libraries", "format"), pages=True),
     "mutate": Command(mutate, (*_PAGES, "test", "libraries", "format"), pages=True),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True, pages=True),
-    "browser": Command(browser, ("browser",)),
+    "browser": Command(browser, ("browser",), parse=_parse_of("browser")),
     "lock": Command(lock, ("build", "docs", "cxx"), pages=True, takes_arguments=False),
     "torch": Command(torch, takes_arguments=False),
     "build": Command(build, ("build",), extension=True, takes_arguments=False),
     # The tests try each command with the extras that it names, so all of them must be installed.
     "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True, takes_arguments=False),
-    "models": Command(models, _TESTS, extension=True),
+    "models": Command(models, _TESTS, extension=True, takes_arguments=False),
     "libraries": Command(libraries, (*_TESTS, "libraries"), extension=True, takes_arguments=False),  # it installs more
     "stubs": Command(stubs, ("build", "kit"), extension=True, takes_arguments=False),
     "surface": Command(surface, ("build",), extension=True, takes_arguments=False),
-    "check": Command(check, (*_PAGES, "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
+    "check": Command(
+        check,
+        (*_PAGES, "browser", "pdf", "test", "libraries", "format", "check"),
+        extension=True,
+        parse=_check_options,
+    ),
     "stress": Command(stress, ("build",), extension=True, takes_arguments=False),
     "sanitize": Command(sanitize, _TESTS, own_build=True),
-    "fuzz": Command(fuzz, ("build", "kit"), extension=True),
-    "bench": Command(bench, _TESTS, extension=True),
-    "instructions": Command(instructions, ("build",), extension=True),
-    "vendor": Command(vendor, ("format",)),  # torch checks the name
-    "chapters": Command(chapters, ("format",)),
-    "states": Command(states, ("format",)),
-    "cross": Command(cross, ("build",)),
-    "next": Command(next_release, ("cxx",)),
+    "fuzz": Command(fuzz, ("build", "kit"), extension=True, parse=_parse_of("fuzz")),
+    "bench": Command(bench, _TESTS, extension=True, takes_arguments=False),
+    "instructions": Command(instructions, ("build",), extension=True, parse=_parse_of("instructions")),
+    "vendor": Command(vendor, ("format",), parse=_parse_of("vendor.cli")),  # torch checks the name
+    "chapters": Command(chapters, ("format",), parse=_parse_of("vendor.conforms")),
+    "states": Command(states, ("format",), parse=_parse_of("vendor.state_trials")),
+    "cross": Command(cross, ("build",), parse=_parse_of("cross")),
+    "next": Command(next_release, ("cxx",), parse=_parse_of("next_torch")),
 }

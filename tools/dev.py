@@ -7,6 +7,7 @@ the program behind the command.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -80,6 +81,13 @@ def main() -> None:
         COMMANDS[name].run(options.arguments)
     except Fault as error:
         sys.exit(f"torch_openreg: {error}")
+    except OSError as error:
+        # Of another user, or on a medium that is read-only. A file elsewhere is another matter.
+        is_refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        if not (is_refused and error.filename and Path(ROOT, error.filename).is_relative_to(ROOT)):
+            raise
+        clone = "make writes into its clone: use a clone of your own"
+        sys.exit(f"torch_openreg: {error.filename}: {error.strerror}; {clone}")
     except KeyboardInterrupt:
         sys.exit(130)
 

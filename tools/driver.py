@@ -86,7 +86,7 @@ def choose(folder: str, host_kernels: str) -> None:
 
 def _below_root(folder: str) -> str:
     """The folder, relative to the repository if it is in it. Raises: ``Fault``, if it is not a driver's."""
-    found = Path(folder).resolve()
+    found = Path(folder).expanduser().resolve()
     wanted = "name a folder whose CMakeLists.txt builds a library openreg"
     if not found.is_dir():
         raise Fault(f"DRIVER={folder}: there is no folder {found}; {wanted}")

@@ -5,6 +5,8 @@ PyTorch is installed first, with an exact version: a later package that requires
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import importlib.util
 import os
 import re
@@ -12,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -28,7 +31,7 @@ from prerequisites import (
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LONG_AGO = 1_000_000_000  # seconds; older than any source
-# Set by `make next`, which finds out what another release changes in the pages.
+# Set to find out what another release changes in the pages, which are about the reference release.
 PAGES_OF_ANOTHER_TORCH = "OPENREG_PAGES_OF_ANOTHER_TORCH"
 # As ninja prints it.
 _PROGRESS = re.compile(r"\s*\[\d+/\d+\]")
@@ -83,6 +86,26 @@ def in_virtual_environment() -> bool:
     return conda == sys.prefix and os.environ.get("CONDA_DEFAULT_ENV") != "base"
 
 
+def digest(*parts: str) -> str:
+    """One digest of several texts."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@contextmanager
+def locked(name: str = "") -> Iterator[None]:
+    """Prevents two commands from changing the environment at the same time; without a name, this interpreter's."""
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
+    name = name or f"{sys.implementation.cache_tag}-{digest(sys.prefix)[:8]}"
+    with (folder / f"{name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another command is working in this environment, waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def chosen_interpreter() -> Path:
     """The interpreter for the command; creates .venv if no environment is active.
 
@@ -94,18 +117,28 @@ def chosen_interpreter() -> Path:
     active = os.environ.get("VIRTUAL_ENV")
     if active and Path(active, "bin", "python").exists():
         return Path(active, "bin", "python")
-    interpreter = VENV / "bin" / "python"
+    if not _has_venv():
+        with locked(".venv"):
+            if not _has_venv():  # another command may have created it meanwhile
+                _replace_venv()
+    return VENV / "bin" / "python"
+
+
+def _has_venv() -> bool:
+    return (VENV / "complete").exists() and (VENV / "bin" / "python").exists()
+
+
+def _replace_venv() -> None:
+    """Creates .venv in place of what an interrupted run has left."""
     unfinished, complete = VENV / "unfinished", VENV / "complete"
-    if not (complete.exists() and interpreter.exists()):
-        is_ours = complete.exists() or unfinished.exists() or (VENV.is_dir() and not any(VENV.iterdir()))
-        if os.path.lexists(VENV) and not is_ours:
-            raise Fault(f"{VENV} is there, and make did not create it: activate it, or move it away")
-        shutil.rmtree(VENV, ignore_errors=True)
-        VENV.mkdir(exist_ok=True)
-        unfinished.touch()  # first: what an interrupted run has left is recreated, and nothing else is deleted
-        _create_venv()
-        unfinished.rename(complete)
-    return interpreter
+    is_ours = complete.exists() or unfinished.exists() or (VENV.is_dir() and not any(VENV.iterdir()))
+    if os.path.lexists(VENV) and not is_ours:
+        raise Fault(f"{VENV} is there, and make did not create it: activate it, or move it away")
+    shutil.rmtree(VENV, ignore_errors=True)
+    VENV.mkdir(exist_ok=True)
+    unfinished.touch()  # first: what an interrupted run has left is recreated, and nothing else is deleted
+    _create_venv()
+    unfinished.rename(complete)
 
 
 def _create_venv() -> None:
@@ -123,10 +156,11 @@ def _create_venv() -> None:
         raise Fault(f"{sys.executable} -m venv {VENV} failed; its output is above")
 
 
-def pip(*arguments: str) -> None:
-    """Runs pip in this environment, with its output shown."""
+def pip(*arguments: str, variables: Mapping[str, str] | None = None) -> None:
+    """Runs pip in this environment, with ``variables`` added to the process environment and its output shown."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
-    ran = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+    environment = {**os.environ, **(variables or {})}
+    ran = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False)
     if ran.returncode != 0:
         raise Fault(f"pip {' '.join(arguments)} failed; its output is above")
 
@@ -136,13 +170,14 @@ def ensure_torch(for_pages: bool = False) -> None:
 
     With ``for_pages`` it must be of the reference series; another one in the parent environment is then overridden.
     """
-    version, reference = installed_torch(), torch_releases()[0]
-    if version is None or (for_pages and not is_reference_torch(version) and not _has_own_torch()):
-        say(f"installing torch=={reference}")
-        pip("install", f"torch=={reference}")
-        importlib.invalidate_caches()
-        _age_torch()
-        version = reference
+    version, reference = installed_torch() or "", torch_releases()[0]
+    if _is_to_be_replaced(version, for_pages):
+        with locked():
+            importlib.invalidate_caches()
+            version = installed_torch() or ""
+            if _is_to_be_replaced(version, for_pages):  # another command may have installed it meanwhile
+                _install_torch(reference)
+                version = reference
     fault = torch_fault()
     if fault is not None:
         raise Fault(f"{fault} in {sys.prefix}, or use another environment")
@@ -151,6 +186,35 @@ def ensure_torch(for_pages: bool = False) -> None:
             f"the pages are about PyTorch {torch_series(reference)}, and {sys.prefix} has {version}: use another "
             "environment, or none, and make creates one"
         )
+
+
+def _is_to_be_replaced(version: str, for_pages: bool) -> bool:
+    if not version or _unfinished_torch().exists():
+        return True
+    return for_pages and not is_reference_torch(version) and not _has_own_torch()
+
+
+def _unfinished_torch() -> Path:
+    """A file that is there while pip installs torch: after an interrupt, only this shows that torch is incomplete."""
+    return Path(sys.prefix, "torch-unfinished")
+
+
+def _install_torch(release: str) -> None:
+    say(f"installing torch=={release}")
+    unfinished = _unfinished_torch()
+    # pip takes what an interrupted run has left for an installed torch, which it cannot remove either.
+    again = ["--ignore-installed"] if unfinished.exists() else []
+    unfinished.touch()
+    try:
+        pip("install", *again, f"torch=={release}")
+    except Fault:
+        importlib.invalidate_caches()
+        if not _has_own_torch():  # pip has left nothing behind
+            unfinished.unlink()
+        raise
+    importlib.invalidate_caches()
+    _age_torch()
+    unfinished.unlink()
 
 
 def _has_own_torch() -> bool:
@@ -209,8 +273,11 @@ def is_met(requirement: str) -> bool:
 
 def ensure_requirements(*extras: str) -> None:
     """Installs the requirements of the named extras that the environment does not meet."""
-    missing = [requirement for requirement in requirements(*extras) if not is_met(requirement)]
-    if missing:
-        say(f"installing {' '.join(missing)}")
-        pip("install", "--quiet", *missing)
-        importlib.invalidate_caches()
+    if not all(map(is_met, requirements(*extras))):
+        with locked():
+            importlib.invalidate_caches()
+            missing = [requirement for requirement in requirements(*extras) if not is_met(requirement)]
+            if missing:  # another command may have installed them meanwhile
+                say(f"installing {' '.join(missing)}")
+                pip("install", "--quiet", *missing)
+                importlib.invalidate_caches()

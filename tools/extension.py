@@ -6,51 +6,29 @@ recompiles one batch of the unity build, and Python files are read from the sour
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import importlib.util
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
 from driver import chosen
-from environment import ROOT, run_with_progress, say, torch_files
+from environment import ROOT, digest, locked, run_with_progress, say, torch_files
 from prerequisites import installed_torch
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def build_folder() -> Path:
     """One per environment, torch, driver and compiler, so that switching between them keeps the objects of each."""
     driver = chosen()
-    key = _digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels, *_named_compiler())[:8]
+    key = digest(sys.prefix, *torch_files(), driver.folder, driver.host_kernels, *_named_compiler())[:8]
     return ROOT / "build" / f"{sys.implementation.cache_tag}-{key}"
 
 
 def _named_compiler() -> list[str]:
     """The compiler that CXX names, if it does. CMake reads CXX once for each build folder, and never again."""
     return [f"CXX={os.environ['CXX']}"] if os.environ.get("CXX") else []
-
-
-@contextmanager
-def _lock() -> Iterator[None]:
-    """Prevents two commands from installing into the same environment at the same time, with any driver."""
-    folder = ROOT / "build"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{sys.implementation.cache_tag}-{_digest(sys.prefix)[:8]}.lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another command is building in this environment, waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _is_installed_from_here() -> bool:
@@ -70,7 +48,7 @@ def _install_key() -> str:
     parts += _named_compiler()
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "torch_openreg_autoload.py")]
     parts += sorted(str(path) for path in (ROOT / "torch_openreg").rglob("*.py*") if path.suffix != ".pyc")
-    return _digest(*parts)
+    return digest(*parts)
 
 
 def _cmake(folder: Path) -> str:
@@ -113,7 +91,7 @@ def ensure_extension() -> None:
     """Brings the installed extension up to date with the sources."""
     folder = build_folder()
     stamp = folder / "installed"
-    with _lock():
+    with locked():
         key = _install_key()
         if _can_build_incrementally(folder, stamp, key):
             cmake = _cmake(folder)

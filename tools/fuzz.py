@@ -31,11 +31,7 @@ HOUR = 3600
 
 def main(arguments: list[str]) -> None:
     """Runs programs. Throws: ``Fault``, if the device differs from the CPU."""
-    options = _parser().parse_args(arguments)
-    if options.programs is not None and options.programs < 1:
-        raise Fault(f"make fuzz: --programs is how many to try, at least 1; got {options.programs}")
-    if not options.seconds > 0:  # also of nan
-        raise Fault(f"make fuzz: --seconds is how long to try, more than 0; got {options.seconds:g}")
+    options = parse(arguments)
     session = _session(options)
     begun = time.monotonic()
     if options.program is None:
@@ -59,7 +55,8 @@ def main(arguments: list[str]) -> None:
     print(f"make fuzz: nothing found: {summary}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line. Throws: ``Fault``, if nothing would be tried."""
     parser = argparse.ArgumentParser(
         prog="make fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -69,7 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="where to begin: the same seed gives the same programs (the time)")
     length.add_argument("--program", type=int, metavar="N", help="this program alone")
     parser.add_argument("--mode", choices=("auto", "async", "inline"), help="this launch mode alone")
-    return parser
+    options = parser.parse_args(arguments)
+    if options.programs is not None and options.programs < 1:
+        raise Fault(f"make fuzz: --programs is how many to try, at least 1; got {options.programs}")
+    if not options.seconds > 0:  # also of nan
+        raise Fault(f"make fuzz: --seconds is how long to try, more than 0; got {options.seconds:g}")
+    return options
 
 
 def _session(options: argparse.Namespace) -> Session:

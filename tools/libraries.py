@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import date
 from pathlib import Path
@@ -26,7 +27,10 @@ EXTRAS = ("libraries", "more_libraries")
 # These go into a folder of their own, without what they require: torchvision requires a torch that another package
 # index has, and transformers cannot be imported beside it. All else that they import comes with the other extras.
 APART = "libraries_apart"
-PINNED = (*EXTRAS, APART)
+# vLLM: it is built, from its sources, and needs more than thirty megabytes of packages that nothing else here does. It
+# asks for older releases of some that the other extras install; its programs run with those.
+SERVING, SERVING_REQUIRES, SERVING_BUILD = "libraries_serving", "serving_requires", "serving_build"
+PINNED = (*EXTRAS, APART, SERVING)
 
 
 def main() -> None:
@@ -75,11 +79,39 @@ def _folder_apart() -> Path:
     return folder
 
 
+def _folder_of_serving() -> Path:
+    """The folder with vLLM and what it imports; it is filled as the other one is."""
+    folder, wanted = ROOT / "build" / "libraries_serving", requirements(SERVING, SERVING_REQUIRES, SERVING_BUILD)
+    complete = folder / "complete"
+    if not complete.is_file() or complete.read_text(encoding="utf-8").split("\n") != wanted:
+        (vllm,) = requirements(SERVING)
+        say(f"building {vllm} into {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+        pip("install", "--quiet", "--no-deps", "--target", str(folder), *requirements(SERVING_REQUIRES))
+        # What builds it must not replace what builds this guide, and an isolated build would download another torch.
+        with tempfile.TemporaryDirectory() as builder:
+            pip("install", "--quiet", "--target", builder, *requirements(SERVING_BUILD))
+            variables = {
+                "PYTHONPATH": builder,
+                "VLLM_TARGET_DEVICE": "empty",  # no compiled code
+                "VLLM_VERSION_OVERRIDE": vllm.partition("==")[2],
+                "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            }
+            options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-binary", "vllm")
+            pip("install", *options, "--target", str(folder), vllm, variables=variables)
+        complete.write_text("\n".join(wanted), encoding="utf-8")
+    return folder
+
+
 def _run(library: str) -> list[dict[str, Any]]:
     """Runs the programs of one library in a new process. Throws: ``Fault``, if the process ends early."""
     say(library)
     command = [sys.executable, "-W", "ignore", "-m", "tests.libraries.run", library]
-    paths = [ROOT, *([_folder_apart()] if library in _names(APART) else [])]
+    paths = [ROOT]
+    if library in _names(APART):
+        paths.append(_folder_apart())
+    if library in _names(SERVING):
+        paths.append(_folder_of_serving())
     # No program downloads anything; if a library tried to, it should fail here and not on a reader's machine.
     variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "HF_HUB_OFFLINE": "1"}
     ran = subprocess.run(

@@ -224,22 +224,29 @@ STEPS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def main(arguments: list[str]) -> None:
-    """Runs the steps, one after the other, and writes the result after each."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line. Throws: ``Fault``, if the release or a step is unknown."""
     parser = argparse.ArgumentParser(prog="make next", description=__doc__, allow_abbrev=False)
     parser.add_argument("release", help="a release of PyTorch, such as 2.14.1: TORCH=2.14.1")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the release already")
     parser.add_argument("--steps", default=",".join(STEPS), help="some of %(default)s")
     parser.add_argument("--pages", default="", help="in the step doctest, only these; the others keep their result")
     options = parser.parse_args(arguments)
-    release, steps, named = options.release, options.steps.split(","), options.pages.split(",") if options.pages else []
-    if unknown := sorted(set(steps) - set(STEPS)):
+    release, options.steps = options.release, options.steps.split(",")
+    if unknown := sorted(set(options.steps) - set(STEPS)):
         raise Fault(f"make next: there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
     if not release:
         raise Fault(f"make next: name a release: make next TORCH={torch_releases()[-1]}")
     if not re.fullmatch(r"\d+\.\d+\.\d\S*", release) or not is_supported_torch(release):
         listed = f"pyproject.toml lists {', '.join(torch_releases())}; add a release of its series there first"
         raise Fault(f"make next: {release!r} is no release of PyTorch {supported_series()}: {listed}")
+    return options
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the steps, one after the other, and writes the result after each."""
+    options = parse(arguments)
+    release, steps, named = options.release, options.steps, options.pages.split(",") if options.pages else []
     environment = prepare(release, options.environment)
     file = RESULTS / f"{release}.json"
     record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"torch": release, "steps": {}}

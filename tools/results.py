@@ -115,10 +115,11 @@ LIBRARIES = Result(
     (
         *(
             f"tests/libraries/{name}_programs.py"
-            for name in ("accelerate", "adapter", "lightning", "other", "transformers", "vision")
+            for name in ("accelerate", "adapter", "lightning", "other", "transformers", "vision", "vllm")
         ),
         *(f"tests/libraries/{name}.py" for name in ("catalog", "networks", "programs")),
         "torch_openreg/integrations/*.py",
+        "torch_openreg/integrations/_vllm/*.py",
     ),
     "make libraries",
 )

@@ -46,10 +46,12 @@ register_with_compiler()
 # LITERALINCLUDE END: package-compile
 
 # LITERALINCLUDE START: distributed-load
-# Collectives on the device, for torch.distributed.
+# Collectives on the device, and distributed tensors, for torch.distributed.
 from torch_openreg._distributed import register_process_groups
+from torch_openreg._dtensor import register_shardings
 
 register_process_groups()
+register_shardings()
 # LITERALINCLUDE END: distributed-load
 
 # LITERALINCLUDE START: interop-load
@@ -69,6 +71,6 @@ refuse_host_access()
 settle_autograd_at_exit()
 
 # LITERALINCLUDE START: package-races
-if openreg.races.wanted_by_environment():
+if openreg.races.WANTED:
     openreg.races.detect_races().__enter__()
 # LITERALINCLUDE END: package-races

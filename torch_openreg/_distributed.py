@@ -54,9 +54,16 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
 def _share_memory(store: Store, rank: int, size: int) -> bool:
     """Whether device memory can be shared by all processes of a group. Each of them gets the same answer.
 
-    The environment variable `OPENREG_COLLECTIVES=staged`, in one process or more, makes it False.
+    The environment variable `OPENREG_COLLECTIVES=staged`, in one process or more, makes it False. The default is
+    `direct`.
+
+    Raises:
+        ValueError: if the variable has another value.
     """
-    can_share = size > 1 and _C._can_share() and os.environ.get("OPENREG_COLLECTIVES") != "staged"
+    collectives = os.environ.get("OPENREG_COLLECTIVES", "direct")
+    if collectives not in {"direct", "staged"}:
+        raise ValueError(f"openreg: OPENREG_COLLECTIVES is 'direct' or 'staged', got {collectives!r}")
+    can_share = size > 1 and _C._can_share() and collectives == "direct"
     # A new one at each start of Linux, so no two machines have the same.
     machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip() if can_share else ""
     store.set(f"machine of {rank}", machine)
@@ -74,12 +81,14 @@ def _complete_groups() -> None:
     PyTorch 2.13 takes Gloo for the default of every group that is created without a backend's name, as
     `init_process_group()` does, also where the group has none. `DistributedDataParallel` asks for the default, and
     raises. Later releases choose among the backends that the group has: https://github.com/pytorch/pytorch/pull/189193
+    And of several backends, as in `"cpu:gloo,openreg:staged"`, it takes none: it looks for their names in lower case
+    among those of custom backends, which it keeps in upper case.
 
     Raises:
         RuntimeError: if the groups of this PyTorch lack what is replaced, or what the replacement calls.
     """
     group_class: Any = torch.distributed.ProcessGroup
-    for name in ("_register_backend", "_device_types", "_set_default_backend"):
+    for name in ("_register_backend", "_device_types", "_set_default_backend", "name"):
         if not hasattr(group_class, name):
             raise RuntimeError(
                 f"openreg: ProcessGroup.{name} of torch {torch.__version__} is missing, and the backend replaces "
@@ -90,7 +99,10 @@ def _complete_groups() -> None:
     @functools.wraps(original)
     def _register_backend(self: Any, device: torch.device, backend_type: Any, backend: Any = None) -> None:
         original(self, device, backend_type, backend)
-        if {known.type for known in self._device_types} == {"openreg"}:
+        has_default = self.name() != "undefined"
+        if {known.type for known in self._device_types} == {"openreg"} or (
+            device.type == "openreg" and not has_default
+        ):
             self._set_default_backend(backend_type)
 
     group_class._register_backend = _register_backend

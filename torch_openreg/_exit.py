@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -27,6 +28,10 @@ def settle_autograd_at_exit() -> None:
 
 # LITERALINCLUDE START: errors-exit-settle
 def _settle() -> None:
+    if openreg._is_in_bad_fork():
+        # The engine's threads are its parent's: PyTorch would wait ten seconds for them, and lets none run here.
+        os.environ["TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT"] = "0"
+        return
     if not openreg.is_initialized() or not _engine_has_threads():
         return
     for index in range(openreg.device_count()):

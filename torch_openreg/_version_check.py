@@ -23,8 +23,8 @@ def require_torch() -> None:
     try:
         from torch_openreg._build_info import TORCH_VERSION
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{__package__} is not built in {Path(__file__).parent}: run `make build` there, "
+        raise ImportError(  # names the folder of the Makefile, which has the package in it
+            f"{__package__} is not built in {Path(__file__).parents[1]}: run `make build` there, "
             "or leave that folder to import an installed one"
         ) from error
     series = ".".join(TORCH_VERSION.split(".")[:2])

@@ -56,7 +56,7 @@ def test_too_much_is_an_out_of_memory_error(device: str) -> None:
 
 @level("usable")
 def test_lazy_clone_is_copied_when_written(device: str) -> None:
-    """`copy_data`: the allocator copies a lazy clone, which shares memory, when one of the two is written."""
+    """`copy_data`, or a kernel of `_lazy_clone`: of a lazy clone and its source, each has values of its own."""
     x = torch.arange(1000.0, device=device)
     clone = torch._lazy_clone(x)
     clone.add_(1)

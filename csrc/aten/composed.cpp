@@ -1,6 +1,6 @@
 // Operators that PyTorch composes of others in the same way for the CPU and for CUDA, but has registered for those two
 // alone. These functions do not depend on the device and are registered unchanged. `equal`, which returns a value on
-// the host, is composed here.
+// the host, is composed here, and so is `_lazy_clone`, which is right for one device alone.
 #include <ATen/ops/_assert_async_native.h>
 #include <ATen/ops/_reshape_from_tensor_native.h>
 #include <ATen/ops/addbmm_native.h>
@@ -38,6 +38,16 @@ at::Tensor _reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape)
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("_reshape_from_tensor", _reshape_from_tensor); }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_reshape_from_tensor", _reshape_from_tensor); }
 // LITERALINCLUDE END: composed-reshape
+
+// LITERALINCLUDE START: composed-lazy-clone
+// schema: aten::_lazy_clone(Tensor self) -> Tensor
+//
+// PyTorch's version copies when one of the two tensors is written: on the device and the stream that are current then,
+// which may be others than the memory's. So this one copies at once.
+at::Tensor lazy_clone(const at::Tensor& self) { return self.clone(); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_lazy_clone", lazy_clone); }
+// LITERALINCLUDE END: composed-lazy-clone
 
 // LITERALINCLUDE START: composed-registration
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -90,7 +90,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 // LITERALINCLUDE START: copy-transfer
 // Queues the copy, and waits for it unless the caller passed non_blocking=True. With pageable memory the driver returns
 // only when it has finished with the host's side, so earlier work is waited for here, where Ctrl-C can interrupt the
-// wait.
+// wait: unless the driver may take a copy of the host's side and return.
 void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, bool non_blocking) {
   const bool to_device = kind == orMemcpyHostToDevice;
   const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
@@ -108,7 +108,7 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   }
   const auto copy = [&] {
     const DriverCall call("orMemcpyAsync");
-    if (!non_blocking) wait_for_stream(stream, device);
+    if (!non_blocking || (!pinned && !to_device)) wait_for_stream(stream, device);
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
   };
   // Operators run without the GIL, but torch.save, pickle and accesses of a storage copy with it.
@@ -203,7 +203,7 @@ at::Tensor _copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_bl
 // schema: aten::_copy_from_and_resize(Tensor self, Tensor dst) -> Tensor
 at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   dst.resize_(self.sizes());
-  return _copy_from(self, dst, /*non_blocking=*/false);
+  return openreg::_copy_from(self, dst, /*non_blocking=*/false);  // at:: may have one, too
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

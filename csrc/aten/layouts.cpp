@@ -83,6 +83,21 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 }
 // LITERALINCLUDE END: layouts-refuse
 
+// LITERALINCLUDE START: layouts-composite
+// PyTorch itself has kernels of some operators for every key, most of those on elements among them, and they win over
+// the fallback. They read strides and data, which a compressed tensor lacks: some name neither device nor cure in their
+// error, and some crash.
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  const auto for_every_key = c10::DispatchKey::CompositeExplicitAutogradNonFunctional;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getRegistrationsForDispatchKey(for_every_key)) {
+    if (name.getNamespace() == "aten") {
+      m.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&refuse_compressed>());
+    }
+  }
+  m.impl("select.int", torch::CppFunction::makeFromBoxedFunction<&refuse_compressed>());  // x[1]: another such list
+}
+// LITERALINCLUDE END: layouts-composite
+
 // LITERALINCLUDE START: layouts-compressed
 // PyTorch creates such a tensor without calling an operator of the device: x.to(device) moves its parts and reassembles
 // them. So it cannot be rejected, and must at least be printed, copied and moved back. These read its parts.

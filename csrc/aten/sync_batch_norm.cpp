@@ -107,7 +107,9 @@ TwoTensors batch_norm_gather_stats(const at::Tensor& input, const at::Tensor& me
                                    const OptionalTensor& running_mean, const OptionalTensor& running_var,
                                    double momentum, double eps, int64_t count) {
   const at::Tensor counts = at::full({mean.size(0)}, count, mean.options());
-  return batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
+  // Qualified, since at:: has functions of these names, and finds them by the arguments if all headers are included.
+  return openreg::batch_norm_gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps,
+                                                      counts);
 }
 // LITERALINCLUDE END: sync-norm-gather
 
@@ -128,7 +130,7 @@ at::Tensor batch_norm_elemt(const at::Tensor& input, const OptionalTensor& weigh
 //         *, Tensor(a!) out) -> Tensor(a!)
 at::Tensor& batch_norm_elemt_out(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                  const at::Tensor& mean, const at::Tensor& invstd, double eps, at::Tensor& out) {
-  const at::Tensor result = batch_norm_elemt(input, weight, bias, mean, invstd, eps);
+  const at::Tensor result = openreg::batch_norm_elemt(input, weight, bias, mean, invstd, eps);
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }

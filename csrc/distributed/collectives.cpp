@@ -321,7 +321,7 @@ WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   const c10::DeviceIndex device =
       options.device_ids.empty() ? -1 : static_cast<c10::DeviceIndex>(options.device_ids[0]);
   const c10::Stream stream = current_stream(device);
-  refuse_capture(kName, stream.device());
+  expect_possible(kName, stream.device());
   Staging staging(streams(stream.device_index()));
   return submit({next(kName), OpType::BARRIER, std::move(staging), {}, [=](Backend& inner) {
                    c10d::BarrierOptions on_host;

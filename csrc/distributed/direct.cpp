@@ -69,9 +69,7 @@ void StagedBackend::run(const std::shared_ptr<DirectOperation>& operation, const
     done.record(stream);
     conclude(work, [this, operation, work] { finish(*operation, *work); });
   } catch (const std::exception& error) {
-    conclude(work, [work, failure = error_of(name, error)] { work->fail(std::make_exception_ptr(failure)); });
-    // The others wait at the operation's next meeting. They would take one of a later operation for it.
-    disconnect(error);
+    give_up(work, error);
   }
 }
 

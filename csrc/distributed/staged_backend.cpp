@@ -1,5 +1,5 @@
 // The life of an operation: staged on the thread that calls it, started in order by one thread, finished by another.
-// Called on any thread, without the GIL.
+// How its group ends is in staged_ends.cpp. Called on any thread, without the GIL.
 #include "distributed/staged_backend.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -8,8 +8,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "runtime/capture.h"
@@ -17,43 +16,6 @@
 #include "runtime/stream.h"
 
 namespace openreg {
-namespace {
-
-constexpr std::chrono::seconds kPatience{2};
-constexpr std::chrono::milliseconds kGrace{200};
-
-struct LiveBackends {
-  std::mutex mutex;
-  std::set<StagedBackend*> backends;
-};
-
-// Never destroyed: the last process group may end after the static objects.
-LiveBackends& live_backends() {
-  static auto* const instance = new LiveBackends();
-  return *instance;
-}
-
-const char* reason(const std::exception& error) {
-  const auto* with_backtrace = dynamic_cast<const c10::Error*>(&error);
-  return with_backtrace != nullptr ? with_backtrace->what_without_backtrace() : error.what();
-}
-
-}  // namespace
-
-StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control,
-                             Create create)
-    : Backend(host->getRank(), host->getSize()), create_(create), host_(std::move(host)), control_(std::move(control)) {
-  const std::lock_guard lock(live_backends().mutex);
-  live_backends().backends.insert(this);
-}
-
-StagedBackend::~StagedBackend() {
-  {
-    const std::lock_guard lock(live_backends().mutex);
-    live_backends().backends.erase(this);
-  }
-  StagedBackend::shutdown();
-}
 
 void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
   host()->setTimeout(timeout);
@@ -70,7 +32,7 @@ TransferStreams StagedBackend::streams(c10::DeviceIndex device) {
 
 // LITERALINCLUDE START: distributed-checked-tensors
 c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
-                                     c10::ArrayRef<at::Tensor> inputs) {
+                                     c10::ArrayRef<at::Tensor> inputs) const {
   std::optional<c10::Device> device;
   for (const c10::ArrayRef<at::Tensor>& list : {results, inputs}) {
     for (const at::Tensor& tensor : list) {
@@ -85,7 +47,7 @@ c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Te
     }
   }
   TORCH_CHECK_VALUE(device.has_value(), operation, ": expected at least one tensor");
-  refuse_capture(operation, *device);
+  expect_possible(operation, *device);
   for (const at::Tensor& result : results) {
     TORCH_CHECK_VALUE(at::has_internal_overlap(result) != at::MemOverlap::Yes, operation,
                       ": elements of a result share memory, as those of an expanded tensor or of a sum's gradient do, "
@@ -96,7 +58,10 @@ c10::Device StagedBackend::device_of(const char* operation, c10::ArrayRef<at::Te
 // LITERALINCLUDE END: distributed-checked-tensors
 
 // Before anything is recorded or counted, so that both the capture and the group go on.
-void StagedBackend::refuse_capture(const char* operation, c10::Device device) {
+void StagedBackend::expect_possible(const char* operation, c10::Device device) const {
+  TORCH_CHECK(!is_copy(), "openreg: ", operation,
+              " in a process that was forked from one of the group, and is no member of it: start processes with "
+              "spawn or forkserver, and let each create the group");
   TORCH_CHECK_NOT_IMPLEMENTED(!is_capturing(stream_handle(current_stream(device.index()))), "openreg: ", operation,
                               " cannot be captured in a graph, since the host takes part in it: end the capture before "
                               "it, and begin another one after it");
@@ -114,15 +79,24 @@ WorkPtr StagedBackend::submit(Operation operation) {
 WorkPtr StagedBackend::begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task) {
   {
     const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!is_closed_ || turns_.is_in_callback(), work->name().str(),
+                " cannot start: the process group was shut down; create another");
     in_flight_.emplace(work, nullptr);
+    const auto collected = coalesced_.find(std::this_thread::get_id());
+    if (collected != coalesced_.end()) collected->second.push_back(work);
   }
-  try {
-    threads.run(std::move(task));
-  } catch (...) {  // The group was shut down.
-    forget(work);
-    throw;
+  auto start = [this, work, &threads, task = std::move(task)] {
+    try {
+      threads.run(task);
+    } catch (const std::exception& error) {  // NOT PROVEN: the machine has no more threads
+      give_up(work, error);                  // NOT PROVEN: as above
+    }
+  };
+  if (work->is_collective()) {
+    turns_.add(work->turn(), std::move(start));
+  } else {
+    start();
   }
-  if (coalesced_.has_value()) coalesced_->push_back(work);
   return work;
 }
 
@@ -137,24 +111,32 @@ void StagedBackend::start(const std::shared_ptr<Operation>& operation, const c10
       const std::lock_guard lock(mutex_);
       in_flight_[work] = exchange;
     }
-    waiters_.run([this, operation, work, exchange] {
-      finish(*operation, *work, *exchange);
-      forget(work);
-    });
+    waiters_.run([this, operation, work, exchange] { settle(work, [&] { finish(*operation, *work, *exchange); }); });
   } catch (const std::exception& error) {
-    conclude(work,
-             [work, failure = error_of(operation->name, error)] { work->fail(std::make_exception_ptr(failure)); });
-    // The others have started a collective. They would take this rank's next one for it.
-    if (!c10d::isP2POp(operation->type)) disconnect(error);
+    give_up(work, error);
   }
+}
+
+// The others have started the collective, or wait at its next meeting. They would take this rank's next one for it.
+void StagedBackend::give_up(const c10::intrusive_ptr<StagedWork>& work, const std::exception& error) {
+  if (work->is_collective()) disconnect(error);
+  conclude(work, [work, failure = error_of(work->name(), error)] { work->fail(std::make_exception_ptr(failure)); });
 }
 
 void StagedBackend::conclude(const c10::intrusive_ptr<StagedWork>& work, TaskThreads::Task end) {
   run_apart([this, work, end = std::move(end)] {
     rest_if_ended();
-    end();
-    forget(work);
+    settle(work, end);
   });
+}
+
+void StagedBackend::settle(const c10::intrusive_ptr<StagedWork>& work, const TaskThreads::Task& end) {
+  if (work->is_collective()) {
+    turns_.conclude(work->turn(), end);
+  } else {
+    end();
+  }
+  forget(work);
 }
 
 void StagedBackend::run_apart(const TaskThreads::Task& task) {
@@ -171,113 +153,14 @@ void StagedBackend::finish(Operation& operation, StagedWork& work, c10d::Work& e
     operation.after();
     operation.staging.copy_back();
     const c10::StreamGuard guard(operation.staging.streams().to_device);
-    work.complete(operation.type == c10d::OpType::RECVANYSOURCE ? exchange.sourceRank() : -1);
+    const bool is_receive = operation.type == c10d::OpType::RECV || operation.type == c10d::OpType::RECVANYSOURCE;
+    work.complete(is_receive ? exchange.sourceRank() : -1);
     if (has_memory_of_others(operation.results)) work.wait_for_copies();
   } catch (const std::exception& error) {
     fail(work, operation.name, error);
   }
 }
 // LITERALINCLUDE END: distributed-submit
-
-// LITERALINCLUDE START: distributed-disconnect
-void StagedBackend::wait(c10d::Work& exchange) {
-  try {
-    TORCH_CHECK(exchange.wait(), "it was aborted");
-  } catch (const std::exception& error) {
-    rest_if_ended();
-    disconnect(error);
-    throw;
-  }
-  rest_if_ended();
-}
-
-// A rank that has lost another one closes its connections to all. Otherwise a third would wait for this one, which is
-// alive but does not continue, until its timeout.
-void StagedBackend::disconnect(const std::exception& error) {
-  using Groups = std::vector<c10::intrusive_ptr<c10d::Backend>>;
-  const auto lost = std::make_shared<Groups>(2);
-  {
-    const std::lock_guard lock(mutex_);
-    if (host_ == nullptr) return;
-    failure_ = reason(error);
-    lost->front().swap(host_);
-    lost->back().swap(control_);
-    is_leaving_ = true;
-  }
-  // Their destructors wait for the exchanges that they run. The operation that has failed must not.
-  const auto leave = [this, lost] {
-    lost->clear();
-    {
-      const std::lock_guard lock(mutex_);
-      is_leaving_ = false;
-    }
-    changed_.notify_all();
-  };
-  run_apart(leave);
-}
-
-c10::intrusive_ptr<c10d::Backend> StagedBackend::connected(const c10::intrusive_ptr<c10d::Backend>& group) {
-  const std::lock_guard lock(mutex_);
-  TORCH_CHECK_WITH(DistBackendError, host_ != nullptr, "an earlier operation of the process group has failed (",
-                   failure_, "); destroy the group and create another");
-  return group;
-}
-// LITERALINCLUDE END: distributed-disconnect
-
-// LITERALINCLUDE START: distributed-failure
-// The host library says what happened, but not to which operation.
-c10::DistBackendError StagedBackend::error_of(const OperationName& name, const std::exception& error) {
-  const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
-  return {here, c10::str(name.str(), " failed: ", reason(error))};
-}
-
-void StagedBackend::fail(StagedWork& work, const OperationName& name, const std::exception& error) {
-  work.fail(std::make_exception_ptr(error_of(name, error)));
-}
-
-std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> StagedBackend::pending() {
-  const std::lock_guard lock(mutex_);
-  return in_flight_;
-}
-
-void StagedBackend::abort() {
-  for (const auto& [work, exchange] : pending()) {
-    fail(*work, work->name(), std::runtime_error("the process group was aborted"));
-    if (exchange != nullptr && c10d::isP2POp(work->retrieveOpType())) exchange->abort();
-  }
-}
-
-void StagedBackend::shutdown() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (has_ended_ && (is_leaving_ || !in_flight_.empty())) return;  // Their threads rest until the process is gone.
-  }
-  TORCH_CHECK(
-      !waiters_.is_called_by_task(),
-      "openreg: a callback of an operation cannot shut down or destroy its own process group, since a thread of "
-      "the group runs it: do it after wait()");
-  starter_.finish();  // which may still give tasks to the waiters
-  direct_.finish();
-  abort_receives();
-  waiters_.finish();
-  windows_.reset();
-}
-// LITERALINCLUDE END: distributed-failure
-
-// What arrives at the same time is taken nevertheless: the host library aborts also a receive that has succeeded.
-void StagedBackend::abort_receives() {
-  const auto is_receive = [](const auto& operation) {
-    const c10d::OpType type = operation.first->retrieveOpType();
-    return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE;
-  };
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kGrace, [&] { return std::ranges::none_of(in_flight_, is_receive); });
-  }
-  for (const auto& operation : pending()) {
-    if (is_receive(operation) && operation.second != nullptr) operation.second->abort();
-  }
-}
 
 void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
   {
@@ -288,12 +171,19 @@ void StagedBackend::forget(const c10::intrusive_ptr<StagedWork>& work) {
 }
 
 // A group that has not ended is that of a block which has raised: PyTorch does not end it.
-void StagedBackend::startCoalescing() { coalesced_.emplace(); }
+void StagedBackend::startCoalescing() {
+  const std::lock_guard lock(mutex_);
+  coalesced_[std::this_thread::get_id()].clear();
+}
 
 WorkPtr StagedBackend::endCoalescing() {
-  TORCH_CHECK(coalesced_.has_value(), "endCoalescing without startCoalescing");
-  std::vector<c10::intrusive_ptr<StagedWork>> works = std::move(*coalesced_);
-  coalesced_.reset();
+  std::vector<c10::intrusive_ptr<StagedWork>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    auto collected = coalesced_.extract(std::this_thread::get_id());
+    TORCH_CHECK(!collected.empty(), "endCoalescing without startCoalescing");
+    works = std::move(collected.mapped());
+  }
   return c10::make_intrusive<CoalescedWork>(getRank(), std::move(works));
 }
 
@@ -308,40 +198,5 @@ c10::intrusive_ptr<c10d::Backend> StagedBackend::split(const c10::intrusive_ptr<
   return create_(own, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()), options->timeout);
 }
 // LITERALINCLUDE END: distributed-split
-
-// LITERALINCLUDE START: distributed-exit
-// An operation whose exchange has ended ends soon, so this waits for it. One whose exchange goes on would let go of its
-// tensors at any time later, which needs an interpreter that is there no more, so its thread stops.
-bool StagedBackend::end() {
-  starter_.close();
-  direct_.close();
-  abort();
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [this] {
-    return !is_leaving_ && std::all_of(in_flight_.begin(), in_flight_.end(), [](const auto& operation) {
-      return operation.second != nullptr && !operation.second->isCompleted();
-    });
-  });
-  has_ended_ = true;
-  return in_flight_.empty() && !is_leaving_;
-}
-
-void StagedBackend::rest_if_ended() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !has_ended_; });
-}
-
-void end_staged_backends() {
-  const std::lock_guard lock(live_backends().mutex);
-  const bool is_child = is_in_bad_fork();  // which has no copy of the threads
-  for (StagedBackend* backend : live_backends().backends) {
-    if (!is_child && backend->end()) {
-      backend->shutdown();
-    } else {
-      c10::raw::intrusive_ptr::incref(backend);
-    }
-  }
-}
-// LITERALINCLUDE END: distributed-exit
 
 }  // namespace openreg

@@ -7,6 +7,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -14,14 +16,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "distributed/direct_exchange.h"
 #include "distributed/reduction.h"
 #include "distributed/staging.h"
 #include "distributed/task_threads.h"
+#include "distributed/turns.h"
 #include "distributed/windows.h"
 #include "distributed/work.h"
 #include "runtime/export.h"
@@ -44,7 +47,7 @@ using Create = c10::intrusive_ptr<c10d::Backend> (*)(const c10::intrusive_ptr<c1
 // LITERALINCLUDE END: distributed-options
 
 // Thread safety: as for any process group, all ranks must call the same collectives in the same order, so calls from
-// several threads need an order of their own.
+// several threads need an order of their own. Turns gives one to what callbacks call.
 class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
  public:
   // `host` is a process group of the same ranks for CPU tensors, which nothing else may use: its collectives must
@@ -101,13 +104,14 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
-  // Waits for all operations, which end at their timeouts at the latest. The destructor does, too. Receives are
-  // aborted: what does not come at once is wanted no more.
+  // Waits for all operations, which end at their timeouts at the latest, and for their callbacks. The destructor does,
+  // too. Receives are aborted: what does not come at once is wanted no more.
   void shutdown() override;
   // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
   void abort() override;
   // At the end of the process: aborts, and returns whether no operation is left. Those that are left never finish.
   bool end();
+  // In a forked child, these three do nothing.
   // LITERALINCLUDE END: distributed-backend-members
 
  private:
@@ -147,13 +151,15 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   }
   // A send or a receive, which other ranks know nothing of.
   OperationName next_transfer(const char* operation) { return {operation, ++number_, getRank()}; }
-  // Throws: NotImplementedError, if a graph captures the device's current stream.
-  static void refuse_capture(const char* operation, c10::Device device);
+  // Whether this process was forked from that of the group: it has a copy of the group, but not of its threads.
+  bool is_copy() const { return process_ != getpid(); }
+  // Throws: NotImplementedError, if a graph captures the device's current stream; an error in a forked child.
+  void expect_possible(const char* operation, c10::Device device) const;
   // The device of an operation's tensors: those that this rank writes, and those that it only reads.
   // Throws: unless all of them are dense tensors of one device of this backend, and each element of a result has memory
-  // of its own; as refuse_capture.
-  static c10::Device device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
-                               c10::ArrayRef<at::Tensor> inputs = {});
+  // of its own; as expect_possible.
+  c10::Device device_of(const char* operation, c10::ArrayRef<at::Tensor> results,
+                        c10::ArrayRef<at::Tensor> inputs = {}) const;
   // The staging of an operation on these tensors.
   // Throws: as device_of.
   Staging stage(const char* operation, c10::ArrayRef<at::Tensor> results, c10::ArrayRef<at::Tensor> inputs = {}) {
@@ -172,13 +178,19 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void finish(DirectOperation& operation, StagedWork& work);
   // How the operation of this work meets those of the other ranks.
   Meetings meetings_of(const c10::intrusive_ptr<StagedWork>& work, std::chrono::milliseconds timeout);
+  // Gives the task to the threads: at once, or when it is the collective's turn.
   WorkPtr begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task);
   WorkPtr receive(const char* name, c10d::OpType type, Tensors& tensors,
                   std::function<WorkPtr(c10d::Backend&, Tensors&)> exchange);
   void start(const std::shared_ptr<Operation>& operation, const c10::intrusive_ptr<StagedWork>& work);
   void finish(Operation& operation, StagedWork& work, c10d::Work& exchange);
-  // Calls what ends the work, on a thread that may block: callbacks of its future may wait for later operations.
+  // Calls what ends the work. Callbacks of its future may wait for what they start, so this thread must not be one that
+  // starts exchanges.
+  void settle(const c10::intrusive_ptr<StagedWork>& work, const TaskThreads::Task& end);
+  // The same, on a thread of its own.
   void conclude(const c10::intrusive_ptr<StagedWork>& work, TaskThreads::Task end);
+  // The work fails before its exchange has started, or while it runs.
+  void give_up(const c10::intrusive_ptr<StagedWork>& work, const std::exception& error);
   static c10::DistBackendError error_of(const OperationName& name, const std::exception& error);
   static void fail(StagedWork& work, const OperationName& name, const std::exception& error);
   // Both throw when an exchange has failed before.
@@ -197,29 +209,33 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   void run_apart(const TaskThreads::Task& task);
   TransferStreams streams(c10::DeviceIndex device);
 
+  const pid_t process_ = getpid();
   const Create create_;
   std::atomic<uint64_t> number_ = 0;  // of operations
   std::atomic<uint64_t> collectives_ = 0;  // those among them
-  std::optional<std::vector<c10::intrusive_ptr<StagedWork>>> coalesced_;
   std::once_flag windows_made_;
   std::unique_ptr<Windows> windows_;
+  Turns turns_;
   std::mutex mutex_;  // of all below but the threads
   std::condition_variable changed_;
+  bool is_closed_ = false;  // the program can start nothing any more, but callbacks can
   bool has_ended_ = false;
   bool is_leaving_ = false;  // a thread destroys the groups that an exchange has failed in
   c10::intrusive_ptr<c10d::Backend> host_;  // null once an exchange has failed, for the reason below
   c10::intrusive_ptr<c10d::Backend> control_;  // null then, and where ranks share no memory
   std::string failure_;
   std::map<c10::DeviceIndex, TransferStreams> streams_;
+  std::map<std::thread::id, std::vector<c10::intrusive_ptr<StagedWork>>> coalesced_;  // by the threads that collect
   std::map<c10::intrusive_ptr<StagedWork>, WorkPtr> in_flight_;  // the second is null until the exchange has started
   TaskThreads starter_{"or_dist_start", 1};
-  // A send or receive may have to wait for a later one, so each operation in flight has a thread that waits for it.
+  // A send or receive may have to wait for a later one, and a callback for what it starts, so each exchange has a
+  // thread that waits for it and then runs the callbacks.
   TaskThreads waiters_{"or_dist_wait", SIZE_MAX};
   TaskThreads direct_{"or_dist_direct", 1};
 };
 
 // At the end of the process: aborts what is in flight, and ends the threads. A process group that still exchanges then
-// is never destroyed, because its destructor would wait for the other processes.
+// is never destroyed, because its destructor would wait for the other processes. Nor is one in a forked child.
 OPENREG_EXPORT void end_staged_backends();
 
 }  // namespace openreg

@@ -24,7 +24,8 @@ at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
 
 at::Tensor flattened(const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  return tensor.reshape(-1).contiguous();
+  // Of lists of lists, PyTorch has not resolved the conjugates and negatives that views have yet to compute.
+  return tensor.reshape(-1).contiguous().resolve_conj().resolve_neg();
 }
 
 std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors) {

@@ -39,21 +39,14 @@ void TaskThreads::loop() {
 }
 // LITERALINCLUDE END: distributed-threads-run
 
-void TaskThreads::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-  }
-  changed_.notify_all();
-}
-
 void TaskThreads::finish() {
-  close();
   std::vector<std::thread> threads;
   {
     const std::lock_guard lock(mutex_);
+    is_closed_ = true;
     threads.swap(threads_);
   }
+  changed_.notify_all();
   for (std::thread& thread : threads) thread.join();
 }
 

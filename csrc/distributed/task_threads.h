@@ -24,13 +24,11 @@ class TaskThreads {
   TaskThreads& operator=(const TaskThreads&) = delete;
   ~TaskThreads() { finish(); }
 
-  // Throws: after close(), and if no thread can be started. The task does not run then.
+  // Throws: after finish(), and if no thread can be started. The task does not run then.
   void run(Task task);
 
-  // No task is taken any more. Those that were given still run, and then the threads end.
-  void close();
-
-  // Closes, and waits until all tasks have run and all threads have ended. Requires: not called by a task.
+  // Takes no task any more. Waits until those that were given have run, and all threads have ended. Requires: not
+  // called by a task.
   void finish();
 
   // Whether one of the tasks is the caller.

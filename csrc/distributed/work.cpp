@@ -24,6 +24,8 @@ StagedWork::StagedWork(const OperationName& name, c10d::OpType type, c10::Device
                                                        std::vector<c10::Device>{device})) {}
 
 bool StagedWork::wait(std::chrono::milliseconds timeout) {
+  TORCH_CHECK(!Turns::is_held_up_by_caller(*turn_), name_.str(),
+              ": a callback waits for it, but it cannot start before that callback has returned; wait in the program");
   if (timeout != kNoTimeout) {
     std::unique_lock lock(mutex_);
     const bool has_ended = cv_.wait_for(lock, timeout, [this] { return completed_; });

@@ -8,8 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "distributed/turns.h"
 
 namespace openreg {
 
@@ -22,7 +25,8 @@ struct OperationName {
   std::string str() const;
 };
 
-// wait() blocks the host until the exchange with the other processes has ended, and throws if it failed. The copy of
+// wait() blocks the host until the exchange with the other processes has ended, and throws if it failed, or if a
+// callback waits for a collective that comes after its own. The copy of
 // the result to the device may still be queued then: wait() makes the caller's current stream wait for it. A caller
 // that asks isCompleted() instead orders no stream, so the answer is true only once that copy has passed.
 class StagedWork final : public c10d::Work {
@@ -34,6 +38,8 @@ class StagedWork final : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override;
   const OperationName& name() const { return name_; }
+  bool is_collective() const { return !c10d::isP2POp(opType_); }
+  const std::shared_ptr<Turn>& turn() const { return turn_; }  // of a collective
   std::vector<at::Tensor> result() override {  // NOT PROVEN: deprecated in Python
     return results_;                          // NOT PROVEN: as above
   }
@@ -52,6 +58,7 @@ class StagedWork final : public c10d::Work {
 
  private:
   const OperationName name_;
+  const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
   const std::vector<at::Tensor> results_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   c10::Event copied_{c10::kPrivateUse1};  // recorded before the future is complete

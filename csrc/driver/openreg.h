@@ -174,7 +174,7 @@ OR_CALL orError_t orFree(void* pointer);
 OR_CALL orError_t orMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
 // Allocates pinned host memory: host code may access it, and asynchronous copies need no staging buffer. Without it
-// pin_memory() raises, and non_blocking=True has no effect.
+// pin_memory() raises, and so does x.to("cpu", non_blocking=True), whose result PyTorch pins; other copies wait.
 OR_CALL orError_t orMallocHost(void** pointer, size_t bytes);
 // Waits for all devices, since a copy on any of them may still use the memory, and frees it even if one has failed.
 // Null is allowed.

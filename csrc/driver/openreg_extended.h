@@ -1,4 +1,4 @@
-// Optional features beyond openreg.h that many devices offer and a backend uses if present: wider fills and copies,
+// Optional features beyond openreg.h that many devices offer and a backend may use if present: wider fills and copies,
 // registered host memory, stream-ordered allocation, host functions on streams, peer access.
 //
 // A driver may omit any of these functions: its address is then null. A function that the driver has but this device

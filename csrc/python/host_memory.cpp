@@ -31,7 +31,12 @@ std::map<std::string, int64_t> get_host_memory_stats() {
 }
 // LITERALINCLUDE END: bridge-host-memory
 
-const Bindings host_memory_bindings([](py::module_& m) { m.def("_host_memory_stats", &get_host_memory_stats); });
+const Bindings host_memory_bindings([](py::module_& m) {
+  m.def("_host_memory_stats", &get_host_memory_stats);
+  m.def("_reset_peak_host_memory_stats", [] { at::getHostAllocator(c10::kPrivateUse1)->reset_peak_stats(); });
+  m.def("_reset_accumulated_host_memory_stats",
+        [] { at::getHostAllocator(c10::kPrivateUse1)->reset_accumulated_stats(); });
+});
 
 }  // namespace
 }  // namespace openreg

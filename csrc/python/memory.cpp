@@ -6,6 +6,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -62,10 +64,10 @@ c10::ApproximateClockToUnixTimeConverter& history_clock() {
   return clock;
 }
 
-void record_history(int stacks, bool with_cpp, size_t max_entries, bool clear) {
+void record_history(int stacks, bool with_cpp, size_t max_entries, bool clear, uint32_t skipped) {
   static_cast<void>(history_clock());
-  record_memory_history(
-      {with_cpp ? gather_whole_stack : gather_python_stack, static_cast<RecordContext>(stacks), max_entries, clear});
+  record_memory_history({with_cpp ? gather_whole_stack : gather_python_stack, static_cast<RecordContext>(stacks),
+                         max_entries, clear, skipped});
 }
 // LITERALINCLUDE END: bridge-history-record
 
@@ -94,20 +96,17 @@ class Frames {
 // LITERALINCLUDE END: bridge-history-stacks
 
 // LITERALINCLUDE START: bridge-history-entries
-const char* name_of(TraceEntry::Action action) {
-  // In the order of the enumeration. The device maps no segments.
-  constexpr const char* kNames[] = {"alloc",         "free_requested", "free_completed",
-                                    "segment_alloc", "segment_free",   "segment_map",
-                                    "segment_unmap", "snapshot",       "oom"};
-  return kNames[action];
-}
+// In the order of TraceEntry::Action. The device maps no segments.
+constexpr std::array kActions = {"alloc",         "free_requested", "free_completed",
+                                 "segment_alloc", "segment_free",   "segment_map",
+                                 "segment_unmap", "snapshot",       "oom"};
 
 py::list list_entries(const std::vector<TraceEntry>& entries, Frames* frames) {
   const auto unix_nanoseconds = history_clock().makeConverter();
   py::list all;
   for (const TraceEntry& entry : entries) {
     py::dict shown;
-    shown["action"] = name_of(entry.action_);
+    shown["action"] = kActions.at(entry.action_);
     shown[entry.action_ == TraceEntry::OOM ? "device_free" : "addr"] = entry.addr_;
     shown["size"] = entry.size_;
     shown["stream"] = reinterpret_cast<uintptr_t>(entry.stream_);
@@ -156,9 +155,11 @@ std::optional<std::pair<size_t, std::vector<uintptr_t>>> recorded_streams(uint64
 const Bindings memory_bindings([](py::module_& m) {
   m.def("_empty_cache", &empty_cache, py::call_guard<py::gil_scoped_release>());
   m.def("_set_memory_fraction", &set_memory_fraction, py::arg("fraction"), py::arg("device"));
+  m.def("_memory_fraction", &memory_fraction, py::arg("device"));
   m.def("_memory_blocks", &list_memory_blocks, py::arg("device"));
   m.def("_record_memory_history", &record_history, py::arg("stacks"), py::arg("with_cpp"), py::arg("max_entries"),
-        py::arg("clear"));
+        py::arg("clear"), py::arg("skipped"));
+  m.def("_memory_actions", [] { return kActions; });
   m.def("_stop_memory_history", &stop_memory_history);
   m.def("_memory_state", &memory_state, py::arg("device"));
   m.def("_recorded_streams", &recorded_streams, py::arg("address"));

@@ -124,7 +124,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE END: allocator-allocate
 
   // LITERALINCLUDE START: allocator-copy
-  // For Allocator::clone. Stream-ordered, so that it runs after the kernels that write the source.
+  // For Allocator::clone. Stream-ordered, so that it runs after the kernels of this stream that write the source.
   void copy_data(void* dst, const void* src, size_t bytes) const override {
     const DriverCall call("orMemcpyAsync");
     check(orMemcpyAsync(dst, src, bytes, orMemcpyDeviceToDevice, current_stream_handle(current_device())));
@@ -136,9 +136,10 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // LITERALINCLUDE START: allocator-record-stream
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     orStream_t handle = stream_handle(stream);
-    // The owner of external memory, as from_blob takes it, must keep it until its last use.
-    if (data.get() != nullptr && data.get_deleter() == raw_deleter()) {
-      TORCH_CHECK(block_pool().record_stream(data.get_context(), handle), "openreg: ", data.get_context(),
+    // By address, since a DLPack capsule over memory of the pool has a deleter of its own. What is not in the pool is
+    // external memory, as from_blob takes it: its owner must keep it until its last use.
+    if (data.get() != nullptr && !block_pool().record_stream(data.get(), handle)) {
+      TORCH_CHECK(data.get_deleter() != raw_deleter(), "openreg: ", data.get(),
                   " is not memory in use, and cannot be recorded on ", stream);
     }
   }
@@ -290,6 +291,13 @@ void set_memory_fraction(double fraction, int64_t index) {
   const c10::DeviceIndex device = resolve_device_index(index);
   const size_t total = allocator().getMemoryInfo(device).second;
   block_pool().set_limit(device, fraction == 1 ? SIZE_MAX : static_cast<size_t>(fraction * static_cast<double>(total)));
+}
+
+double memory_fraction(int64_t index) {
+  const c10::DeviceIndex device = resolve_device_index(index);
+  const size_t limit = block_pool().limit(device);
+  return limit == SIZE_MAX ? 1
+                           : static_cast<double>(limit) / static_cast<double>(allocator().getMemoryInfo(device).second);
 }
 
 std::vector<Block> memory_blocks(int64_t index) { return block_pool().snapshot(resolve_device_index(index)); }

@@ -21,6 +21,7 @@ OPENREG_EXPORT void empty_cache();
 
 // Limits the memory of a device that this process may hold, as a fraction of the total, above 0 and up to 1.
 OPENREG_EXPORT void set_memory_fraction(double fraction, int64_t index);
+OPENREG_EXPORT double memory_fraction(int64_t index);
 
 // A pool that no other graph has.
 OPENREG_EXPORT PoolId new_pool_id();

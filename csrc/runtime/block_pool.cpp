@@ -45,11 +45,7 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
     const std::lock_guard<std::mutex> lock(mutex_);
     PerDevice& owner = of(device);
     if (const orError_t error = captures_ > 0 ? orSuccess : collect_passed(owner)) return error;
-    if (Block* const block = find_block(owner, wanted, settings)) {
-      hand_out(owner, block, wanted);
-      *address = block->address;
-      return orSuccess;
-    }
+    if (hand_out_cached(owner, wanted, settings, address)) return orSuccess;
   }
   const PoolSettings now = settings();
   const size_t whole = segment_bytes(bytes, now);
@@ -59,7 +55,10 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
     if (const orError_t failure = release_cached(device)) return failure;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      ++of(device).statistics.retries;
+      PerDevice& owner = of(device);
+      ++owner.statistics.retries;
+      // The wait for recorded streams may have freed a part of a segment whose rest is in use.
+      if (hand_out_cached(owner, wanted, settings, address)) return orSuccess;
     }
     error = allocate_segment(wanted, whole, now, address);
   }
@@ -105,6 +104,14 @@ void BlockPool::split_for(PerDevice& owner, Block* block, const Block& wanted, c
     // If the host has no memory for the split, the block is handed out whole.
     static_cast<void>(split(owner, block, wanted.bytes));
   }
+}
+
+bool BlockPool::hand_out_cached(PerDevice& owner, const Block& wanted, PoolSettings::Read settings, void** address) {
+  Block* const block = find_block(owner, wanted, settings);
+  if (block == nullptr) return false;
+  hand_out(owner, block, wanted);
+  *address = block->address;
+  return true;
 }
 
 void BlockPool::hand_out(PerDevice& owner, Block* block, const Block& wanted) {

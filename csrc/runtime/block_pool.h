@@ -240,6 +240,8 @@ class BlockPool {
   bool split(PerDevice& owner, Block* block, size_t bytes);  // false when the host has no memory
   Block* add_block(const Block& block);  // null when the host has no memory
   void erase_block(const Block& block);
+  // Returns false if there is no such block.
+  bool hand_out_cached(PerDevice& owner, const Block& wanted, PoolSettings::Read settings, void** address);
   void hand_out(PerDevice& owner, Block* block, const Block& wanted);
   void make_free(PerDevice& owner, Block* block);
   bool join_all(PerDevice& owner);  // false when there was nothing to join

@@ -39,10 +39,13 @@ void record_event(void** event, const c10::Stream& stream, c10::DeviceIndex inde
   if (*event == nullptr) {
     *event = create_event(stream.device_index(), flag);
   }
-  {
+  const auto record = [&] {
     const DriverCall call("orEventRecord");
     check(orEventRecord(event_handle(*event), handle));
-  }
+  };
+  // PyTorch calls this with the GIL. An event that takes the time is a task, which waits while the queue is full. Any
+  // other one is recorded at once, also in destructors, where another thread of Python must not run.
+  flag == c10::EventFlag::BACKEND_DEFAULT ? wait_without_gil(record) : record();
   trace(&Tracer::trace_gpu_event_record, traced(*event), traced(handle));
 }
 // LITERALINCLUDE END: event-first-record
@@ -89,10 +92,10 @@ void block_stream(void* event, const c10::Stream& stream) {
   if (event != nullptr) {
     orStream_t handle = stream_handle(stream);
     const EarlierWork earlier(handle, stream.device_index());
-    {
+    wait_without_gil([&] {  // for room in the queue
       const DriverCall call("orStreamWaitEvent");
       check(orStreamWaitEvent(handle, event_handle(event)));
-    }
+    });
     earlier.finish_if_captured();
     trace(&Tracer::trace_gpu_event_wait, traced(event), traced(handle));
   }

@@ -17,6 +17,7 @@
 #include "runtime/driver_call.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -65,7 +66,14 @@ class PinnedMemory final : public at::CachingHostAllocatorImpl<c10::Stream, c10:
 void free_pinned(void* block);
 
 // Allocates CPU memory with pinned pages. Zero bytes give a null pointer.
-using PinnedAllocator = at::CachingHostAllocatorInterface<PinnedMemory, free_pinned>;
+class PinnedAllocator final : public at::CachingHostAllocatorInterface<PinnedMemory, free_pinned> {
+ public:
+  // The driver waits before it frees, and PyTorch calls this with the GIL. It must be released before the cache takes
+  // its locks: a thread with the GIL may wait for them.
+  void empty_cache() override {
+    wait_without_gil([this] { CachingHostAllocatorInterface::empty_cache(); });
+  }
+};
 
 // Never destroyed: tensors may outlive static destruction.
 PinnedAllocator& pinned_allocator() {

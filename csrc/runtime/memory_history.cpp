@@ -117,7 +117,7 @@ void MemoryHistory::out_of_memory(int device, size_t available, size_t requested
 
 // LITERALINCLUDE START: history-ring
 void MemoryHistory::add(PerDevice& of, TraceEntry::Action action, const Block& block, size_t bytes) {
-  if (settings_.max_entries == 0) return;
+  if (settings_.max_entries == 0 || (settings_.skipped >> action & 1U) != 0) return;
   TraceEntry entry(action, static_cast<c10::DeviceIndex>(block.device), reinterpret_cast<size_t>(block.address), bytes,
                    block.stream, block.pool, c10::getApproximateTime(),
                    settings_.stacks >= RecordContext::ALLOC ? current_stack() : nullptr);

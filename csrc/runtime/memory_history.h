@@ -8,6 +8,7 @@
 #include <c10/macros/Macros.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -25,6 +26,7 @@ struct HistorySettings {
   c10::CachingDeviceAllocator::RecordContext stacks = c10::CachingDeviceAllocator::RecordContext::NEVER;
   size_t max_entries = 0;  // per device; the latest are kept
   bool clear = false;  // discard earlier entries
+  uint32_t skipped = 0;  // a bit for each TraceEntry::Action whose entries are not kept
 };
 // LITERALINCLUDE END: history-settings
 

@@ -5,9 +5,11 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -153,6 +155,21 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 }
 // LITERALINCLUDE END: one-file-resize
 
+// LITERALINCLUDE START: one-file-batch-norm
+// The fallback copies back what a schema declares as written. This operator's schema hides that it writes the running
+// statistics; that of the one called here declares it.
+using Optional = std::optional<at::Tensor>;
+
+auto batch_norm(const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+                const Optional& running_var, bool training, double momentum, double eps) {
+  at::Tensor mean = running_mean.value_or(at::Tensor());
+  at::Tensor var = running_var.value_or(at::Tensor());
+  return mean.defined()
+             ? at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps)
+             : at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);  // there are no statistics
+}
+// LITERALINCLUDE END: one-file-batch-norm
+
 // LITERALINCLUDE START: one-file-registrations
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
@@ -163,6 +180,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize_);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("set_.source_Storage", at::native::set_);
+  m.impl("set_.source_Tensor", at::native::set_tensor_);
+  m.impl("is_set_to", at::native::is_set_to);
+  m.impl("native_batch_norm", batch_norm);
   // Views. PyTorch's own functions compute sizes and strides for any device.
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);

@@ -63,7 +63,22 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "a product with a CSR tensor": (
         lambda: torch.eye(2).to_sparse_csr().to("openreg") @ torch.ones(2, device="openreg"),
         COMPRESSED + ":0; .*compute on the CPU",
-        "aten::addmv.out",
+        "aten::addmv_",
+    ),
+    "a CSR tensor times a number": (
+        lambda: torch.eye(2).to_sparse_csr().to(LAST_DEVICE) * 2,
+        COMPRESSED + ".*compute on the CPU",
+        "aten::mul.Tensor",
+    ),
+    "a row of a CSR tensor": (
+        lambda: torch.eye(2).to_sparse_csr().to(LAST_DEVICE)[1],
+        COMPRESSED,
+        "aten::select.int",
+    ),
+    "a CSR tensor, joined": (
+        lambda: torch.cat([torch.eye(2).to_sparse_csr().to(LAST_DEVICE)] * 2),
+        COMPRESSED,
+        "aten::cat",
     ),
     "a CSR tensor, made dense": (
         lambda: torch.eye(2).to_sparse_csr().to("openreg").to_dense(),
@@ -116,6 +131,18 @@ def test_a_sparse_gradient_is_refused_and_a_dense_one_is_there() -> None:
     dense(indices).sum().backward()
     assert dense.weight.grad is not None
     assert dense.weight.grad.tolist() == [[0, 0], [1, 1], [1, 1]]
+
+
+def test_no_composite_kernel_runs_on_a_compressed_tensor() -> None:
+    """PyTorch's kernels for every key read what these tensors lack; one of them ended the process."""
+    sparse = torch.eye(2).to_sparse_csr().to(LAST_DEVICE)
+    there = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeExplicitAutogradNonFunctional")
+    names = [name for name in there if name.startswith("aten::")]
+    assert len(names) > 400
+    for name in names:
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(name, "SparseCsrPrivateUse1"), name
+    with pytest.raises(NotImplementedError, match=rf"^openreg: aten::atan2 .*{COMPRESSED}"):
+        torch.atan2(sparse, sparse)
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "bsr", "bsc"])

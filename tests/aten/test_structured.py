@@ -24,6 +24,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The generator, with its list in a temporary folder."""
+    if not FOLDER.is_dir():
+        pytest.skip("these kernels are made in another way: csrc/kernels is not there")
     spec = importlib.util.spec_from_file_location("generate_structured", FOLDER / "generate_structured.py")
     assert spec is not None
     assert spec.loader is not None

@@ -112,6 +112,15 @@ def test_the_fast_path_is_taken_and_stays_on_the_device(dtype: torch.dtype) -> N
     assert torch.openreg.fallback_stats() == {}
 
 
+def test_what_an_encoder_returns_at_hidden_positions() -> None:
+    """The CPU packs the batch and fills up with zeros; the device computes what the mask hides, as training does."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    there, here = both(nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 8), src_key_padding_mask=PADDING)
+    close(there.cpu()[~PADDING], here[~PADDING])
+    assert not here[PADDING].any()
+    assert there.cpu()[PADDING].all()
+
+
 def test_sizes_that_do_not_fit() -> None:
     x = torch.ones(2, 5, 8, device="openreg")
     weight, bias = torch.ones(24, 8, device="openreg"), torch.ones(24, device="openreg")

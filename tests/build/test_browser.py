@@ -27,6 +27,7 @@ def judged(folder: Path, body: str, part: Share = browser.ALL) -> list[str]:
     return browser.judge(folder, part)[0]
 
 
+@pytest.mark.long
 def test_a_page_without_a_fault(tmp_path: Path) -> None:
     assert judged(tmp_path, "") == []
 
@@ -41,11 +42,13 @@ def test_a_page_without_a_fault(tmp_path: Path) -> None:
         ("<p style='color:#999;background:#fff'>pale</p>", "page.html: dark: axe, color-contrast: "),
     ],
 )
+@pytest.mark.long
 def test_a_fault_of_a_page(tmp_path: Path, body: str, fault: str) -> None:
     found = judged(tmp_path, body)
     assert any(one.startswith(fault) for one in found), found
 
 
+@pytest.mark.long
 def test_a_share_of_the_pages(tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text(GOOD.format(""), encoding="utf-8")
     pale = "<p style='color:#999;background:#fff'>pale</p>"

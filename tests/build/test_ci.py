@@ -25,10 +25,13 @@ touch .venv/$1
 PROGRAMS = ("bash", "cat", "dirname", "ls", "mkdir", "rm", "sh", "touch")
 
 
-def run_ci(folder: Path, *more: str, commits: int = 9, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_ci(
+    folder: Path, *more: str, commits: int = 9, shallow: str = "false", **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Runs the script with stand-ins for make and git, and with hardly any programs beyond those that it needs."""
     scripts = {f"bin/{name}": "#!/bin/sh\n" for name in more}
-    scripts |= {"bin/make": MAKE, "bin/git": f"#!/bin/sh\necho {commits}\n"}
+    git = f"#!/bin/sh\n[ $1 = rev-list ] && echo {commits} || echo {shallow}\n"
+    scripts |= {"bin/make": MAKE, "bin/git": git}
     for name, script in scripts.items():
         file = folder / name
         file.parent.mkdir(exist_ok=True)
@@ -55,6 +58,27 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
     ]
     steps = ["html", "check", "doctest", "browser", "instructions", "fuzz", "mutate", "test", "test"]
     assert [step for step, *_ in seen] == steps
+
+
+def test_a_clone_without_its_history_is_named(tmp_path: Path) -> None:
+    ran = run_ci(tmp_path, "chromium", "valgrind", shallow="true", commits=1)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.startswith(".ci/run: warning: this clone is shallow, so every run checks the same parts")
+
+
+@pytest.mark.parametrize(("depth", "shallow"), [("1", "true"), ("9", "false")])
+def test_git_tells_a_clone_without_its_history(tmp_path: Path, depth: str, shallow: str) -> None:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "--quiet", "origin")
+    author = ["-c", "user.name=Ann", "-c", "user.email=ann@acme.example"]
+    for number in range(2):
+        git("-C", "origin", *author, "commit", "--quiet", "--allow-empty", "--message", f"{number}")
+    git("clone", "--quiet", "--depth", depth, f"file://{tmp_path}/origin", "clone")
+    asked = re.search(r"git (rev-parse \S+)\)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert asked is not None
+    assert git("-C", "clone", *asked[1].split()) == shallow
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import commands
 import fuzz
 import pytest
 from commands import COMMANDS
@@ -22,7 +23,7 @@ def dev(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_command_that_ignores_arguments_takes_none() -> None:
     ignoring = [name for name, command in COMMANDS.items() if "_arguments" in inspect.signature(command.run).parameters]
     assert ignoring == [name for name, command in COMMANDS.items() if not command.takes_arguments]
-    assert len(ignoring) == 10
+    assert len(ignoring) == 12
 
 
 @pytest.mark.parametrize("name", ["html", "torch", "stress"])
@@ -32,10 +33,42 @@ def test_arguments_that_nothing_reads_are_refused(name: str) -> None:
         COMMANDS[name].check(name, ["nonsense", "--really", "a b"])
 
 
+@pytest.mark.parametrize("name", ["pdf", "check", "fuzz", "browser", "instructions", "chapters", "states", "cross"])
+def test_wrong_arguments_are_refused_before_anything_is_built(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    COMMANDS[name].check(name, [])
+    with pytest.raises(SystemExit) as ended:
+        COMMANDS[name].check(name, ["--nonsense"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"make {name}: error: unrecognized arguments: --nonsense\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [("vendor", ["--name=", "--dest="], "say how the device"), ("next", [""], "name a release")],
+)
+def test_what_is_missing_is_asked_for_before_anything_is_installed(name: str, given: list[str], message: str) -> None:
+    with pytest.raises(Fault, match=message):
+        COMMANDS[name].check(name, given)
+
+
 def test_the_refusal_is_one_line() -> None:
     ran = dev("--driver", "", "torch", "nonsense", "--really")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "torch_openreg: make torch takes no ARGS, got nonsense --really; run it without\n"
+
+
+def test_each_builder_has_doctrees_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[str] = []
+
+    def refused(_builder: str, _output: Path, *options: str) -> int:
+        folders.append(options[options.index("--doctree-dir") + 1])
+        return 1
+
+    monkeypatch.setattr(commands, "_sphinx", refused)
+    for command in (commands.html, commands.epub):
+        with pytest.raises(Fault, match="the pages have faults"):
+            command([])
+    assert len(set(folders)) == 2
 
 
 def test_help_lists_the_commands() -> None:

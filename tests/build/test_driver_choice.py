@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import torch
 from vendor import tree
 from vendor.names import Names
 
-from tests.build.test_prerequisites import MAKE, make, own_lines
+from tests.build.makefile import make, own_lines, recipe
 from tests.build.venvs import ROOT
 
 DEFAULT = driver.Driver("csrc/driver", "ON")
@@ -104,15 +103,10 @@ def test_a_library_may_be_built_elsewhere_or_have_its_name_in_a_variable(elsewhe
 
 
 def test_no_variable_of_the_environment_chooses() -> None:
-    def recipe(*settings: str) -> str:
-        words = [MAKE, "--no-print-directory", "--dry-run", "test", *settings]
-        variables = {**os.environ, "DRIVER": "nowhere", "HOST_KERNELS": "perhaps"}
-        variables.pop("MAKEFLAGS", None)
-        ran = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
-        return ran.stdout.splitlines()[-1]
-
-    assert "tools/dev.py --driver '' --host-kernels '' test" in recipe()
-    assert "tools/dev.py --driver 'a b' --host-kernels 'OFF' test" in recipe("DRIVER=a b", "HOST_KERNELS=OFF")
+    wrong = {"DRIVER": "nowhere", "HOST_KERNELS": "perhaps"}
+    assert recipe("test", variables=wrong) == ["--driver", "", "--host-kernels", "", "test"]
+    given = ["DRIVER=a b", "HOST_KERNELS=OFF"]
+    assert recipe("test", *given, variables=wrong) == ["--driver", "a b", "--host-kernels", "OFF", "test"]
 
 
 def choose(chosen: driver.Driver) -> None:
@@ -155,6 +149,7 @@ def installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Installer:
     (tmp_path / "torch_openreg").mkdir()
     made = Installer(tmp_path)
     monkeypatch.setattr(extension, "ROOT", tmp_path)
+    monkeypatch.setattr("environment.ROOT", tmp_path)
     monkeypatch.setattr(extension, "run_with_progress", made.run)
     monkeypatch.setattr(extension, "_is_installed_from_here", lambda: True)
     monkeypatch.setattr(extension, "_installed_folder", lambda: tmp_path / "site")
@@ -275,9 +270,11 @@ def test_a_committed_result_is_of_the_default_driver(
     assert (tmp_path / results.INPUTS).exists()
 
 
-def test_a_vendors_repository_takes_the_same_choice() -> None:
+def test_a_vendors_repository_takes_the_same_choice(tmp_path: Path) -> None:
     files = tree.files(Names("acme", "am"), [])
-    assert "--driver '$(DRIVER)' --host-kernels '$(HOST_KERNELS)' $@" in files["Makefile"]
+    (tmp_path / "Makefile").write_text(files["Makefile"])
+    chosen = recipe("test", "DRIVER=../my driver", "HOST_KERNELS=OFF", folder=tmp_path)
+    assert chosen == ["--driver", "../my driver", "--host-kernels", "OFF", "test"]
     assert 'FOLDER, KERNELS = "ACME_BUILD_DRIVER", "ACME_BUILD_HOST_KERNELS"' in files["tools/driver.py"]
     assert "builds a library acme_rt" in tree.files(Names("acme", "am", "acme_rt"), [])["tools/driver.py"]
     assert "about_device" in files["tests/conftest.py"]

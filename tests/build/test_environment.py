@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import environment
 import extension
 import pytest
+from environment import ROOT
 from prerequisites import torch_releases
 
 REFERENCE = torch_releases()[0]
@@ -74,6 +78,7 @@ def test_active_environment_is_used_though_python_is_another(monkeypatch: pytest
     assert environment.chosen_interpreter() == tmp_path / "bin" / "python"
 
 
+@pytest.mark.long
 def test_without_an_environment_one_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(environment, "in_virtual_environment", lambda: False)
     monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
@@ -118,6 +123,41 @@ def test_an_environment_that_was_interrupted_is_made_again(monkeypatch: pytest.M
     assert not (tmp_path / ".venv" / "half").exists()
     assert environment.chosen_interpreter().exists()
     assert len(commands) == 2
+
+
+def test_two_first_commands_create_one_environment(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; import environment\n"
+        "environment.ROOT = Path(sys.argv[1]); environment.VENV = Path(sys.argv[1], '.venv')\n"
+        "environment.in_virtual_environment = lambda: False\n"
+        "def create():\n"
+        "    print('created'); time.sleep(0.5)\n"
+        "    Path(environment.VENV, 'bin').mkdir(); Path(environment.VENV, 'bin', 'python').touch()\n"
+        "environment._create_venv = create\n"
+        "environment.chosen_interpreter()\n"
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    variables["PYTHONPATH"] = str(ROOT / "tools")
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    both = [subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate()[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sorted(line for lines in said for line in lines.splitlines()) == [
+        "-- another command is working in this environment, waiting for it",
+        "created",
+    ]
+
+
+def test_two_commands_install_once(installed: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def locked() -> Iterator[None]:
+        installed["ninja"] = "1.13"  # by the command that had the lock
+        yield
+
+    monkeypatch.setattr(environment, "locked", locked)
+    monkeypatch.setattr(environment, "requirements", lambda *_extras: ["ninja>=1.11"])
+    monkeypatch.delattr(environment, "pip")
+    environment.ensure_requirements("build")
 
 
 @pytest.mark.parametrize(("version", "shares"), [(REFERENCE, "true"), ("2.12.1", "false"), (None, "false")])
@@ -187,6 +227,48 @@ def test_what_a_build_reads_of_torch_is_older_than_any_source(monkeypatch: pytes
     assert ran == [("install", f"torch=={REFERENCE}")]
     assert header.stat().st_mtime == environment.LONG_AGO
     assert module.stat().st_mtime == installed_at
+
+
+def test_a_torch_whose_installation_was_interrupted_is_installed_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    # As after an interrupt: pip has already written version.py.
+    monkeypatch.setattr(environment, "installed_torch", lambda: REFERENCE)
+    monkeypatch.setattr(environment, "torch_fault", lambda: None)
+    monkeypatch.setattr(environment, "_age_torch", lambda: None)
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment, "pip", lambda *arguments: ran.append(arguments))
+    environment.ensure_torch()
+    assert ran == []
+    monkeypatch.setattr(environment, "installed_torch", lambda: None)
+
+    def interrupted(*_arguments: str) -> None:
+        raise KeyboardInterrupt  # not by a signal, which a process in the background may ignore
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "pip", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            environment.ensure_torch()
+    monkeypatch.setattr(environment, "installed_torch", lambda: REFERENCE)
+    for _ in range(2):
+        environment.ensure_torch()
+    assert ran == [("install", "--ignore-installed", f"torch=={REFERENCE}")]
+
+
+def test_a_torch_that_the_user_installs_instead_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def failing(*arguments: str) -> None:
+        raise environment.Fault(f"pip {' '.join(arguments)} failed")
+
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(environment, "installed_torch", lambda: None)
+    monkeypatch.setattr(environment, "pip", failing)
+    with pytest.raises(environment.Fault, match="failed"):
+        environment.ensure_torch()
+    # Then the user has installed another release.
+    monkeypatch.setattr(environment, "installed_torch", lambda: torch_releases()[-1])
+    monkeypatch.setattr(environment, "torch_fault", lambda: None)
+    environment.ensure_torch()
 
 
 def test_a_build_folder_belongs_to_the_files_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,7 @@ def test_all_commands_are_tried() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.long
 def test_a_command_names_all_extras_that_it_needs(
     name: str, environments: dict[tuple[str, ...], ForeignVenv], tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_command_names_all_extras_that_it_needs(
     assert not faults, f"make {name} does not find, with its extras alone:\n" + "\n".join(faults)
 
 
+@pytest.mark.long
 def test_an_extra_that_is_not_named_is_missed(tmp_path: Path) -> None:
     command = COMMANDS["html"]._replace(extras=("build", "docs"))
     made = narrow_venv(tmp_path / "venv", installs(command))

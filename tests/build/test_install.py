@@ -32,22 +32,26 @@ def write_package(folder: Path, name: str, source: str) -> None:
     "imports",
     ["import torch", "import torch_openreg, torch", "import torch, torch_openreg"],
 )
+@pytest.mark.long
 def test_either_import_comes_first(installed: ForeignVenv, imports: str) -> None:
     ran = installed.python(f"{imports}; {ONES}", "-W", "error")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[1.0, 1.0]\n", "")
 
 
 @pytest.mark.parametrize("imports", ["import torch_openreg, torch", "import torch, torch_openreg"])
+@pytest.mark.long
 def test_package_loads_by_import_when_autoload_is_off(installed: ForeignVenv, imports: str) -> None:
     ran = installed.python(f"{imports}; {ONES}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert (ran.returncode, ran.stdout) == (0, "[1.0, 1.0]\n"), ran.stderr
 
 
+@pytest.mark.long
 def test_autoload_off_leaves_torch_alone(installed: ForeignVenv) -> None:
     code = "import sys, torch; print('torch_openreg' in sys.modules, hasattr(torch, 'openreg'))"
     assert installed.python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False False\n"
 
 
+@pytest.mark.long
 def test_broken_package_warns_and_leaves_torch_usable(installed: ForeignVenv, overlay: Path) -> None:
     write_package(overlay, "torch_openreg", "raise OSError('libopenreg.so: cannot open')\n")
     ran = installed.python("import torch; print(torch.ones(2).tolist())", PYTHONPATH=str(overlay))
@@ -56,6 +60,7 @@ def test_broken_package_warns_and_leaves_torch_usable(installed: ForeignVenv, ov
     assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in ran.stderr
 
 
+@pytest.mark.long
 def test_broken_package_does_not_break_torch_when_warnings_are_errors(installed: ForeignVenv, overlay: Path) -> None:
     write_package(overlay, "torch_openreg", "raise OSError('libopenreg.so: cannot open')\n")
     code = "import warnings; warnings.simplefilter('error', RuntimeWarning); import torch; print(torch.ones(2).sum())"
@@ -82,11 +87,13 @@ def test_other_minor_version_of_torch_is_refused_by_name(installed: ForeignVenv,
     )
 
 
+@pytest.mark.long
 def test_source_tree_without_a_build_says_so(tmp_path: Path) -> None:
     ran = foreign_venv(tmp_path / "venv").python("import torch_openreg", PYTHONPATH=str(ROOT))
     assert ran.returncode == 1
+    assert (ROOT / "Makefile").is_file()
     assert ran.stderr.splitlines()[-1] == (
-        f"ImportError: torch_openreg is not built in {ROOT / 'torch_openreg'}: run `make build` there, "
+        f"ImportError: torch_openreg is not built in {ROOT}: run `make build` there, "
         "or leave that folder to import an installed one"
     )
 
@@ -108,6 +115,7 @@ def test_installed_files_name_no_path_of_the_build(installed: ForeignVenv) -> No
         assert [path for path in private if path in content] == [], file
 
 
+@pytest.mark.long
 def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, build_folder: Path) -> None:
     made = foreign_venv(tmp_path / "venv")
     ran = install(made, "install_without_host_kernels.sh", build_folder)
@@ -120,6 +128,7 @@ def test_without_host_kernels_everything_takes_the_fallback(tmp_path: Path, buil
     assert ran.stdout == "153.0 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] 5.0\n", ran.stderr
 
 
+@pytest.mark.long
 def test_backend_runs_on_the_minimal_driver(tmp_path: Path, build_folder: Path) -> None:
     made = foreign_venv(tmp_path / "venv")
     ran = install(made, "install_with_minimal_driver.sh", build_folder)

@@ -188,6 +188,7 @@ def extra_lock(folder: Path, *options: str) -> dict[str, str]:
 @needs_valgrind
 @pytest.mark.skipif(installed() != default(), reason="only the default driver launches host kernels")
 @pytest.mark.skipif(not is_reference_torch(str(installed_torch())), reason="the names are those of the reference")
+@pytest.mark.long
 def test_an_additional_lock_in_a_launch_is_found(tmp_path: Path) -> None:
     program = tmp_path / "program"
     callgrind.compile_program(program)

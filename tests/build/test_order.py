@@ -10,7 +10,7 @@ from environment import ROOT
 
 from tests.order import LONGEST
 
-FILES = ["tests/driver/test_pinned.py", "tests/weaver/test_diagram.py", "tests/build/test_surface.py"]
+FILES = ["tests/driver/test_pinned.py", "tests/weaver/test_marks.py", "tests/build/test_surface.py"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,22 +35,26 @@ def collected(*options: str) -> list[str]:
     return list(dict.fromkeys(test.partition("::")[0] for test in collected_tests(*options)))
 
 
+@pytest.mark.long
 def test_what_takes_longest_comes_first() -> None:
     assert collected() == FILES[::-1]
 
 
+@pytest.mark.long
 def test_each_file_is_in_one_share() -> None:
     shares = [collected("--share", f"{number}/2") for number in range(2)]
     assert sorted(file for share in shares for file in share) == sorted(FILES)
     assert all(shares)
 
 
-def test_each_test_of_the_tools_is_in_one_share_and_every_other_test_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.long
+def test_each_long_test_is_in_one_share_and_every_other_test_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = collected_tests()
-    always = [test for test in everything if test.startswith("tests/driver/")]
+    always = [test for test in everything if not test.startswith("tests/build/test_surface.py")]
     shares = [collected_tests("--longest", f"{number}/3") for number in range(3)]
     assert all(set(always) < set(share) for share in shares)
     assert sorted(test for share in shares for test in share) == sorted([*everything, *always, *always])
+    assert len(always) < len(everything)
     monkeypatch.setenv("OPENREG_LONGEST", "1/3")
     assert collected_tests() == shares[1]
 

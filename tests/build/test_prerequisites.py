@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import sysconfig
 from collections import namedtuple
 from pathlib import Path
 
+import dev
+import environment
 import prerequisites
 import pytest
 
+from tests.build.makefile import make, own_lines
 from tests.build.venvs import ROOT, ForeignVenv, bare_venv, foreign_venv
 
-MAKE = shutil.which("make") or "make"
 SERIES, REFERENCE = prerequisites.supported_series(), prerequisites.torch_releases()[0]
 
 
@@ -25,22 +27,6 @@ def executable(path: Path, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
-
-
-def make(target: str, *settings: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs make in the repository."""
-    command = [MAKE, "--no-print-directory", target, *settings]
-    environment = {**os.environ, **variables}
-    environment.pop("MAKEFLAGS", None)
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-
-
-def own_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
-    """The output of a failed make, without the line that make itself adds."""
-    assert ran.returncode == 2, ran.stdout + ran.stderr
-    return [line for line in (ran.stdout + ran.stderr).splitlines() if not line.startswith("make")]
 
 
 def build_hook(made: ForeignVenv) -> subprocess.CompletedProcess[str]:
@@ -168,3 +154,20 @@ def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         f"the C headers of {sys.executable} are needed, {tmp_path}/Python.h is missing; "
         "install python3-dev (or python3-devel)"
     )
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_clone_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refused() -> Path:
+        raise OSError(number, os.strerror(number), str(file))
+
+    monkeypatch.setattr(sys, "argv", ["dev.py", "torch"])
+    monkeypatch.setattr(environment, "chosen_interpreter", refused)
+    file = environment.ROOT / ".venv"
+    with pytest.raises(SystemExit) as ended:
+        dev.main()
+    expected = f"torch_openreg: {file}: {os.strerror(number)}; make writes into its clone: use a clone of your own"
+    assert ended.value.code == expected
+    file = Path("/proc/elsewhere")
+    with pytest.raises(OSError, match="elsewhere"):
+        dev.main()

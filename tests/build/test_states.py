@@ -27,6 +27,7 @@ def written() -> dict[int, dict[str, str]]:
     return {number: tree.files(ACME, state=number) for number in NUMBERS}
 
 
+@pytest.mark.long
 def test_each_state_has_the_files_of_the_one_before(written: dict[int, dict[str, str]]) -> None:
     for before, after in pairwise(NUMBERS):
         assert not set(written[before]) - set(written[after]), after
@@ -120,6 +121,7 @@ def test_what_is_refused(options: dict[str, str], message: str, tmp_path: Path) 
     assert not (tmp_path / "acme").exists()
 
 
+@pytest.mark.long
 def test_the_next_state_is_merged_into_what_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def vendor(*more: str) -> None:
         cli.main(["--name=acme", f"--dest={tmp_path / 'acme'}", "--git=no", *more])
@@ -142,15 +144,20 @@ def test_the_next_state_is_merged_into_what_was_changed(tmp_path: Path, capsys: 
         vendor("--chapters=amp")
 
 
-def test_chapters_are_not_at_a_state(tmp_path: Path) -> None:
-    def vendor(*more: str) -> None:
-        cli.main(["--name=acme", f"--dest={tmp_path / 'acme'}", "--git=no", *more])
+@pytest.mark.parametrize(("chapters", "named"), [(None, "all chapters"), (["amp"], "chapters")])
+def test_chapters_are_not_at_a_state(chapters: list[str] | None, named: str, tmp_path: Path) -> None:
+    """They may have as much as the last state, or more than an early one."""
+    acme = tmp_path / "acme"
+    acme.mkdir()
+    (acme / record.FILE).write_text(record.of(ACME, chapters, "0" * 40, {}).text)
+    why = f"acme was written with {named}, and is at none of the states: leave out STATE to update it, or write STATE="
+    for state in (1, NUMBERS[-1]):
+        with pytest.raises(Fault, match=f"{why}{state} to a folder of its own$"):
+            cli.main(["--name=acme", f"--dest={acme}", f"--state={state}"])
+    assert [path.name for path in acme.iterdir()] == [record.FILE]
 
-    vendor("--chapters=amp")
-    with pytest.raises(Fault, match="is not at one of the states, and STATE=8 has less"):
-        vendor("--state=8")
 
-
+@pytest.mark.long
 def test_a_program_is_answered_by_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "ROOT", tmp_path)
     tried = trial.Trial("make states", "state 1", "state", optimized=False)

@@ -9,6 +9,8 @@ import pytest
 import surface
 import torch
 
+pytestmark = pytest.mark.long
+
 INCLUDE = Path(torch.__file__).parent / "include"
 ADD = "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)\n"
 

@@ -74,6 +74,7 @@ def test_the_installed_package_requires_its_torch() -> None:
     assert required == f"torch=={torch_series(installed)}.*"
 
 
+@pytest.mark.long
 def test_sources_can_be_built_for_all(tmp_path: Path) -> None:
     code = "import sys; sys.path.insert(0, 'tools'); import build_backend; build_backend.build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
@@ -90,6 +91,7 @@ def test_sources_can_be_built_for_all(tmp_path: Path) -> None:
     assert information.get_all("Dynamic") == ["Requires-Dist"]
 
 
+@pytest.mark.long
 def test_pip_refuses_a_wheel_of_another_series(tmp_path: Path) -> None:
     """The message is pip's own. The wheels contain only metadata, which is all that pip reads."""
     ours = metadata.distribution("torch_openreg")

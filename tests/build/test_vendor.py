@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,8 @@ from vendor import chapters, cli, conforms, history, names, place, record, shape
 from vendor.states import States
 from weaver.configuration import load
 from weaver.sources.closure import Sources
+
+from tests.build.makefile import recipe
 
 ACME = names.Names("acme", "am")
 # A device whose name is already used by its SDK.
@@ -68,6 +72,7 @@ def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         ("musa", "a package torch_musa exists already"),
     ],
 )
+@pytest.mark.long
 def test_names_that_are_refused(name: str, why: str) -> None:
     with pytest.raises(Fault, match=rf"^a backend cannot be called '{re.escape(name)}': .*{why}"):
         names.chosen(name, None)
@@ -98,6 +103,7 @@ def test_prefixes_that_are_refused(name: str, prefix: str | None, why: str) -> N
         ("libacme", r"the file would be liblibacme\.so"),
         ("stdc++", "lower-case letters"),
         *((name, "a header of the C library has the name") for name in ("sync", "link", "wait", "stat", "read")),
+        *((name, r"CMake has a target of this name; .* LIBRARY=acme_torch") for name in ("help", "clean", "install")),
     ],
 )
 def test_libraries_that_are_refused(library: str, why: str) -> None:
@@ -115,14 +121,57 @@ def test_a_library_that_the_machine_has_is_refused_unless_it_is_meant(monkeypatc
     assert names._library_fault(ACME, is_given=True) is None
 
 
-@pytest.mark.parametrize("name", ["stream", "event", "error"])
+@pytest.mark.parametrize("name", ["event", "task"])
+@pytest.mark.long
 def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -> None:
-    why = f"cannot be called {name!r}: it would have two files csrc/driver/{name}.h"
-    with pytest.raises(Fault, match=f"a backend {why}"):
+    why = f"cannot be called {name!r}: it would have two files csrc/driver/{name}.h; give another library name"
+    with pytest.raises(Fault, match=f"^a backend {why}: LIBRARY={name}_torch$"):
         cli.main(["--name", name, "--dest", str(tmp_path / "new")])
-    with pytest.raises(Fault, match=f"a library {why}"):
+    with pytest.raises(Fault, match=f"^a library {why}: LIBRARY=acme_torch$"):
         tree.files(names.Names("acme", "am", name))
     assert list(tmp_path.iterdir()) == []
+    assert f"csrc/driver/{name}_torch.h" in tree.files(names.Names(name, "am", f"{name}_torch"))
+
+
+@pytest.mark.parametrize("library", ["", "acme_rt"])
+def test_a_device_that_makes_two_files_one_is_refused_whatever_the_library(library: str) -> None:
+    why = "cannot be called 'integrations': it would have two files torch_integrations/integrations/__init__.py"
+    with pytest.raises(Fault, match=f"^a backend {why}$"):
+        tree.files(names.Names("integrations", "in", library))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("stream", "compile/dynamo.py"),  # a function of a class
+        ("self", "compile/dynamo.py"),  # an argument
+        ("count", "integrations/_library.py"),
+        ("chosen", "integrations/_lightning.py"),
+        ("functools", "compile/dynamo.py"),  # an import
+        ("len", "integrations/_library.py"),  # a function of Python
+        ("host", "tests/runtime/test_hooks.py"),  # a target of a loop
+    ],
+)
+@pytest.mark.long
+def test_a_name_that_a_source_gives_a_variable_is_refused(name: str, path: str) -> None:
+    """The module `openreg`, where it is named without its package, and the variable would be one."""
+    path = path if path.startswith("tests/") else f"torch_openreg/{path}"
+    for library in ("", "acme_rt"):
+        with pytest.raises(Fault, match=f"^a backend cannot be called {name!r}: {path} has a variable of this name$"):
+            tree.files(names.Names(name, "am", library))
+
+
+@pytest.mark.long
+def test_an_ordinary_name_is_no_variable() -> None:
+    for name in ("grid", "my_npu"):
+        assert f"torch_{name}/compile/dynamo.py" in tree.files(names.Names(name, "am", "acme_rt"))
+
+
+def test_an_argument_elsewhere_is_no_variable_of_the_module() -> None:
+    assert not tree._has_variable("def f(grid): return torch.openreg.current_device()\n", "grid")
+    assert not tree._has_variable("from tests.driver import openreg as driver\ndef f(grid): ...\n", "grid")
+    assert not tree._has_variable("from torch_openreg import openreg\nopenreg.grid(grid=1)\n", "grid")
+    assert tree._has_variable("from torch_openreg import openreg\ndef f(grid): ...\n", "grid")
 
 
 def test_pytorch_is_asked_in_the_environment_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +182,7 @@ def test_pytorch_is_asked_in_the_environment_of_the_caller(tmp_path: Path, monke
         names.chosen("acme", None)
 
 
+@pytest.mark.long
 def test_the_prefix_is_the_initials() -> None:
     assert names.chosen("acme", None) == ACME
     assert [names.chosen(name, None).prefix for name in ("my_npu", "xfr", "gaudi")] == ["mp", "xf", "gd"]
@@ -222,9 +272,11 @@ def test_nothing_of_ours_is_left(files: dict[str, str], library_files: dict[str,
         name = "openreg|6f70656e|'o', 'p', 'e', 'n'"  # also in hexadecimal, and letter by letter
         left = [path for path, text in tree_of.items() if re.search(name, path + text, re.IGNORECASE)]
         assert left == ["NOTICE"]
-        texts = {path: re.sub(r"https://\S+", "", text) for path, text in tree_of.items() if path != ".gitignore"}
+        texts = {path: re.sub(r"https://\S+", "", text) for path, text in tree_of.items()}
         assert {path: found for path, text in texts.items() if (found := ours.findall(text))} == {}
-        unfilled = re.compile(r"(?<!\$)\{(?:device|package|prefix|library|environment|year|origin|guide)\}")
+        unfilled = re.compile(
+            r"(?<!\$)\{(?:device|package|prefix|library|libraries|transformers|environment|year|origin|guide)\}"
+        )
         templates = ("README.md", "CONTRIBUTING.md", "NOTICE", "pyproject.toml", "tools/series.py", ".github/")
         assert [path for path in tree_of if path.startswith(templates) and unfilled.search(tree_of[path])] == []
 
@@ -247,6 +299,13 @@ def test_what_is_named_is_there(files: dict[str, str]) -> None:
         if path.endswith(".md"):
             for link in re.findall(r"\]\(([^)#]+)", text):
                 assert link.startswith("https://") or os.path.normpath(Path(path).parent / link) in files, (path, link)
+
+
+def test_commands_that_are_named_are_there(files: dict[str, str]) -> None:
+    """A vendor has no `make stress`; `make vendor` is a command of the guide, as the texts that name it say."""
+    there = {*re.findall(r"^    \"(\w+)\": Command", files["tools/commands.py"], re.MULTILINE), "vendor"}
+    named = {path: set(re.findall(r"`make (\w+)", text)) for path, text in files.items()}
+    assert {path: commands - there for path, commands in named.items() if commands - there} == {}
 
 
 def test_workflows(files: dict[str, str]) -> None:
@@ -313,6 +372,7 @@ def test_another_release_of_pytorch_is_written_into_the_list(library_files: dict
     assert listed()[0] == "9.1.0"
 
 
+@pytest.mark.long
 def test_the_linters_agree_with_what_is_written(tmp_path: Path) -> None:
     """In one repository with longer names than ours, and one with shorter names."""
     for chosen in (names.Names("my_neural_unit", "mnu", "neural_unit_runtime"), ACME):
@@ -373,6 +433,22 @@ def test_its_commands_name_extras_that_it_has(files: dict[str, str], tmp_path: P
     # For the users of the device, and for the tests that are skipped without it.
     assert set(extras) == {"build", "test", "lint", "libraries"}
     assert extras["libraries"] == requirements("libraries")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number"), [([], None), (["amp"], None), (["libraries"], None), (None, 5), (None, 8)]
+)
+def test_libraries_of_users_are_extras_where_something_imports_them(
+    wanted: list[str] | None, number: int | None
+) -> None:
+    written = tree.files(ACME, wanted, number)
+    has_libraries = any(path.startswith("tests/libraries/") for path in written)
+    assert has_libraries == (wanted == ["libraries"] or number == 8)
+    project = written.pop("pyproject.toml")
+    extras = tomllib.loads(project)["project"]["optional-dependencies"]
+    assert set(extras) == {"build", "test", "lint"} | ({"libraries"} if has_libraries else set())
+    imports = any(re.search(r"^ *(?:from|import) transformers\b", text, re.MULTILINE) for text in written.values())
+    assert ("transformers" in project) == imports == has_libraries
 
 
 def test_the_tests_import_nothing_else(files: dict[str, str]) -> None:
@@ -480,6 +556,7 @@ def test_a_repository_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new"]
 
 
+@pytest.mark.long
 def test_some_chapters(files: dict[str, str]) -> None:
     base = tree.files(ACME, [])
     assert tree.files(ACME, ["device", "memory"]) == base
@@ -525,13 +602,15 @@ def test_every_test_of_an_operator_has_a_chapter(files: dict[str, str]) -> None:
     tests = {name for chapter in chapters.TESTS.values() for name in chapter}
     of_operators = re.compile(r"tests/(?:aten|kernels)/(test_.*)")
     assert tests <= {*files, *(match[1] for path in files if (match := of_operators.fullmatch(path)))}
+    assert "tests/aten/test_transformer.py" not in tree.files(ACME, ["nn_contracts"])  # it tests attention, too
     base = {match[1] for path in tree.files(ACME, []) if (match := of_operators.fullmatch(path))}
     named = "abs addr copy elementwise fallback host_tensors layouts matrix_product mistakes overlap random scalar"
     assert base == {f"test_{name}.py" for name in (*named.split(), "structured", "views_and_resize")}
-    others = {"compile", "driver_conformance", "libraries", "native_kernels", "real_runtime"}
+    others = {"compile", "driver_conformance", "libraries", "native_kernels", "real_runtime", "serving"}
     assert set(chapters.TESTS) | set(chapters.BASE) | others == set(chapters.Choice(ROOT).chapters)
 
 
+@pytest.mark.long
 def test_an_unknown_chapter(tmp_path: Path) -> None:
     with pytest.raises(
         Fault, match=r"there is no chapter amb, moemry; those with sources are amp, attention, autograd, .*versions$"
@@ -547,6 +626,7 @@ def test_an_unknown_chapter_is_refused_where_all_are_there(tmp_path: Path) -> No
     assert [path.name for path in (tmp_path / "acme").iterdir()] == [record.FILE]
 
 
+@pytest.mark.long
 def test_autocast_is_tested_where_networks_are() -> None:
     """Its tests call convolutions, which `amp` alone does not have."""
     test = "tests/aten/test_autocast.py"
@@ -656,7 +736,7 @@ def test_all_together_are_tried_again_when_code_changes(tmp_path: Path, monkeypa
 def test_every_choice_is_tried() -> None:
     assert list(conforms.choices())[:2] == ["all", "base"]
     assert set(conforms.choices()) - {"all", "base"} == set(chapters.TESTS) | {
-        "compile", "driver_conformance", "libraries", "native_kernels", "real_runtime"
+        "compile", "driver_conformance", "libraries", "native_kernels", "real_runtime", "serving"
     }  # fmt: skip
 
 
@@ -696,6 +776,47 @@ def test_what_the_vendor_did_stays(vendors: tuple[Path, record.Record]) -> None:
     planned = update.changes(destination, before, wanted, dict)
     update.apply(destination, planned)
     assert state(destination) == {"kept": "mine\n", "old": "mine\n"}
+
+
+def test_a_folder_that_the_vendor_removed_stays_away(vendors: tuple[Path, record.Record]) -> None:
+    """A README may tell the vendor to delete it, and the guide goes on adding to it."""
+    destination, before = vendors
+    (destination / "deep/new").unlink()
+    (destination / "deep").rmdir()
+    wanted = {**WRITTEN, "deep/newer": "1\n", "deep/deeper/newer": "1\n", "other/newer": "1\n"}
+    planned = update.changes(destination, before, wanted, dict)
+    assert planned.added == {"other/newer": "1\n"}
+    update.apply(destination, planned)
+    there = {"kept": WRITTEN["kept"], "old": WRITTEN["old"], "other/newer": "1\n"}
+    assert state(destination) == there
+    again = record.of(ACME, None, "1" * 40, wanted)
+    update.apply(destination, update.changes(destination, again, wanted, dict))
+    assert state(destination) == there
+
+
+def test_what_the_vendor_changed_and_the_guide_no_longer_has_is_named(
+    vendors: tuple[Path, record.Record], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a rename: the update adds the file of the new name, and both would be compiled."""
+    destination, before = vendors
+    (destination / record.FILE).write_text(before.text)
+    (destination / "old").write_text("mine\n")
+    (destination / "deep/new").write_text("mine\n")
+    wanted = {"kept": WRITTEN["kept"], "renamed": WRITTEN["old"]}
+    planned = update.changes(destination, before, wanted, dict)
+    assert str(planned) == "1 files added, 0 brought up to date, 0 merged with your changes, 0 removed"
+    assert planned.kept == ["deep/new", "old"]
+    made = record.of(ACME, None, "1" * 40, wanted)
+    monkeypatch.setattr(cli, "_written", lambda *_: wanted | {record.FILE: made.text})
+    options = ["--name", "acme", "--dest", str(destination)]
+    cli.main(options)
+    assert capsys.readouterr().out == (
+        f"make vendor: 1 files added, 0 brought up to date, 0 merged with your changes, 0 removed in {destination}; "
+        "the guide no longer has deep/new, old, which you changed: move your changes, then delete them\n"
+    )
+    assert (destination / "old").read_text() == "mine\n"
+    cli.main(options)
+    assert capsys.readouterr().out.endswith(f"0 removed in {destination}\n")
 
 
 def test_changes_of_both_sides_are_merged(vendors: tuple[Path, record.Record]) -> None:
@@ -753,6 +874,28 @@ def test_what_cannot_be_read_or_written_is_named_and_nothing_is_written(vendors:
     ]
 
 
+def test_a_repository_that_cannot_be_written_is_named(
+    vendors: tuple[Path, record.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    destination, before = vendors
+    planned = update.changes(destination, before, {**WRITTEN, "newer": "1\n"}, dict)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(Fault, match=f"^{destination} cannot be written: Read-only file system$"):
+        update.apply(destination, planned)
+
+
+def test_a_clone_that_git_does_not_read_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = tmp_path / "git"
+    git.write_text('#!/bin/sh\necho "fatal: detected dubious ownership in repository" >&2\nexit 128\n')
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(Fault, match=r"^git cannot read this clone of the guide: fatal: detected dubious ownership"):
+        tree.commit()
+
+
 def test_a_merge_without_git_is_a_fault(
     vendors: tuple[Path, record.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -778,6 +921,7 @@ def test_what_pip_or_a_compiler_left_is_not_copied(is_clone: bool, tmp_path: Pat
     assert [name for name, _ in tree._sources(tmp_path)] == [".gitignore", "conformance/README.md", "csrc/a.cpp"]
 
 
+@pytest.mark.long
 def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     destination = tmp_path / "torch_acme"
     options = ["--name", "acme", "--dest", str(destination)]
@@ -806,6 +950,7 @@ def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[
         cli.main(options)
 
 
+@pytest.mark.long
 def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> None:
     """The merge base of the three-way merge comes from this repository's own history."""
     destination = tmp_path / "torch_acme"
@@ -825,6 +970,7 @@ def test_the_state_that_was_written_comes_from_its_commit(tmp_path: Path) -> Non
     assert "`optim/foreach.cpp`" in merged
 
 
+@pytest.mark.long
 def test_what_the_guide_says_of_itself_comes_from_that_commit_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -868,6 +1014,27 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+def test_the_environment_describes_no_backend() -> None:
+    names = ("NAME", "DEST", "PREFIX", "LIBRARY", "CHAPTERS", "STATE", "GIT", "TORCH")
+    wrong = dict.fromkeys(names, "of the machine")  # such as NAME on WSL, and PREFIX in conda
+    assert set(recipe("vendor", variables=wrong)[2::2]) == {""}
+    assert recipe("next", variables=wrong)[1:] == [""]
+
+
+@pytest.mark.long
+def test_a_folder_of_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(Fault, match=f"^{tmp_path}/nowhere is no folder"):
+        cli.main(["--name", "acme", "--dest", "~/nowhere/torch_acme", "--chapters", "driver"])
+
+
+def test_an_apostrophe_in_a_value_is_kept() -> None:
+    assert "../o'brien" in recipe("vendor", "NAME=acme", "DEST=../o'brien")
+    assert "a 'b' c" in recipe("build", "DRIVER=a 'b' c")
+    assert "2.14'" in recipe("next", "TORCH=2.14'")
+
+
+@pytest.mark.long
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     destination = tmp_path / "torch_acme"
     cli.main(["--name", "acme", "--dest", str(destination)])
@@ -884,6 +1051,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert f"make vendor: a git repository, whose first commit {commit} is the copy\n" in said
 
 
+@pytest.mark.long
 def test_the_library_is_kept_when_a_repository_is_brought_up_to_date(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -913,6 +1081,18 @@ def test_inside_another_repository_there_is_none_of_its_own_unless_asked(tmp_pat
     assert not (tmp_path / "one" / ".git").exists()
     assert "whose first commit" in history.begin(tmp_path / "one", "copy", history.YES)
     assert git(tmp_path / "one", "ls-files") == "a\n"
+
+
+def test_the_commit_of_a_surrounding_repository_is_not_that_of_the_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "theirs")
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    assert tree.commit() == git(tmp_path, "rev-parse", "HEAD").strip()
+    monkeypatch.setattr(tree, "ROOT", tmp_path / "unpacked")
+    tree.ROOT.mkdir()
+    assert tree.commit() == "unknown"
 
 
 def test_git_that_does_not_know_the_author_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The cache of compiled graphs: a second process compiles nothing, and other sources of the backend miss."""
+"""What is kept of compiled code: a second process compiles nothing, and other sources of the backend miss."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE
 
 PROGRAM = """
     import warnings
@@ -33,3 +34,54 @@ def test_a_second_process_finds_the_graph(run_process: RunProcess, tmp_path: Pat
     first, second, third = run(other=False), run(other=False), run(other=True)
     assert first[0] == second[0] == third[0]
     assert (first[1], second[1], third[1]) == ("0 1", "1 0", "0 1")
+
+
+STANDALONE = """
+    import warnings
+    warnings.simplefilter("ignore")
+    import torch
+    from torch._inductor import CompiledArtifact, config, standalone_compile
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def function(x, weight):
+        return (x @ weight * 2 + 1).relu().sum(0), x.sin()
+
+    torch.manual_seed(0)
+    arguments = [torch.randn(3, 4, device={device!r}), torch.randn(4, 5, device={device!r})]
+    with config.patch(cpp_wrapper={cpp}):
+        made = standalone_compile(make_fx(function)(*arguments), arguments, dynamic_shapes="from_graph")
+    made.save(path={path!r}, format="binary")
+    for artifact in (made, CompiledArtifact.load(path={path!r}, format="binary")):
+        torch.testing.assert_close(tuple(artifact(*arguments)), function(*arguments))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("inductor")
+@pytest.mark.parametrize("cpp", [False, True])
+def test_a_compiled_graph_is_saved_and_loaded(cpp: bool, run_process: RunProcess, tmp_path: Path) -> None:
+    program = STANDALONE.format(device=LAST_DEVICE, cpp=cpp, path=str(tmp_path / "code"))
+    result = run_process(program, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+    assert result.returncode == 0, result.stderr
+
+
+HEADERS = """
+    import warnings
+    warnings.simplefilter("ignore")
+    import torch
+    from torch._inductor import codecache, config
+    asked = []
+    codecache._precompile_header = lambda header, *_, **__: asked.append(header)  # None: the library includes the text
+    config.cpp_cache_precompile_headers = {wanted}
+    torch.compile(lambda x: x * {factor} + 1)(torch.ones(5, device="openreg"))
+    print(asked)
+"""
+
+
+@pytest.mark.usefixtures("inductor")
+@pytest.mark.parametrize(("wanted", "asked"), [(True, ["torch/csrc/inductor/cpp_prefix.h"]), (False, [])])
+def test_the_header_of_all_kernels_is_compiled_once(
+    run_process: RunProcess, tmp_path: Path, wanted: bool, asked: list[str]
+) -> None:
+    result = run_process(HEADERS.format(wanted=wanted, factor=2 + wanted), TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    assert result.stdout == f"{asked}\n", result.stderr

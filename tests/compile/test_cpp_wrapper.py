@@ -238,6 +238,19 @@ def test_another_process_compiles_nothing(run_process: RunProcess, tmp_path: Pat
     assert compiled[0] == compiled[1] != {}
 
 
+def test_a_package_in_a_folder_with_a_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from torch_openreg.compile import cpp_wrapper
+
+    folder = tmp_path / "with a space"
+    folder.mkdir()
+    for name in ("HEADER", "_LIBRARY"):
+        installed: Path = getattr(cpp_wrapper, name)
+        link = folder / installed.name
+        link.symlink_to(installed)
+        monkeypatch.setattr(cpp_wrapper, name, link)
+    assert_same(lambda x: x * 7 - 2, torch.randn(5), options=CPP)
+
+
 def test_a_build_without_the_header_compiles_and_says_what_generated_code_includes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

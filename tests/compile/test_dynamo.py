@@ -125,6 +125,21 @@ def test_properties_inside_a_graph_are_those_of_the_current_device(device: torch
     assert len(uuids) == (1 if device in (0, "openreg:1") else len(known))
 
 
+@pytest.mark.needs("two devices")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "openreg", "inductor"])
+@pytest.mark.usefixtures("inductor")
+def test_an_index_in_a_block_for_another_device(backend: str) -> None:
+    """What the page advises: without the index, PyTorch loses the block in all but the first backend."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        with torch.accelerator.device_index(1):
+            inside = torch.zeros(2, device="openreg:1")
+        return inside, torch.zeros(2, device="openreg:0"), x + 1
+
+    found = torch.compile(function, backend=backend, fullgraph=True)(torch.ones(2, device="openreg:0"))
+    assert [tensor.device.index for tensor in found] == [1, 0, 0]
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])
 def test_other_backends_of_pytorch(backend: str) -> None:
     x = torch.randn(5, requires_grad=True)

@@ -27,7 +27,14 @@ def test_ahead_of_time_compilation() -> None:
         torch._inductor.aoti_compile_and_package(exported)
 
 
-@pytest.mark.parametrize("call", [lambda: torch.openreg.synchronize(), lambda: torch.openreg.set_device(LAST_DEVICE)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.openreg.synchronize(),
+        lambda: torch.openreg.set_device(LAST_DEVICE),
+        lambda: torch.openreg.device(LAST_DEVICE).__enter__(),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")  # what the test is about
 @pytest.mark.usefixtures("inductor")
 def test_calls_that_break_a_graph(call: Callable[[], None]) -> None:

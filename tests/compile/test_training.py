@@ -34,6 +34,21 @@ def test_a_compiled_optimizer_trains_like_the_cpu() -> None:
         torch.testing.assert_close(parameter.cpu(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("foreach", [False, True])
+def test_an_optimizer_that_is_compiled_again_keeps_its_numbers_where_they_are(foreach: bool) -> None:
+    parameters = [torch.ones(3, requires_grad=True), torch.ones(3, device=LAST_DEVICE, requires_grad=True)]
+    optimizers = [torch.optim.NAdam([p], lr=0.1, foreach=foreach) for p in parameters]
+    schedules = [torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5) for optimizer in optimizers]
+    steps = (optimizers[0].step, torch.compile(optimizers[1].step, backend="aot_eager"))
+    for number in range(4):
+        for parameter, step, schedule in zip(parameters, steps, schedules, strict=True):
+            parameter.grad = torch.full_like(parameter, number + 1.0)
+            step()
+            schedule.step()
+    torch.testing.assert_close(parameters[1].detach().cpu(), parameters[0].detach())
+    assert optimizers[1].state[parameters[1]]["step"].device.type == "cpu"
+
+
 def test_random_numbers_follow_the_seed() -> None:
     compiled = torch.compile(lambda x: x + torch.rand_like(x), fullgraph=True)
     zeros = torch.zeros(1000, device=LAST_DEVICE)

@@ -188,6 +188,40 @@ def destroyed_by_a_callback() -> str:
     return messages[0]
 
 
+def ended_by_destroy() -> list[float]:
+    """The group is destroyed before a callback has run, which starts a collective of it."""
+    group = dist.new_group(backend="staged")
+    results: list[float] = []
+
+    def callback(_: object) -> None:
+        if dist.get_rank() == 1:
+            time.sleep(0.3)
+        tensor = torch.ones(2, device="openreg")
+        dist.all_reduce(tensor, group=group)
+        results.extend(tensor.tolist())
+
+    tensors = torch.ones(2, 3, device="openreg")
+    dist.all_reduce(tensors[0], group=group, async_op=True).get_future().then(callback)
+    dist.all_reduce(tensors[1], group=group, async_op=True)
+    group._get_backend(torch.device("openreg")).shutdown()
+    return [*results, *tensors[1].tolist()]
+
+
+def killed_in_a_callback() -> tuple[list[str], float]:
+    """Rank 1 ends in a callback; those of the others wait for the collective that it would have started."""
+    tensors = torch.ones(3, 3, device="openreg")
+
+    def callback(_: object) -> None:
+        if dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(tensors[1])
+
+    start = time.monotonic()
+    future = dist.all_reduce(tensors[0], async_op=True).get_future().then(callback)
+    work = dist.all_reduce(tensors[2], async_op=True)
+    return [_message(future.wait), _message(work.wait)], time.monotonic() - start
+
+
 def failed_device(numel: int) -> list[str]:
     """A kernel fails before the collective: its inputs never come. The next one must not be taken for it."""
     tensor = torch.ones(numel, device="openreg")

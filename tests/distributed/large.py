@@ -134,6 +134,27 @@ def with_requires_grad() -> None:
     same(parameter.detach(), torch.full((NUMEL,), float(size)))
 
 
+def lazy_views() -> None:
+    """Lists of tensors whose conjugate or negative is yet to be computed, as inputs and as results."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    value = torch.full((NUMEL,), complex(rank, 1), dtype=torch.complex64, device="openreg")
+    ones = torch.ones(NUMEL, device="openreg")
+    summed = torch.empty_like(value)
+    dist.reduce_scatter(summed, [value.conj()] * size)
+    same(summed, torch.full((NUMEL,), complex(size * (size - 1) / 2, -size), dtype=torch.complex64))
+    conjugates = [torch.empty_like(value).conj() for _ in range(size)]
+    dist.gather(value, conjugates if rank == 0 else None)
+    negatives = [torch._neg_view(torch.empty_like(ones)) for _ in range(size)]
+    dist.all_gather(negatives, ones * rank)
+    for other in range(size):
+        if rank == 0:
+            same(conjugates[other], torch.full((NUMEL,), complex(other, 1), dtype=torch.complex64))
+        same(negatives[other], torch.full((NUMEL,), float(other)))
+    scattered = torch.empty_like(ones)
+    dist.scatter(scattered, [torch._neg_view(ones * other) for other in range(size)] if rank == 0 else None)
+    same(scattered, torch.full((NUMEL,), -float(rank)))
+
+
 def on_another_device() -> None:
     """Tensors that are not on the device of the first operation, whose window that rank has."""
     rank, size = dist.get_rank(), dist.get_world_size()

@@ -48,6 +48,16 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
         "TypeError",
         "reduce: PRODUCT of ComplexFloat is not supported",
     ),
+    "send to a rank that does not exist": (
+        lambda: dist.send(_ones(2), dist.get_world_size()),
+        "ValueError",
+        "send: expected a rank from 0 to ",
+    ),
+    "receive from a negative rank": (
+        lambda: dist.recv(_ones(2), -1),
+        "ValueError",
+        "recv: expected a rank from 0 to ",
+    ),
     "two devices": (
         lambda: _gather(_ones(2, device="openreg:0"), _ones(2, device="openreg:1")),
         "ValueError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -211,6 +212,7 @@ def tagged() -> None:
         works = [dist.irecv(output, src=1, tag=tag) for tag, output in enumerate(outputs)]
         for tag in (2, 0, 1):
             works[tag].wait()
+            assert works[tag]._source_rank() == 1
             same(outputs[tag], torch.full((4,), float(tag)))
             dist.send(outputs[tag], dst=1, tag=10 + tag)
     elif rank == 1:
@@ -275,6 +277,141 @@ def nested(numel: int = 1000) -> None:
     same(future.wait(), torch.full((numel,), float(size)))
 
 
+def started_by_callbacks(numel: int = 1000) -> None:
+    """Callbacks that start collectives, each of them late on another rank."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def start_another(turn: int) -> Callable[[object], Tensor]:
+        def callback(_: object) -> Tensor:
+            if rank == turn % size:
+                time.sleep(0.1)
+            tensor = torch.full((numel,), 10.0**turn, device="openreg")
+            dist.all_reduce(tensor)
+            return tensor
+
+        return callback
+
+    futures = []
+    for turn in range(4):
+        work = dist.all_reduce(torch.ones(numel, device="openreg"), async_op=True)
+        futures.append(work.get_future().then(start_another(turn)))
+    for turn, future in enumerate(futures):
+        same(future.wait(), torch.full((numel,), 10.0**turn * size))
+
+
+def added_late(numel: int = 1000) -> None:
+    """A rank whose collective has ended runs a callback where it adds it; those of the others run on another thread."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for late in range(size):
+
+        def callback(_: object, late: int = late) -> Tensor:
+            if rank != late:
+                time.sleep(0.1)  # so that the program has gone on by then
+            tensor = torch.full((numel,), 10.0, device="openreg")
+            dist.all_reduce(tensor)
+            return tensor
+
+        work = dist.all_reduce(torch.ones(numel, device="openreg"), async_op=True)
+        if rank == late:
+            work.wait()
+        future = work.get_future().then(callback)
+        after = torch.ones(numel, device="openreg")
+        dist.all_reduce(after)
+        same(after, torch.full((numel,), float(size)))
+        same(future.wait(), torch.full((numel,), 10.0 * size))
+
+
+def nested_twice(numel: int = 1000) -> None:
+    """A callback starts two collectives and waits for neither; the first has a callback that starts another one."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensors = [torch.full((numel,), 10.0**turn, device="openreg") for turn in range(7)]
+
+    def start(turn: int) -> dist.Work:
+        work: dist.Work = dist.all_reduce(tensors[turn], async_op=True)
+        return work
+
+    def innermost(_: object) -> None:
+        if rank == 0:
+            time.sleep(0.1)
+        start(2).wait()
+
+    def inner(_: object) -> None:
+        work = start(1)
+        if rank == 1:
+            work.wait()
+        work.get_future().then(innermost)
+        start(3)
+
+    chain = start(0).get_future().then(inner)
+    if rank == size - 1:
+        chain.wait()
+    chain.then(lambda _: start(4).wait())
+    start(5)
+    start(6).wait()
+    for turn, tensor in enumerate(tensors):
+        same(tensor, torch.full((numel,), 10.0**turn * size))
+
+
+def waits_for_a_later_one(numel: int = 1000) -> None:
+    """A callback that waits for what cannot start before it returns gets an error, and everything goes on."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    is_called = threading.Event()
+    later: list[dist.Work] = []
+    messages: list[str] = []
+    tensors = [torch.full((numel,), 10.0**turn, device="openreg") for turn in range(5)]
+
+    def wait() -> None:
+        if rank == 1:
+            return  # its callback may run where it is added, before the program calls the later one
+        is_called.wait(10)
+        try:
+            later[0].wait()
+        except RuntimeError as error:
+            messages.append(str(error))
+
+    def inner(_: object) -> None:
+        wait()
+        dist.all_reduce(tensors[2])
+
+    def callback(_: object) -> None:
+        wait()
+        first.wait()
+        work = dist.all_reduce(tensors[1], async_op=True)
+        work.get_future().then(inner)
+        dist.all_reduce(tensors[3])
+
+    dist.all_reduce(torch.zeros(numel, device="openreg"))
+    if rank == 1:
+        time.sleep(0.3)  # so that the others have added the callback before their collective ends
+    first = dist.all_reduce(tensors[0], async_op=True)
+    future = first.get_future().then(callback)
+    later.append(dist.all_reduce(tensors[4], async_op=True))
+    is_called.set()
+    future.wait()
+    later[0].wait()
+    for turn, tensor in enumerate(tensors):
+        same(tensor, torch.full((numel,), 10.0**turn * size))
+    assert len(messages) == (0 if rank == 1 else 2)
+    for message in messages:
+        assert "cannot start before that callback has returned; wait in the program" in message
+
+
+def failing_callbacks() -> None:
+    """A callback that raises holds up nothing: neither other callbacks nor what the program starts."""
+    size = dist.get_world_size()
+    work = dist.all_reduce(torch.ones(2, device="openreg"), async_op=True)
+    failed = work.get_future().then(lambda _: 1 / 0)
+    total = torch.ones(2, device="openreg")
+    dist.all_reduce(total)
+    same(total, torch.full((2,), float(size)))
+    try:
+        failed.wait()
+    except RuntimeError as error:
+        assert "ZeroDivisionError" in str(error)  # noqa: PT017 - there is no pytest on a rank
+    else:
+        raise AssertionError("the callback has not raised")
+
+
 MUCH = 2_000_000  # elements, whose copy takes longer than what the host does meanwhile
 
 
@@ -313,6 +450,25 @@ def batched(numel: int = MUCH) -> None:
         work.wait()
         torch.openreg.synchronize()
         assert work.is_success()
+
+
+def batched_beside_a_callback() -> None:
+    """The one Work of a batch leaves out what a callback starts meanwhile."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensors = torch.full((4, 2), float(rank), device="openreg")
+
+    def callback(_: object) -> None:
+        time.sleep(0.1)
+        dist.broadcast(tensors[1], src=1)  # Python itself would collect all_reduce
+
+    future = dist.all_reduce(tensors[0], async_op=True).get_future().then(callback)
+    with dist.distributed_c10d._coalescing_manager(device=tensors.device, async_ops=True) as manager:
+        dist.isend(tensors[2], (rank + 1) % size)
+        time.sleep(0.2)
+        dist.irecv(tensors[3], (rank - 1) % size)
+    assert len(manager.works[0].get_future().wait()) == 2
+    future.wait()
+    same(tensors[1], torch.ones(2))
 
 
 def after_a_failed_batch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from tests import offers
 from tests.distributed import large, misuse, on_ranks
 from tests.distributed.ranks import RankFailed, Ranks, ranks
+from torch_openreg._distributed import _share_memory
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
@@ -55,6 +57,21 @@ def test_works_futures_and_numbers(group: Ranks) -> None:
     group(on_ranks.nested)
 
 
+@pytest.mark.parametrize("started", [on_ranks.started_by_callbacks, on_ranks.added_late, on_ranks.nested_twice])
+@pytest.mark.parametrize("numel", [1000, large.NUMEL], ids=["staged", "direct"])
+def test_callbacks_start_collectives_in_one_order(group: Ranks, started: Callable[[int], None], numel: int) -> None:
+    group(started, numel)
+
+
+@pytest.mark.parametrize("numel", [1000, large.NUMEL], ids=["staged", "direct"])
+def test_a_callback_does_not_wait_for_what_starts_after_it(group: Ranks, numel: int) -> None:
+    group(on_ranks.waits_for_a_later_one, numel)
+
+
+def test_a_callback_that_raises_holds_up_nothing(group: Ranks) -> None:
+    group(on_ranks.failing_callbacks)
+
+
 def test_a_caller_that_polls_reads_the_results(group: Ranks) -> None:
     group(on_ranks.polled, 10_000)
     group(on_ranks.polled)
@@ -73,6 +90,7 @@ def test_groups_of_the_same_ranks_one_after_the_other() -> None:
 
 def test_several_operations_with_one_work(group: Ranks) -> None:
     group(on_ranks.batched)
+    group(on_ranks.batched_beside_a_callback)
 
 
 def test_a_batch_after_one_that_has_raised(group: Ranks) -> None:
@@ -101,6 +119,12 @@ def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:
 
 def test_subgroups(group: Ranks) -> None:
     group(on_ranks.subgroup)
+
+
+def test_collectives_of_an_unknown_kind_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENREG_COLLECTIVES", "Staged")
+    with pytest.raises(ValueError, match=r"^openreg: OPENREG_COLLECTIVES is 'direct' or 'staged', got 'Staged'$"):
+        _share_memory(torch.distributed.HashStore(), 0, 2)
 
 
 @pytest.mark.parametrize("name", sorted(misuse.CASES))

@@ -8,7 +8,7 @@ import torch
 from torch_openreg import _distributed
 
 
-@pytest.mark.parametrize("name", ["_register_backend", "_device_types", "_set_default_backend"])
+@pytest.mark.parametrize("name", ["_register_backend", "_device_types", "_set_default_backend", "name"])
 def test_a_release_that_lacks_a_function_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.distributed.ProcessGroup, name)
     expected = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -116,6 +117,23 @@ def test_a_callback_does_not_destroy_its_own_group() -> None:
         assert all(message.startswith(text) for message in group(failures.destroyed_by_a_callback))
 
 
+def test_the_end_of_a_group_waits_for_what_callbacks_start() -> None:
+    with ranks(2) as group:
+        assert group(failures.ended_by_destroy) == [[2.0] * 5] * 2
+
+
+def test_a_rank_that_ends_in_a_callback() -> None:
+    with ranks(3) as group:
+        group.start(failures.killed_in_a_callback)
+        for rank in (0, 2):
+            (outcome,) = group.outcomes([rank])
+            assert not isinstance(outcome, RankFailed), outcome
+            (of_callback, of_program), seconds = outcome
+            assert f"of rank {rank} failed: " in of_callback
+            assert f"of rank {rank} failed: an earlier operation of the process group has failed" in of_program
+            assert seconds < 10
+
+
 def test_the_last_reference_is_dropped_with_an_operation_pending() -> None:
     with ranks(2) as group:
         group(failures.last_reference)
@@ -170,32 +188,62 @@ def test_the_end_of_a_process_with_a_pending_collective(tmp_path: Path) -> None:
         assert "terminate" not in errors
 
 
-def test_a_forked_child_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_used", [True, False], ids=["used", "unused"])
+@pytest.mark.parametrize(
+    "last", ["pass", "use()", "dist.destroy_process_group()", "dist.distributed_c10d._world.pg_map.clear()"]
+)
+def test_a_forked_child_ends_and_leaves_the_group_alone(is_used: bool, last: str, tmp_path: Path) -> None:
     code = textwrap.dedent(f"""
         import os, sys, torch, torch.distributed as dist
-        dist.init_process_group("staged", init_method="file://{tmp_path}/store", rank=0, world_size=1)
-        dist.all_reduce(torch.ones(3, device="openreg"))
+        rank = int(sys.argv[1])
+        dist.init_process_group("staged", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+
+        def use():
+            x = torch.ones(3, device="openreg")
+            dist.all_reduce(x)
+            return x.tolist()
+
+        if {is_used}:
+            use()
         if (child := os.fork()) == 0:
+            try:
+                {last}
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
             sys.exit(4)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        assert use() == [2.0] * 3
         dist.destroy_process_group()
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    with contextlib.ExitStack() as stack:
+        started = []
+        for rank in range(2):
+            command = [sys.executable, "-c", code, str(rank)]
+            process = stack.enter_context(
+                subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            )
+            stack.callback(process.kill)
+            started.append(process)
+        for process in started:
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+            if last == "use()":
+                refusal = "Cannot re-initialize openreg" if is_used else "forked from one of the group"
+                assert refusal in out
 
 
-def test_torchrun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["", "'staged'", "'cpu:gloo,openreg:staged'"])
+def test_torchrun(backend: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        textwrap.dedent("""
+        textwrap.dedent(f"""
         import torch, torch.distributed as dist
-        dist.init_process_group()
+        dist.init_process_group({backend})
         x = torch.ones(3, device="openreg") * (1 + dist.get_rank())
         dist.all_reduce(x)
         assert x.tolist() == [3, 3, 3], x
-        for group in (None, dist.new_group()):
+        for group in (dist.group.WORLD, dist.new_group()):
+            assert group.name() == "custom", group.name()
             torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("openreg"), process_group=group)
         dist.destroy_process_group()
         """)

@@ -49,6 +49,12 @@ def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:
     group(on_ranks.dropped, large.NUMEL)
 
 
+@pytest.mark.parametrize("collectives", ["staged", "direct"])
+def test_conjugates_and_negatives_that_are_yet_to_be_computed(collectives: str) -> None:
+    with ranks(2, OPENREG_COLLECTIVES=collectives) as started:
+        started(large.lazy_views)
+
+
 def test_tensors_on_another_device(group: Ranks) -> None:
     offers.require("two devices")
     group(large.on_another_device)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from tests.distributed import training
 from tests.distributed.ranks import Ranks, ranks
@@ -56,9 +58,21 @@ def test_a_pipeline_trains_like_one_process(two: Ranks, expected: State) -> None
     close(first | second, expected)
 
 
-def test_gradients_exchanged_in_half_precision(two: Ranks, expected: State) -> None:
-    for state in two(training.data_parallel, "fp16_compress_hook"):
-        close(state, expected, 5e-3)
+@pytest.mark.parametrize(
+    ("hook", "tolerance"), [(default_hooks.fp16_compress_hook, 5e-3), (training.in_bfloat16, 5e-2)]
+)
+def test_gradients_exchanged_in_half_precision(
+    two: Ranks, expected: State, hook: Callable[..., Any], tolerance: float
+) -> None:
+    states = two(training.data_parallel, hook)
+    for state in states:
+        close(state, expected, tolerance)
+        close(state, states[0], 0)
+
+
+def test_gradients_exchanged_by_callbacks(two: Ranks, four: Ranks, expected: State) -> None:
+    for state in two(training.power_sgd) + four(training.power_sgd):
+        close(state, expected, 1e-4)
 
 
 def test_parameters_gathered_in_half_precision(two: Ranks, expected: State) -> None:

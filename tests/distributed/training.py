@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -94,14 +94,35 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     return host(model)
 
 
-def data_parallel(hook: str | None = None, **options: Any) -> State:
+def in_bfloat16(state, bucket):  # type: ignore[no-untyped-def]  # PyTorch reads annotations, and takes no strings
+    """PyTorch's hook, which it refuses by its name unless the backend is one of its own."""
+    return default_hooks.bf16_compress_hook(state, bucket)
+
+
+def data_parallel(hook: Callable[..., Any] | None = None, **options: Any) -> State:
     """DistributedDataParallel."""
     if options.pop("with_device_ids", False):
         options["device_ids"] = [torch.accelerator.current_device_index()]
     model = DistributedDataParallel(network().to("openreg"), **options)
     if hook is not None:
-        model.register_comm_hook(dist.group.WORLD, getattr(default_hooks, hook))
+        model.register_comm_hook(dist.group.WORLD, hook)
     return train(model, torch.optim.AdamW(model.parameters(), 0.05))
+
+
+def power_sgd() -> State:
+    """DDP with PowerSGD, whose callbacks start collectives: a bucket for each parameter, matrices of full rank."""
+    model = DistributedDataParallel(network().to("openreg"), bucket_cap_mb=1e-6)
+    state = powerSGD_hook.PowerSGDState(None, 8, start_powerSGD_iter=2, min_compression_rate=0.01)
+
+    def synchronized(done: torch.futures.Future[Tensor]) -> Tensor:
+        # PyTorch's hook does it for CUDA alone: its callbacks use tensors on streams that are not theirs.
+        torch.accelerator.synchronize()
+        return done.value()
+
+    model.register_comm_hook(state, lambda state, bucket: powerSGD_hook.powerSGD_hook(state, bucket).then(synchronized))
+    trained = train(model, torch.optim.AdamW(model.parameters(), 0.05))
+    assert len(state.p_memory_dict) > 1  # buckets
+    return trained
 
 
 def accumulated() -> State:
@@ -266,7 +287,7 @@ JOBS: dict[str, Callable[[], State]] = {
     "find_unused": functools.partial(data_parallel, find_unused_parameters=True),
     "static_graph": functools.partial(data_parallel, static_graph=True),
     "bucket_view": functools.partial(data_parallel, gradient_as_bucket_view=True),
-    "allreduce_hook": functools.partial(data_parallel, "allreduce_hook"),
+    "allreduce_hook": functools.partial(data_parallel, default_hooks.allreduce_hook),
     "no_sync": accumulated,
     "fsdp": sharded,
     "fsdp_offload": offloaded,

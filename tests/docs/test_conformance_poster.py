@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.weaver.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
 POSTER = "```{conformance-poster}\n```\n"
 
 
+@pytest.mark.long
 def test_sheet_is_in_the_page_and_beside_it(repository: Repository) -> None:
     (repository.root / "conformance").symlink_to(ROOT / "conformance")
     repository.add(POSTER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from docutils import nodes
 from sphinx.config import Config
 from vendor import state_trials
@@ -29,6 +30,7 @@ def shown(word: str) -> str:
     return "a wrong result, without an error" if word == "AssertionError: " else word
 
 
+@pytest.mark.long
 def test_each_state_has_a_row() -> None:
     states = States(ROOT).all
     assert [row[0] for row in rows("states")] == [f"{state.number} {state.title}" for state in states]
@@ -56,6 +58,7 @@ def test_errors_that_are_left_are_grouped() -> None:
         assert listed == left
 
 
+@pytest.mark.long
 def test_the_row_of_a_state_leads_to_its_section() -> None:
     page = (ROOT / "docs" / "source" / "accelerator" / "states.md").read_text(encoding="utf-8")
     sections = {nodes.make_id(line.removeprefix("## ")) for line in page.splitlines() if line.startswith("## ")}

@@ -16,6 +16,8 @@ import torch
 
 from docs._ext.stub_table import filled, read
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 Table = list[dict[str, Any]]
 Reads = dict[str, set[tuple[str, str]]]  # by device type, operators with the stubs that they read

@@ -163,6 +163,76 @@ def has_a_second_derivative(module: nn.Module, x: Tensor) -> None:
     close(found[0], found[1])
 
 
+def in_chunks(module: nn.LSTM, x: Tensor) -> Any:
+    output, state = module(x[:2])
+    return output.sum() + module(x[2:], state)[0].square().sum()
+
+
+def from_a_state_of_the_input(module: nn.LSTM, x: Tensor) -> Any:
+    state = x.mean(0, keepdim=True).tanh()
+    return module(x, (state, state))[0].square().sum()
+
+
+def with_tied_weights(module: nn.LSTM, x: Tensor) -> Any:
+    module.weight_hh_l0, module.bias_hh_l0 = module.weight_ih_l0, module.bias_ih_l0
+    return module(x)[0].square().sum()
+
+
+def with_a_hook(module: nn.LSTM, x: Tensor) -> Any:
+    module.weight_ih_l0.register_hook(lambda grad: grad * 2)
+    return module(x)[0].square().sum()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["plain", "create_graph"])
+@pytest.mark.parametrize("loss", [in_chunks, from_a_state_of_the_input, with_tied_weights, with_a_hook])
+def test_a_tensor_that_reaches_a_layer_by_two_paths(loss: Callable[..., Any], again: bool) -> None:
+    module, x = nn.LSTM(3, 3).double(), torch.randn(4, 2, 3, dtype=torch.float64)
+    found = []
+    for device in ("openreg", "cpu"):
+        on_device, leaf = copy.deepcopy(module).to(device), x.to(device).requires_grad_()
+        value = loss(on_device, leaf)
+        variables = [leaf, *on_device.parameters()]
+        grads = torch.autograd.grad(value, variables, create_graph=again)
+        if again:
+            grads += torch.autograd.grad([grad.square().sum() for grad in grads], variables)
+        found.append(grads)
+    close(found[0], found[1])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_gradients_that_no_kernel_can_read(kind: Module) -> None:
+    module, x = kind(3, 4).double(), torch.randn(5, 2, 3, dtype=torch.float64)
+    jacobians, zeros = [], []
+    for device in ("openreg", "cpu"):
+        on_device, there = copy.deepcopy(module).to(device), x.to(device)
+        jacobians.append(torch.autograd.functional.jacobian(lambda x, run=on_device: run(x)[0], there, vectorize=True))
+        output = on_device(there.requires_grad_())[0]
+        nothing = torch._efficientzerotensor(output.shape, dtype=output.dtype, device=output.device)
+        zeros.append(torch.autograd.grad(output, there, nothing))
+    close(jacobians[0], jacobians[1])
+    close(zeros[0], zeros[1])
+
+
+# Forward mode imports its decompositions, which PyTorch compiles with torch.jit.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_no_tangent_of_a_gradient_is_lost() -> None:
+    module = nn.LSTM(3, 4).to("openreg")
+    x = torch.randn(5, 2, 3).to("openreg").requires_grad_()
+    output = module(x)[0]
+    with torch.autograd.forward_ad.dual_level():
+        given = torch.autograd.forward_ad.make_dual(torch.ones_like(output), torch.ones_like(output))
+        with pytest.raises(NotImplementedError, match="Trying to use forward AD with"):
+            torch.autograd.grad(output, x, given)
+
+
+def test_the_gradients_of_two_biases_are_two_tensors() -> None:
+    module = nn.LSTM(3, 4).to("openreg")
+    grads = torch.autograd.grad(module(torch.randn(5, 2, 3).to("openreg"))[0].sum(), list(module.parameters()))
+    expected = [grad.cpu() / 2 for grad in grads]
+    torch._foreach_mul_(grads, 0.5)
+    close([grad.cpu() for grad in grads], expected)
+
+
 def cells_of(module: nn.Module, *inputs: Any) -> int:
     """How many LSTM cells a forward calls: none if whole layers are computed."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:

@@ -11,6 +11,7 @@ from tests.libraries import (
     other_programs,
     transformers_programs,
     vision_programs,
+    vllm_programs,
 )
 
 PROGRAMS = [
@@ -20,6 +21,7 @@ PROGRAMS = [
     *lightning_programs.PROGRAMS,
     *other_programs.PROGRAMS,
     *vision_programs.PROGRAMS,
+    *vllm_programs.PROGRAMS,
 ]
 
 

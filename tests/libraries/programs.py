@@ -6,11 +6,12 @@ The tests run those whose library is installed.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -41,6 +42,8 @@ class Program:
     """The modules of torch_openreg.integrations that must be registered."""
     without: str = "the device"
     """What happens without them: `the device`, `the CPU`, or a part of the error message."""
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables with which a library that loads its integration by itself does not: how it is without."""
     passes: str = ""
     """What a user must pass besides."""
     bound: float = FLOAT32
@@ -96,7 +99,7 @@ def compare(program: Program) -> Comparison:
     forget()
     expected = program.run("cpu")
     assert expected.where == "cpu"
-    without = _without(program) if program.integrations else "the device"
+    without = _without(program) if program.integrations or program.hidden else "the device"
     begun = time.monotonic()
     with registered(program.integrations):
         found = program.run(DEVICE)
@@ -106,10 +109,15 @@ def compare(program: Program) -> Comparison:
 
 def _without(program: Program) -> str:
     forget()
+    before = dict(os.environ)
+    os.environ.update(program.hidden)
     try:
         where = program.run(DEVICE).where
     except Exception as error:
         return str(error).strip().splitlines()[0]
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     return "the CPU" if where == "cpu" else "the device"
 
 

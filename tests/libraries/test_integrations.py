@@ -95,6 +95,12 @@ def test_a_name_that_other_modules_hold_is_replaced_and_restored() -> None:
     assert accelerate.utils.get_max_memory is accelerate.utils.modeling.get_max_memory is original
 
 
+def test_where_there_is_no_device_none_is_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library.openreg, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match=r"^openreg: there is no device 1: this process has no device at all$"):
+        _library.device(1)
+
+
 @pytest.mark.parametrize("index", [-1, LAST + 1])
 def test_a_device_that_does_not_exist_is_refused(index: int) -> None:
     needs("accelerate")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import textwrap
 import threading
+from os import environ
+from pathlib import Path
 
 import pytest
 import torch
 from torch.autograd.profiler import profile, record_function
 
-from tests.offers import LAST_DEVICE
+from tests.conftest import RunProcess
+from tests.offers import LAST_DEVICE, library
 
 
 def device_times(profiled: profile) -> dict[str, float]:
@@ -63,3 +69,35 @@ def test_an_operator_on_two_devices_is_no_error() -> None:
         y.copy_(x)
     assert device_times(profiled)["aten::copy_"] >= 0
     assert torch.equal(x.cpu(), y.cpu())
+
+
+def test_a_driver_whose_events_have_no_times_leads_to_a_warning(tmp_path: Path, run_process: RunProcess) -> None:
+    source, refusing = tmp_path / "refusing.cpp", tmp_path / "refusing.so"
+    source.write_text(f"""
+        #include <dlfcn.h>
+        extern "C" int orEventCreateWithFlags(void** event, unsigned flags) {{
+          using Function = int (*)(void**, unsigned);
+          void* const driver = dlopen("{library()._name}", RTLD_LAZY | RTLD_NOLOAD);
+          const auto real = reinterpret_cast<Function>(dlsym(driver, "orEventCreateWithFlags"));
+          return flags == 0 ? 15 : real(event, flags);  // orErrorNotSupported
+        }}
+        """)
+    compiler = shlex.split(environ.get("CXX", "c++"))
+    subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", refusing, "-ldl"], check=True)
+    code = """
+        import torch
+        from torch.autograd.profiler import profile
+        x = torch.ones(4, device="openreg")
+        with profile(use_device="openreg") as profiled:
+            print((x + 1 + 1).tolist())
+        print({event.device_time_total for event in profiled.key_averages()})
+        """
+    result = run_process(
+        'import warnings; warnings.simplefilter("default")\n' + textwrap.dedent(code),
+        LD_PRELOAD=":".join(filter(None, (environ.get("LD_PRELOAD"), str(refusing)))),
+        KINETO_LOG_LEVEL="99",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "[3.0, 3.0, 3.0, 3.0]\n{0}\n", result.stderr
+    assert result.stderr.count("openreg: this driver's events have no times, so the profile has none") == 1
+    assert "INTERNAL ASSERT" not in result.stderr

@@ -266,6 +266,9 @@ def test_the_variable_watches_the_whole_program(run_process: RunProcess) -> None
 def test_another_value_of_the_variable_is_refused(run_process: RunProcess) -> None:
     done = run_process("import torch_openreg", OPENREG_RACES="yes", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "ImportError: torch_openreg: OPENREG_RACES is '0' or '1', got 'yes'" in done.stderr
+    done = run_process("import torch; torch.ones(1, device='openreg')", OPENREG_RACES="yes")
+    assert "The openreg backend was not loaded: ImportError: torch_openreg: OPENREG_RACES is" in done.stderr
+    assert "RuntimeError: Expected one of cpu, " in done.stderr  # nothing of the backend is there
 
 
 @pytest.mark.needs("sharing")

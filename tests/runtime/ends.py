@@ -277,6 +277,18 @@ def in_the_middle_of_a_data_loader() -> None:
     print(total[0].item())
 
 
+def in_a_fork_after_a_backward() -> None:
+    """The child has none of the threads that the engine has started, even for a backward on the CPU."""
+    torch.ones(2, requires_grad=True).sum().backward()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        signal.alarm(5)  # PyTorch's wait for these threads takes ten seconds
+        sys.exit(5)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
 WAYS: dict[str, Way] = {
     "by-return": Way(queue_work),
     "by-sys-exit": Way(by_sys_exit, 7),
@@ -289,6 +301,7 @@ WAYS: dict[str, Way] = {
     "during-copies-from-pinned-memory": Way(during_copies_from_pinned_memory),
     "inside-a-kernel": Way(inside_a_kernel),
     "in-a-fork": Way(in_a_fork, stdout="True\n5\n"),
+    "in-a-fork-after-a-backward": Way(in_a_fork_after_a_backward, stdout="5\n"),
     "with-exit-handlers": Way(with_exit_handlers, stdout="8.0 4.0\n8.0 4.0\n"),
     "with-tensors-alive": Way(with_tensors_alive, stdout="8.0\n"),
     "in-modes-of-pytorch": Way(in_modes_of_pytorch),

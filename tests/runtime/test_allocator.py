@@ -171,8 +171,10 @@ def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
     assert y.tolist() == [1.0] * 1000
 
 
-@pytest.mark.parametrize("view", [torch.conj, torch._neg_view])
-def test_record_stream_of_a_lazy_view_is_that_of_its_memory(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+@pytest.mark.parametrize("view", [torch.conj, torch._neg_view, torch.from_dlpack])
+def test_record_stream_of_another_tensor_over_the_memory_is_that_of_the_memory(
+    view: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     side = torch.Stream("openreg:0")
     x = torch.ones(1000, dtype=torch.complex64, device="openreg:0")
     address = x.data_ptr()
@@ -302,7 +304,9 @@ def test_a_fraction_of_the_memory_is_the_limit(run_process: RunProcess) -> None:
             raise AssertionError
         if torch.accelerator.device_count() > 1:
             torch.empty(12 << 20, dtype=torch.uint8, device="openreg:1")
+        assert torch.openreg.get_per_process_memory_fraction() == 0.5
         torch.openreg.set_per_process_memory_fraction(1.0)
+        assert torch.openreg.get_per_process_memory_fraction() == 1
         torch.empty(12 << 20, dtype=torch.uint8, device="openreg")
         for wrong in (0, -1, 1.5):
             try:
@@ -385,6 +389,41 @@ def test_summary() -> None:
     del x
 
 
+def test_a_summary_before_the_first_use(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        figures = [line.split()[-4:] for line in torch.openreg.memory_summary().splitlines()[1:-1]]
+        assert len(figures) == 5 and all(row == ["0"] * 4 for row in figures), figures
+        assert torch.openreg.memory_stats() == {} and not torch.openreg.is_initialized()
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wait_for_a_recorded_stream_frees_a_part_of_a_segment(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        def megabytes(count):
+            return torch.empty(count << 20, dtype=torch.uint8, device="openreg")
+        segment = megabytes(60)
+        del segment
+        kept, freed, side = megabytes(4), megabytes(50), torch.Stream("openreg")
+        freed.record_stream(side)
+        with side:
+            torch.openreg._sleep(50_000_000)
+        del freed
+        again = megabytes(50).fill_(1)
+        stats = torch.openreg.memory_stats()
+        assert stats["num_ooms"] == 0, stats
+        assert again.sum(dtype=torch.int64).item() == 50 << 20
+        """,
+        OPENREG_DEVICE_MEMORY="64M",
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_many_threads_get_their_own_blocks() -> None:
     wrong: list[int] = []
 
@@ -423,12 +462,21 @@ def test_the_profiler_leaves_the_cache_as_it_is() -> None:
     del kept
 
 
-def test_storage_clone_copies_on_the_device() -> None:
-    x = torch.arange(5, device="openreg")
+@pytest.mark.needs("kernels")
+def test_a_lazy_clone_is_made_on_its_device_behind_what_writes_the_original() -> None:
+    last = torch.accelerator.device_count() - 1  # not the current device, if there are two
+    x, five = torch.zeros(5, device=LAST_DEVICE), torch.full((5,), 5.0, device=LAST_DEVICE)
+    sleep_on(torch.openreg.default_stream(last), 100)
+    x.copy_(five)
     y = torch._lazy_clone(x)
+    assert not torch._C._is_cow_tensor(x)
+    assert not torch._C._is_cow_tensor(y)
+    assert y.data_ptr() in [block["address"] for segment in segments(last) for block in segment["blocks"]]
     y.add_(1)
-    assert x.tolist() == [0, 1, 2, 3, 4]
-    assert y.tolist() == [1, 2, 3, 4, 5]
+    assert x.tolist() == [5.0] * 5
+    assert y.tolist() == [6.0] * 5
+    assert y.untyped_storage().resize_(40).nbytes() == 40
+    assert y.sum().item() == 30
 
 
 def test_no_warning_leaves_a_deleter_as_an_exception(tmp_path: Path) -> None:

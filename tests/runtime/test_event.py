@@ -103,6 +103,20 @@ def test_waiting_lets_other_python_threads_run(waiter: str) -> None:
         assert event.query()
 
 
+@pytest.mark.needs("queue")
+@pytest.mark.parametrize("call", ["record", "wait"])
+def test_a_full_queue_lets_other_python_threads_run(call: str) -> None:
+    stream, other = torch.Stream("openreg:0"), torch.Stream("openreg:0")
+    event = torch.Event("openreg", enable_timing=True)
+    with held(stream) as gate:
+        event.record(stream)
+        threading.Timer(0.3, gate.set).start()
+        for _ in range(4000):  # more than a queue has room for
+            event.record(stream) if call == "record" else other.wait_event(event)
+    torch.accelerator.synchronize(0)
+    assert event.query()
+
+
 def test_the_first_record_decides_on_the_device() -> None:
     event = torch.Event(LAST_DEVICE)
     assert event.device == torch.device("openreg")
@@ -156,7 +170,7 @@ def test_a_destroyed_event_holds_up_who_waits_for_it() -> None:
         far.synchronize()
 
 
-@pytest.mark.needs("two devices")
+@pytest.mark.needs("queue", "two devices")
 def test_a_copy_between_devices_is_ordered_on_both_sides() -> None:
     source, target = torch.zeros(4, device="openreg:0"), torch.zeros(4, device="openreg:1")
     one, two = torch.ones(4, device="openreg:0"), torch.full((4,), 2.0, device="openreg:1")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.conftest import RunProcess
 from tests.offers import LAST_DEVICE
-from tests.runtime.busy import sleep_on
+from tests.runtime.busy import held, sleep_on
 
 
 def test_pinned_memory_is_known_as_such() -> None:
@@ -75,6 +77,28 @@ def test_pinned_memory_is_cached_and_can_be_given_back() -> None:
     stats = torch.openreg.host_memory_stats()
     assert stats["allocated_bytes.current"] == before["allocated_bytes.current"]
     assert stats["num_host_free"] == before["num_host_free"] + 1
+
+
+def test_emptying_the_cache_lets_other_python_threads_run() -> None:
+    torch.empty(1 << 20, dtype=torch.uint8, pin_memory=True)  # goes to the cache
+    # A Python function holds the stream, and a Python thread releases it: the driver waits for it before it frees.
+    with held(torch.Stream("openreg:0")) as gate:
+        threading.Timer(0.05, gate.set).start()
+        torch.accelerator.empty_host_cache()
+        stats = torch.openreg.host_memory_stats()
+        # Tensors of other tests may still be in use.
+        assert stats["allocated_bytes.current"] == stats["active_bytes.current"] < 1 << 20
+
+
+def test_peaks_and_totals_can_be_reset() -> None:
+    pinned = torch.empty(1 << 20, dtype=torch.uint8, pin_memory=True)
+    del pinned
+    torch.openreg.reset_peak_host_memory_stats()
+    stats = torch.openreg.host_memory_stats()
+    assert stats["active_bytes.peak"] == stats["active_bytes.current"]
+    assert stats["allocations.allocated"] > 0
+    torch.openreg.reset_accumulated_host_memory_stats()
+    assert torch.openreg.host_memory_stats()["allocations.allocated"] == 0
 
 
 def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:

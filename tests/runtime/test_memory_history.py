@@ -215,6 +215,26 @@ def test_recording_ends_and_forgets() -> None:
     assert [(e["action"], e["size"]) for e in entries()[:2]] == [("free_requested", 1000), ("free_completed", 1024)]
 
 
+@pytest.mark.parametrize("skipped", [["free_requested", "snapshot"], ["alloc"], []])
+def test_actions_can_be_left_out(skipped: list[str]) -> None:
+    record(skip_actions=skipped)
+    x = bytes_of(1000)
+    del x
+    actions = ["alloc", "free_requested", "free_completed", "snapshot"]
+    found = [entry["action"] for entry in entries() if entry["action"] in actions]
+    assert found == [action for action in actions if action not in skipped]
+
+
+def test_frames_of_generated_code_name_the_lines_of_the_model() -> None:
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(4, 4))).to("openreg")
+    record()
+    kept = traced(torch.ones(2, 4, device="openreg"))
+    taken = torch.openreg.memory._snapshot(augment_with_fx_traces=True)
+    frames = [frame for entry in taken["device_traces"][0] for frame in entry["frames"]]
+    assert any(frame["name"] == "forward" for frame in frames), kept
+    assert taken["device_traces"][0][-1]["action"] == "snapshot"
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -222,6 +242,7 @@ def test_recording_ends_and_forgets() -> None:
         ({"context": "none"}, "context is one of None, 'state', 'alloc', 'all', got 'none'"),
         ({"stacks": "c"}, "stacks is one of 'python', 'all', got 'c'"),
         ({"max_entries": 0}, "max_entries is 1 or more, got 0"),
+        ({"skip_actions": ["oom", "x"]}, "skip_actions are of alloc, .*, got x"),
     ],
 )
 def test_other_values_are_refused(settings: dict[str, Any], text: str) -> None:

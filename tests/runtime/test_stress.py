@@ -15,7 +15,7 @@ from tests import offers
 # The programs use launch modes, injected allocation failures, and the simulator's report of what is left.
 pytestmark = pytest.mark.needs("host kernels", "faults", "simulator")
 SOURCES = Path(__file__).parents[2] / "csrc"
-SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than in `make stress`
+SCRIPT = Path(__file__).parents[1] / "stress" / "tensors.py"  # with fewer steps here than by default
 MEMORY = SCRIPT.with_name("memory.cpp")
 
 

@@ -157,7 +157,7 @@ class Repository:
                 self.root / "docs/source",
                 self.root / "docs/source",
                 output,
-                self.root / "docs/build/doctrees",
+                self.root / "docs/build/doctrees" / builder,
                 builder,
                 confoverrides=settings,
                 status=None,

@@ -98,6 +98,19 @@ def test_pages_that_are_named_run_alone(repository: Repository) -> None:
         (doctest(">>> import warnings\n>>> warnings.warn('careful')"), 2, ["UserWarning: careful"]),
         ("```{console-run}\n$ echo 1\n1\n$ echo 2\n3\n```\n", 3, ["echo 2", "Expected:\n    3"]),
         ("```{console-run}\n$ echo bad >&2; exit 1\nbad\n```\n", 1, ["exit status 1, expected 0", "bad"]),
+        (
+            doctest(
+                ">>> import threading\n>>> thread = threading.Thread(target=lambda: 1 / 0)\n"
+                ">>> thread.start(); thread.join()\n>>> 1\n2"
+            ),
+            3,
+            ["raised in a thread or a destructor", "ZeroDivisionError"],
+        ),
+        (
+            doctest(">>> class A:\n...     def __del__(self):\n...         1 / 0\n>>> a = A()\n>>> del a"),
+            5,
+            ["raised in a thread or a destructor", "ZeroDivisionError"],
+        ),
         (doctest('>>> run_example("examples/none.py")'), 1, ["can't open file"]),
         ("```{testsetup}\n1 / 0\n```\n", 1, ["ZeroDivisionError"]),
     ],
@@ -107,6 +120,32 @@ def test_failure_names_page_line_and_reason(repository: Repository, block: str, 
     result = repository.build("doctest")
     result.assert_fault(f"index.md:{line + offset}", *parts)
     assert not (result.output / "proof.json").exists()
+
+
+def test_exceptions_in_threads_may_be_shown(repository: Repository) -> None:
+    repository.add(
+        doctest(
+            ">>> import sys, threading\n>>> thread = threading.Thread(target=sys.exit)\n"
+            ">>> thread.start(); thread.join()\n"
+            ">>> threading.excepthook = lambda args: print(args.exc_value)\n"
+            ">>> thread = threading.Thread(target=lambda: 1 / 0)\n"
+            ">>> thread.start(); thread.join()\ndivision by zero"
+        )
+    )
+    result = repository.build("doctest")
+    assert result.status == 0, result.warnings
+
+
+def test_script_that_fails_must_tell(repository: Repository) -> None:
+    repository.write("examples/quiet.py", "import sys\nprint('x')\nsys.exit(3)\n")
+    repository.write("examples/loud.py", "import sys\nprint('x')\nsys.exit('why')\n")
+    repository.write("examples/checks.py", "import sys\nprint('1 of 2 checks failed')\nsys.exit(1)\n")
+    repository.add(doctest('>>> run_example("examples/loud.py")\nx\nwhy'))
+    repository.add(doctest('>>> run_example("examples/checks.py")\n1 of 2 checks failed'))
+    assert repository.build("doctest").status == 0
+    line = repository.add(doctest('>>> run_example("examples/quiet.py")\nx'))
+    reason = "examples/quiet.py ended with status 3, and its output does not tell why"
+    repository.build("doctest").assert_fault(f"index.md:{line + 1}", reason)
 
 
 @pytest.mark.parametrize("block", [doctest(">>> 1 + 1\n3"), "```{testcode}\nprint(1)\n```\n"])
@@ -122,6 +161,7 @@ def test_line_is_right_inside_tabs_and_quotes(repository: Repository, block: str
     result.assert_fault(f"index.md:{line + 8 + block.count(chr(10))}", "Got:")
 
 
+@pytest.mark.long
 def test_page_that_hangs_is_ended_and_named(repository: Repository) -> None:
     line = repository.add(doctest(">>> import time\n>>> time.sleep(60)"))
     repository.configure(run={"page_seconds": 1})
@@ -205,16 +245,32 @@ def test_prove_may_run_below_the_root(repository: Repository) -> None:
     assert (repository.root / "docs/build/one/proof.json").is_file()
 
 
-def test_file_that_an_example_leaves_in_the_repository_is_named(repository: Repository) -> None:
-    subprocess.run(["git", "init", "--quiet"], cwd=repository.root, check=True)
+@pytest.mark.parametrize(
+    ("statement", "file"),
+    [
+        ("Path('model.pt2').touch()", "model.pt2"),
+        ("_ = Path('LICENSE').write_text('changed')", "LICENSE"),
+        ("Path('LICENSE').unlink()", "LICENSE"),
+    ],
+)
+def test_file_that_an_example_leaves_or_changes_is_named(repository: Repository, statement: str, file: str) -> None:
     repository.write(".gitignore", "docs/build\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=repository.root, check=True)
+    subprocess.run(["git", "add", "."], cwd=repository.root, check=True)
     repository.write("notes.txt", "The author's own, and there before.\n")
-    repository.add(doctest(">>> from pathlib import Path\n>>> Path('model.pt2').write_text('left')\n4"))
+    repository.add(doctest(f">>> from pathlib import Path\n>>> {statement}"))
     done = prove(repository)
     assert done.returncode == 1
-    left = "doctest: not proven: an example left model.pt2 in the repository; write to a temporary folder"
+    left = f"doctest: not proven: an example left or changed {file} in the repository; write to a temporary folder"
     assert done.stdout.splitlines()[-1] == left
     assert not (repository.root / "docs/build/doctest/proof.json").exists()
+
+
+def test_repository_that_git_refuses_to_read_is_a_fault(repository: Repository) -> None:
+    repository.write(".git", "gitdir: nowhere\n")
+    done = prove(repository)
+    assert done.returncode == 1
+    assert f"whether an example leaves a file in {repository.root} is unknown: fatal: not a git" in done.stderr
 
 
 def test_proof_says_how_long_each_page_took(repository: Repository) -> None:

@@ -44,6 +44,18 @@ def test_headers_and_what_defines_them(tree: Tree) -> None:
     }  # fmt: skip
 
 
+def test_a_header_of_the_folder_above(tree: Tree) -> None:
+    sources = tree(
+        {
+            "csrc/driver/driver.h": "int start(int a);\n",
+            "csrc/driver/start.cpp": '#include "driver.h"\nint start(int a) {\n  return a;\n}\n',
+            "csrc/driver/real/start.cpp": '#include "../driver.h"\nint start(int a) {\n  return a;\n}\n',
+        }
+    )
+    assert sources.closure(["csrc/driver/driver.h"]) == {"csrc/driver/driver.h", "csrc/driver/start.cpp"}
+    assert sources.closure(["csrc/driver/real/start.cpp"]) == set(sources.texts)
+
+
 def test_an_optional_function_needs_no_definition(tree: Tree) -> None:
     sources = tree(
         {

@@ -73,6 +73,7 @@ def test_the_gate_refuses_code_that_nothing_runs(installed: ForeignVenv, project
     assert "docs/source/index.md:4: WARNING: unproven code block (python)" in done.stderr
 
 
+@pytest.mark.long
 def test_every_snippet_is_executed_and_compared(installed: ForeignVenv, project: Path) -> None:
     done = weave(installed, project, "weaver", "doctest")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -83,6 +84,7 @@ def test_every_snippet_is_executed_and_compared(installed: ForeignVenv, project:
     assert "docs/source/index.md:10: WARNING: [rectangle(2, 3)" in done.stderr
 
 
+@pytest.mark.long
 def test_lines_and_mutants_are_measured(installed: ForeignVenv, project: Path) -> None:
     done = weave(installed, project, "weaver", "proof")
     assert done.returncode == 0, done.stdout + done.stderr

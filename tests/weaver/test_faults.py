@@ -31,6 +31,13 @@ def test_unmended_page_stays_red_and_a_mended_one_is_green(repository: Repositor
         assert result.status == 0, result.warnings
 
 
+def test_fault_that_another_builder_reported_is_found_again(repository: Repository) -> None:
+    assert repository.build().status == 0
+    line = repository.add("```python\nprint(1)\n```\n")
+    for builder in ("dummy", "html", "dummy"):
+        repository.build(builder).assert_fault(f"index.md:{line + 1}", "unproven code block")
+
+
 def test_unmended_source_stays_red(repository: Repository) -> None:
     repository.write("csrc/event.h", "// LITERALINCLUDE START: event-wait\nint a;\n")
     for _ in range(3):

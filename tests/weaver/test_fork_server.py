@@ -85,6 +85,7 @@ def is_running(process: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_script_finds_what_python_would_give_it(pages: isolation.Pages, tmp_path: Path) -> None:
     code = f"""import torch
 import os, sys, threading
@@ -114,6 +115,7 @@ print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/
         (AT_THE_END_OF_PYTHON, "", "finalized\ngone 2.0"),
     ],
 )
+@pytest.mark.long
 def test_a_script_begins_before_import_torch_has_ended(
     pages: isolation.Pages, tmp_path: Path, code: str, call: str, printed: str
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_page_that_crashes_is_named_and_the_next_one_runs(pages: isolation.Pag
     assert run(pages, "import torch", "assert torch.ones(1, device='openreg').item() == 1").failures == []
 
 
+@pytest.mark.long
 def test_a_script_that_hangs_ends_with_its_page(pages: isolation.Pages, tmp_path: Path) -> None:
     script, note = tmp_path / "script.py", tmp_path / "note"
     code = f"import torch, os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(3600)"
@@ -199,6 +202,7 @@ def test_a_script_that_crashes_in_a_handler_fails(pages: isolation.Pages, tmp_pa
     assert f"RuntimeError: {script} was killed by SIGSEGV" in outcome.failures[0].text
 
 
+@pytest.mark.long
 def test_the_processor_seconds_are_those_of_a_page_and_its_scripts(pages: isolation.Pages, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import torch, time\nwhile time.process_time() < 1: pass", encoding="utf-8")

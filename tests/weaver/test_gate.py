@@ -47,6 +47,11 @@ UNPROVEN = "unproven code block"
         (">>> 1 + 1\n", 0, "a bare `>>>`"),
         ("Some text >>> 1 + 1\n", 0, "a bare `>>>`"),
         ("<pre>code</pre>\n", 0, "raw HTML that shows code"),
+        ("![](picture.svg)\n", 0, "an image without an alternative text"),
+        ("```{image} picture.svg\n:alt:\n```\n", 0, "an image without an alternative text"),
+        ("```{glossary}\nkernel\n```\n", 1, "`kernel` has no definition"),
+        ("```{glossary}\nABI\n  How code calls other code.\n\nkernel\n```\n", 4, "`kernel` has no definition"),
+        ("# Another guide\n", 0, "a second title"),
         ("```{testcod}\nprint(1)\n```\n", 0, "Unknown directive type: 'testcod'"),
         ("```console\n$ rm -rf /\n```\n", 1, "`rm -rf /` is no line of .ci/run"),
         ("```console\n$ make html\ndone\n```\n", 2, "output `done` in a console block is not compared"),
@@ -60,6 +65,7 @@ UNPROVEN = "unproven code block"
 )
 def test_fault_names_page_and_line(repository: Repository, block: str, offset: int, message: str) -> None:
     repository.write(".ci/run", "make html\n")
+    repository.write("docs/source/picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>\n")
     line = repository.add(block)
     repository.build().assert_fault(f"index.md:{line + offset}", message)
 
@@ -81,6 +87,7 @@ def test_fault_on_an_included_page_is_found(repository: Repository) -> None:
 def test_proven_blocks_pass(repository: Repository) -> None:
     repository.write(".ci/run", "set -eu\nmake html\n")
     repository.write("examples/hello.py", "print('hello')\n")
+    repository.write("docs/source/picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>\n")
     repository.add(
         "```{doctest}\n>>> 1 + 1\n2\n```\n"
         "```{testcode}\nprint(1)\n```\n```{testoutput}\n1\n```\n"
@@ -89,6 +96,8 @@ def test_proven_blocks_pass(repository: Repository) -> None:
         "```{console-run}\n$ python examples/hello.py\nhello\n```\n"
         "```{literalinclude} /examples/hello.py\n```\n"
         "```{whole-sources}\ncsrc/hooks.cpp\n```\n"
+        "```{glossary}\nABI\ninterface\n  How code calls other code.\n```\n## A section\n"
+        "![A picture](picture.svg)\n\n"
         "The prompt `>>>`, and `csrc/hooks.cpp`, `torch_openreg/lib/a.so`, `docs/build/html`,\n"
         "and {source}`init <csrc/hooks.cpp@Hooks::init>`.\n"
     )
@@ -120,6 +129,39 @@ def test_source_that_an_executed_script_uses_passes(repository: Repository) -> N
     assert result.status == 0, result.warnings
     repository.write("examples/hello.py", "print('compiles nothing any more')\n")
     repository.build().assert_fault(f"index.md:{line}", "examples/hello.cpp is shown")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ">>> 1  # examples/a.py\n1",
+        ">>> run_example('examples/b.py')",
+        ">>> run_example('examples/a.py2.py')",
+        ">>> from a_b import c",
+    ],
+)
+def test_name_in_a_comment_or_in_another_name_runs_nothing(repository: Repository, code: str) -> None:
+    repository.write("examples/a.py", "print('a')\n")
+    repository.write("examples/b.py", "print('mama.py', 'a.py.old')  # as in a.py\n")
+    line = repository.add(f"```{{literalinclude}} /examples/a.py\n```\n```{{doctest}}\n{code}\n```\n")
+    repository.build().assert_fault(f"index.md:{line}", "examples/a.py is shown, but no example of this page runs it")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ">>> run_example('examples/a.py')",
+        ">>> run_example('examples/b.py')",
+        ">>> from a import b  # examples/a.py",
+        ">>> if True print('examples/a.py')\nTraceback (most recent call last):\nSyntaxError: invalid syntax",
+    ],
+)
+def test_name_that_is_a_whole_word_runs_it(repository: Repository, code: str) -> None:
+    repository.write("examples/a.py", "print('a')\n")
+    repository.write("examples/b.py", '"""Runs lib/a.py."""\n')
+    repository.add(f"```{{literalinclude}} /examples/a.py\n```\n```{{doctest}}\n{code}\n```\n")
+    result = repository.build()
+    assert result.status == 0, result.warnings
 
 
 def test_region_that_no_page_shows_fails(repository: Repository) -> None:

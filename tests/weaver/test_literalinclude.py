@@ -90,6 +90,11 @@ def test_pyobject_shows_one_definition_with_its_decorators(repository: Repositor
             '```{literalinclude} /csrc/hooks.cpp\n:start-after: "START: hooks-init"\n:end-before: "}"\n```\n',
             "must be a whole marker",
         ),
+        (
+            listing("hooks-init", "/csrc/hooks.cpp", None, ":language: python"),
+            ":language: is refused: the name of the file says it",
+        ),
+        ("```{literalinclude} /torch_openreg/__init__.py\n```\n", "the selection has no text"),
         ("```{literalinclude} torch:ATen/NoSuchHeader.h\n:start-at: x\n```\n", "has no file ATen/NoSuchHeader.h"),
         ("```{literalinclude} torch:ATen/Context.h\n```\n", "select a part of an installed file"),
         *[
@@ -99,6 +104,7 @@ def test_pyobject_shows_one_definition_with_its_decorators(repository: Repositor
     ],
 )
 def test_fault_names_page_and_line(repository: Repository, block: str, message: str) -> None:
+    repository.write("torch_openreg/__init__.py", "")
     line = repository.add(block)
     repository.build().assert_fault(f"index.md:{line}", message)
 

@@ -194,6 +194,7 @@ def log(toy: Toy, part: str) -> list[str]:
     return [line for line in toy.log if part in line]
 
 
+@pytest.mark.long
 def test_mutants_are_killed(toy: Toy) -> None:
     count = toy.regions()["toy-count"]
     assert (count["killed"], count["survived"], count["pages"]) == (7, [], ["index"])
@@ -244,6 +245,7 @@ def test_a_mutant_of_python_is_killed_in_a_process_of_its_own(toy: Toy) -> None:
     assert [one["operator"] for one in small["survived"]] == ["boundary", "literal"]
 
 
+@pytest.mark.long
 def test_what_does_not_compile_is_known_to_the_next_run(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     mutate.main(toy.configuration, ["--region", "toy-index"])
     assert "that do not compile\n" not in capsys.readouterr().out
@@ -255,6 +257,7 @@ def test_what_does_not_compile_is_known_to_the_next_run(toy: Toy, capsys: pytest
     toy.write("csrc/toy.cpp", source)
 
 
+@pytest.mark.long
 def test_code_with_mutants_can_be_traced() -> None:
     """Dynamo takes what weaver_mutant returns for a constant."""
     program = (
@@ -285,6 +288,7 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
     toy.write("csrc/toy.cpp", source)
 
 
+@pytest.mark.long
 def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
     """Only sources under trial are recompiled, and mutants keep their numbers."""
     compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
@@ -300,6 +304,7 @@ def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
     toy.write("torch_openreg/__init__.py", source)
 
 
+@pytest.mark.long
 def test_a_source_that_is_left_out_from_now_on_loses_its_mutants(toy: Toy) -> None:
     compiled = toy.root / "build/mutate/tree/torch_openreg/__init__.py"
     source, result = toy.root / "torch_openreg/__init__.py", toy.root / "docs/proof/mutants.json"
@@ -313,6 +318,7 @@ def test_a_source_that_is_left_out_from_now_on_loses_its_mutants(toy: Toy) -> No
     result.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     page, result = toy.root / "docs/source/index.md", toy.root / "docs/proof/mutants.json"
     text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")
@@ -332,6 +338,7 @@ def test_a_kill_is_remembered_while_its_example_is_there(toy: Toy, capsys: pytes
     result.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_new_excuse_needs_no_run(toy: Toy) -> None:
     result = (toy.root / "docs/proof/mutants.json").read_text(encoding="utf-8")
     change = {
@@ -349,6 +356,7 @@ def test_a_new_excuse_needs_no_run(toy: Toy) -> None:
     toy.write("docs/proof/mutants.json", result)
 
 
+@pytest.mark.long
 def test_excuses_must_hold(toy: Toy) -> None:
     for change, message in (
         ({"line": "if (value < limit) {"}, "does not exist"),
@@ -364,6 +372,7 @@ def test_excuses_must_hold(toy: Toy) -> None:
     toy.write("docs/proof/equivalent.toml", excuse())
 
 
+@pytest.mark.long
 def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     result = toy.root / "docs/proof/mutants.json"
     text = result.read_text(encoding="utf-8")
@@ -380,6 +389,7 @@ def test_a_sample_finds_a_result_that_does_not_hold(toy: Toy, capsys: pytest.Cap
     result.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.long
 def test_of_a_page_that_fails_without_a_mutant_nothing_is_tried(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     page = toy.root / "docs/source/index.md"
     text = page.read_text(encoding="utf-8")
@@ -392,6 +402,27 @@ def test_of_a_page_that_fails_without_a_mutant_nothing_is_tried(toy: Toy, capsys
     page.write_text(text, encoding="utf-8")
 
 
+def test_a_process_that_ends_for_another_reason_is_no_kill(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, short = toy.root / "docs/source/index.md", toy.root / "build/short_of_memory"
+    text, before = page.read_text(encoding="utf-8"), toy.regions()
+    call = f"os.kill(os.getpid(), 9) if os.path.exists({str(short)!r}) else "
+    changed = text.replace("import ctypes, torch_openreg", "import ctypes, os, torch_openreg")
+    page.write_text(changed.replace("_ = toy.unseen(1)", f"_ = {call}toy.unseen(1)"), encoding="utf-8")
+    try_mutant = trial.Trial.try_mutant
+
+    def short_of_memory(self: trial.Trial, *arguments: Any) -> trial.Verdict:
+        short.touch()
+        return try_mutant(self, *arguments)
+
+    monkeypatch.setattr(trial.Trial, "try_mutant", short_of_memory)
+    with pytest.raises(Fault, match=r"(?s)index.md:\d+: failed without a mutant:.*killed by SIGKILL in this example"):
+        mutate.main(toy.configuration, ["--region", "toy-unseen"])
+    assert toy.regions() == before
+    short.unlink()
+    page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.long
 def test_a_run_ends_after_its_minutes(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     """What is finished is written. Of the rest, earlier results stay, and the next run tries what has none."""
     before, file = toy.regions(), toy.root / "docs/proof/mutants.json"

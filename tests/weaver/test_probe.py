@@ -63,6 +63,7 @@ def test_code_of_other_folders_is_not_told(tmp_path: Path) -> None:
     assert lines(tmp_path) == []
 
 
+@pytest.mark.long
 def test_what_runs_while_the_package_is_imported_belongs_to_no_example(tmp_path: Path) -> None:
     run(tmp_path, "import torch")
     assert not [line for line in lines(tmp_path) if "torch_openreg/__init__" in line]
@@ -70,6 +71,7 @@ def test_what_runs_while_the_package_is_imported_belongs_to_no_example(tmp_path:
     assert [line for line in lines(tmp_path) if "torch_openreg/openreg/fallback.py" in line]
 
 
+@pytest.mark.long
 def test_a_library_that_nothing_has_loaded_is_not_loaded_to_be_asked(tmp_path: Path) -> None:
     code = """
 import torch
@@ -87,11 +89,13 @@ print(before, set(names()) - set(before))
     assert not [line for line in lines(tmp_path) if "torch_openreg/stable.py" in line]
 
 
+@pytest.mark.long
 def test_an_import_that_fails_is_what_the_example_shows(tmp_path: Path) -> None:
     run(tmp_path, "sys.modules['torch_openreg._C'] = None; import torch_openreg", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert [line for line in lines(tmp_path) if "torch_openreg/_version_check.py" in line]
 
 
+@pytest.mark.long
 def test_python_that_autograd_calls_on_its_own_threads_is_told(tmp_path: Path) -> None:
     code = f"""
 import runpy, torch

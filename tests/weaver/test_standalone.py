@@ -359,6 +359,7 @@ def copy_of(listing: Listing) -> str:
     return standalone(listing.path, text, listing.first, listing.last, listing.path).text
 
 
+@pytest.mark.long
 def test_every_listing_is_in_its_copy() -> None:
     found = listings()
     assert len(found) > 600
@@ -369,6 +370,7 @@ def test_every_listing_is_in_its_copy() -> None:
         assert [line for line in shown if line not in copy and line != "}"] == [], listing
 
 
+@pytest.mark.long
 def test_all_python_is_complete() -> None:
     """Each copy compiles, and each name that it uses is imported, a builtin or defined in it."""
     found = [listing for listing in listings() if listing.path.endswith(".py")]
@@ -388,6 +390,7 @@ def test_all_python_is_complete() -> None:
         "hooks-init", "stream-external", "abs-stub-registration",
     ],
 )  # fmt: skip
+@pytest.mark.long
 def test_cpp_compiles_alone(region: str) -> None:
     (listing,) = [listing for listing in listings() if listing.region == region]
     includes = package_folder("torch") / "include"

@@ -37,6 +37,23 @@ def test_the_button_of_a_source_copies_it_without_what_is_for_the_guide(reposito
     assert 'class="copied"' not in (result.output / "sources/csrc/plain.h.html").read_text(encoding="utf-8")
 
 
+def test_a_file_that_a_page_links_to_has_a_page(repository: Repository) -> None:
+    repository.write("csrc/kernel.cl", "// What the device compiles.\nkernel void nothing() {}\n")
+    repository.write("csrc/README.md", "# A map\n")
+    repository.add("The kernel is {source}`csrc/kernel.cl`, and {source}`csrc/README.md` is a map.\n")
+    result = repository.build(suppress_warnings=["weaver.narrated"])
+    assert result.status == 0, result.warnings
+    for name in ("kernel.cl", "README.md"):
+        assert f'href="sources/csrc/{name}.html"' in (result.output / "index.html").read_text(encoding="utf-8")
+        assert (result.output / f"sources/csrc/{name}.html").is_file()
+
+
+def test_a_file_of_an_unknown_language_is_refused(repository: Repository) -> None:
+    repository.write("csrc/table.xyz", "1\n")
+    repository.add("{source}`csrc/table.xyz`\n")
+    assert "csrc/table.xyz is of a language that the weaver does not know" in repository.build().warnings
+
+
 @pytest.mark.parametrize(
     ("path", "text", "says"),
     [

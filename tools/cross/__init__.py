@@ -135,9 +135,14 @@ class Emulated:
         return run_with_progress(command, f"{program.name} for aarch64", {"OPENREG_CXX": COMPILER})
 
 
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line, which has only --help."""
+    return argparse.ArgumentParser(prog="make cross", description=__doc__).parse_args(arguments)
+
+
 def main(arguments: list[str]) -> None:
     """Builds everything for aarch64, and runs what runs without Python."""
-    argparse.ArgumentParser(prog="make cross").parse_args(arguments)
+    parse(arguments)
     _require_tools()
     release, work = torch_releases()[0], ROOT / _WORK
     torch = fetch(release, work)

@@ -115,15 +115,20 @@ def _accept(profiles: Profiles) -> str:
     return str(page)
 
 
-def main(arguments: list[str]) -> None:
-    """Counts, and compares or accepts. Throws: ``Fault``, with the calls that have grown."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="make instructions", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--accept", action="store_true", help="write the counts instead of comparing them")
     parser.add_argument("--tables", action="store_true", help="print the tables too")
     parser.add_argument("--functions", metavar="CALL", help="print the functions of a call: --functions 'abs(16)'")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """Counts, and compares or accepts. Throws: ``Fault``, with the calls that have grown."""
+    options = parse(arguments)
     before = None if options.accept else Accepted.read(ROOT / accepted.FILE)
     if reason := accepted.incomparable(before.conditions if before else {}):
         print(f"make instructions is left out: {reason}")

@@ -11,8 +11,8 @@ from vendor.chapters import Choice
 from vendor.states import States
 
 
-def main(arguments: list[str]) -> None:
-    """Writes or updates the repository, and says what to do with it."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line. Throws: ``Fault``, if the name or the folder is empty."""
     parser = argparse.ArgumentParser(prog="make vendor", description=__doc__)
     parser.add_argument("--name", required=True, help="the name of the device: torch.ones(2, device=NAME)")
     parser.add_argument("--dest", required=True, help="the folder to write; or one that was written before, to update")
@@ -36,7 +36,13 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if not (options.name and options.dest):
         raise Fault("say how the device is called, and where to write: make vendor NAME=acme DEST=../torch_acme")
-    destination = Path(options.dest).resolve()
+    return options
+
+
+def main(arguments: list[str]) -> None:
+    """Writes or updates the repository, and says what to do with it."""
+    options = parse(arguments)
+    destination = Path(options.dest).expanduser().resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
     state = _state(options.state)
@@ -52,9 +58,11 @@ def main(arguments: list[str]) -> None:
         stage = f", at state {state}," if state else ""
         done = f"{len(files)} files of the backend {chosen.device}{stage} are in {destination}; begin with README.md"
     else:
-        done = f"{_update(destination, before, (options.name, prefix, library), wanted, state)} in {destination}"
+        planned = _update(destination, before, (options.name, prefix, library), wanted, state)
+        done = f"{planned} in {destination}"
         if history.is_repository(destination):
             done += "; git diff shows them, to commit"
+        done += planned.left_to_do
     print(f"make vendor: {done}")
 
 
@@ -73,15 +81,22 @@ def _update(
     given: tuple[str, str | None, str | None],
     more: list[str] | None,
     state: int | None,
-) -> str:
+) -> update.Changes:
     device, prefix, library = given
     if (device, prefix or before.prefix, library or before.library) != (before.device, before.prefix, before.library):
         asked = " ".join([device, *(f"with {each}" for each in (prefix, library) if each)])
         its = f"with the prefix {before.prefix} and the library {before.library}"
         raise Fault(f"{destination} is a backend called {before.device}, {its}; {asked} needs a folder of its own")
-    if state is not None and (before.state is None or state < before.state):
-        at = "not at one of the states" if before.state is None else f"at state {before.state}"
-        raise Fault(f"{destination} is {at}, and STATE={state} has less; write it to a folder of its own")
+    if state is not None and before.state is None:
+        its = "all chapters" if before.chapters is None else "chapters"
+        raise Fault(
+            f"{destination} was written with {its}, and is at none of the states: leave out STATE to update it, or "
+            f"write STATE={state} to a folder of its own"
+        )
+    if state is not None and before.state is not None and state < before.state:
+        raise Fault(
+            f"{destination} is at state {before.state}, and STATE={state} has less; write it to a folder of its own"
+        )
     if more and before.state is not None:
         raise Fault(f"{destination} is at state {before.state}; a later STATE adds to it, and CHAPTERS does not")
     if more:
@@ -93,7 +108,7 @@ def _update(
     update.apply(destination, planned)
     # Last: until then, the same command continues where it was interrupted.
     (destination / record.FILE).write_text(recorded, encoding="utf-8")
-    return str(planned)
+    return planned
 
 
 def _written(chosen: names.Names, chapters: list[str] | None, state: int | None) -> dict[str, str]:

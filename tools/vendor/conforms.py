@@ -48,11 +48,16 @@ def stale() -> Iterator[str]:
         yield f"{RESULT}: {name} is no chapter with sources any more; run `make chapters`"
 
 
-def main(arguments: list[str]) -> None:
-    """Tries the choices that have changed."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="make chapters", description=__doc__)
     parser.add_argument("--every", action="store_true", help="try all choices, also those that have not changed")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """Tries the choices that have changed."""
+    options = parse(arguments)
     known = _read()
     wanted = [name for name in choices() if options.every or not _is_known(name, known.get(name, {}))]
     if not wanted:

@@ -42,6 +42,8 @@ _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
     "torch_global_deps", "torch_python",
 )  # fmt: skip
+# Targets that CMake makes itself, in one generator or another.
+_TAKEN_BY_CMAKE = ("all", "clean", "edit_cache", "help", "install", "rebuild_cache")
 # Devices whose package torch_<name> exists. Libraries such as accelerate take any package of that name for it, and call
 # functions of it that another package lacks.
 _TAKEN_PACKAGES = (
@@ -152,6 +154,8 @@ def _library_fault(names: Names, is_given: bool) -> str | None:
         return "give lower-case letters, digits, and single underscores between them"
     if library in _TAKEN_BY_CPP.split() or library in _TAKEN_LIBRARIES:
         return "it is a word of C++, or a library or namespace that a process with PyTorch has already"
+    if library in _TAKEN_BY_CMAKE:
+        return f"CMake has a target of this name; give another, LIBRARY={names.device}_torch"
     if "openreg" in library:
         return "that is the name that is replaced"
     if library == names.package:

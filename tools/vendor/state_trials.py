@@ -55,15 +55,19 @@ def faults(known: Mapping[str, Mapping[str, Any]], states: States) -> Iterator[s
         yield from (f"{RESULT}: {each!r} does not work at the last state" for each in left)
 
 
-def main(arguments: list[str]) -> None:
-    """Tries the states that are due, and those that are given."""
-    states = States(ROOT)
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="make states", description=__doc__)
     parser.add_argument("--every", action="store_true", help="try all states, also those that have not changed")
     parser.add_argument("--state", type=int, action="append", default=[], help="try this state, too")
     parser.add_argument("--sample", type=int, default=0, help="try so many others, too")
     parser.add_argument("--seed", type=int, default=0, help="which these are")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> None:
+    """Tries the states that are due, and those that are given."""
+    options, states = parse(arguments), States(ROOT)
     known = read()
     due = {
         state.number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -25,8 +26,8 @@ COPIED = (
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
     "tests/aten", "tests/compile", "tests/distributed", "tests/driver", "tests/driver_conformance",
     "tests/driver_opencl", "tests/graph", "tests/interop", "tests/kernels", "tests/libraries", "tests/models",
-    "tests/native", "tests/opinfo", "tests/profiler", "tests/python", "tests/runtime", "tests/stress/memory.cpp",
-    "tests/stress/tensors.py", "tools/build_backend.py",
+    "tests/native", "tests/opinfo", "tests/profiler", "tests/python", "tests/runtime", "tests/serving",
+    "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
     "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
     "tools/prerequisites.py", "tools/torch_requirement.py",
 )  # fmt: skip
@@ -62,19 +63,27 @@ def files(
     ``root`` has the files of this repository at the commit ``origin``.
 
     Raises:
-        Fault: names a chapter or state that does not exist, or a file whose new name is another's.
+        Fault: names a chapter or state that does not exist, a source that has a variable of the device's name, or a
+            file whose new name is another's.
     """
     choice = Choice(root, chapters, state)
     stands = "" if state is None else _stands(States(root), state)
     result: dict[str, str] = {}
-    for path, text in _sources(root):
-        if choice.has(path):
-            theirs = names.put_into(path)
-            if theirs in result:
-                what = "backend" if names.library == names.device else "library"
-                raise Fault(f"a {what} cannot be called {names.library!r}: it would have two files {theirs}")
-            result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)), path)
-    values = _values(names, root, origin)
+    sources = {path: text for path, text in _sources(root) if choice.has(path)}
+    # First, because another library name is no cure for it.
+    for path, text in sources.items():
+        if path.endswith(".py") and _has_variable(text, names.device):
+            raise Fault(f"a backend cannot be called {names.device!r}: {path} has a variable of this name")
+    for path, text in sources.items():
+        theirs = names.put_into(path)
+        if theirs in result:
+            raise Fault(_clash(names, theirs))
+        result[theirs] = names.put_into(_without_marks(path, choice.cut(path, text)), path)
+    values = (
+        _platform("serving" in choice.chapters)
+        | _values(names, root, origin)
+        | _extras_of_libraries(root, "libraries" in choice.chapters)
+    )
     templates = root / _TEMPLATES
     for template in sorted(templates.rglob("*")):
         if template.is_file():
@@ -84,6 +93,34 @@ def files(
                 text = text.replace(placeholder, value)
             result[names.put_into(path)] = text
     return result
+
+
+def _clash(names: Names, path: str) -> str:
+    """What is wrong with the names if they give two sources one path."""
+    twice = f"it would have two files {path}"
+    if not path.endswith(".h"):  # of all files, headers alone are named after the library
+        return f"a backend cannot be called {names.device!r}: {twice}"
+    what = "backend" if names.library == names.device else "library"
+    cure = f"give another library name: LIBRARY={names.device}_torch"
+    return f"a {what} cannot be called {names.library!r}: {twice}; {cure}"
+
+
+def _has_variable(text: str, name: str) -> bool:
+    """Whether a source that names the module `openreg` without a package gives ``name`` another meaning."""
+    if not (re.search(rf"\b{name}\b", text) and re.search(r"\bopenreg\b", text)):
+        return False  # most files, which need not be parsed
+    found: set[str | None] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=bound) | ast.arg(arg=bound) | ast.ExceptHandler(name=bound):
+                found.add(bound)
+            case ast.FunctionDef(name=bound) | ast.AsyncFunctionDef(name=bound) | ast.ClassDef(name=bound):
+                found.add(bound)
+            case ast.MatchAs(name=bound) | ast.MatchStar(name=bound) | ast.MatchMapping(rest=bound):
+                found.add(bound)
+            case ast.alias(name=module, asname=bound):
+                found.add(bound or module.partition(".")[0])
+    return {"openreg", name} <= found
 
 
 def _stands(states: States, number: int) -> str:
@@ -165,11 +202,41 @@ def _values(names: Names, root: Path, origin: str) -> dict[str, str]:
     }
 
 
+def _platform(is_wanted: bool) -> dict[str, str]:
+    """The entry point by which vLLM finds the device; other placeholders in it are replaced later."""
+    entry = '[project.entry-points."vllm.platform_plugins"]\n{device} = "{package}.integrations.vllm:platform"\n\n'
+    return {"{platform}\n": entry if is_wanted else ""}
+
+
+def _extras_of_libraries(root: Path, is_wanted: bool) -> dict[str, str]:
+    """The libraries of users in the extras of pyproject.toml; empty without the chapter, since nothing imports them."""
+    if not is_wanted:
+        return {"{transformers}": "", "{libraries}\n": ""}
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    # An earlier commit may lack either, and then its template has no placeholder for it.
+    transformers = "".join(f", {json.dumps(one)}" for one in extras["test"] if one.startswith("transformers"))
+    listed = "".join(f"  {json.dumps(one)},\n" for one in extras.get("libraries", ()))
+    what = "The libraries of users that have an integration: tests/libraries compares them with the CPU, if they are"
+    return {
+        "{transformers}": transformers,
+        "{libraries}\n": f"# {what} installed.\nlibraries = [\n{listed}]\n",
+    }
+
+
 def commit(form: str = "%H", at: str = "HEAD") -> str:
     """The commit of the sources, in a format of git log; "unknown" without a clone, or without git."""
     if shutil.which("git") is None:
         return "unknown"
-    asked = subprocess.run(
-        ["git", "log", "-1", f"--format={form}", at, "--"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return asked.stdout.strip() or "unknown"
+    # Without its commit, a copy could never be merged with a later one.
+    if (ROOT / ".git").exists() and (asked := history.git(ROOT, "rev-parse", "--show-toplevel")).returncode != 0:
+        raise Fault(f"git cannot read this clone of the guide: {asked.stderr.strip()}")
+    # An unpacked archive may lie in a repository of its user's.
+    if _git("rev-parse", "--show-toplevel") != str(ROOT):
+        return "unknown"
+    return _git("log", "-1", f"--format={form}", at, "--") or "unknown"
+
+
+def _git(*words: str) -> str:
+    """The output of git; empty if it fails."""
+    asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return asked.stdout.strip()

@@ -29,12 +29,23 @@ class Changes:
     replaced: _Texts = field(default_factory=dict)
     merged: _Texts = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """Changed by the vendor, and no longer in the guide."""
 
     def __str__(self) -> str:
         return (
             f"{len(self.added)} files added, {len(self.replaced)} brought up to date, "
             f"{len(self.merged)} merged with your changes, {len(self.removed)} removed"
         )
+
+    @property
+    def left_to_do(self) -> str:
+        """What the vendor has to do after the update; empty if there is nothing."""
+        if not self.kept:
+            return ""
+        them = "it" if len(self.kept) == 1 else "them"
+        names = ", ".join(self.kept)
+        return f"; the guide no longer has {names}, which you changed: move your changes, then delete {them}"
 
 
 def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable[[], _Texts] | None = None) -> Changes:
@@ -46,6 +57,8 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
     earlier = cache(earlier or (lambda: _earlier(record)))
     result = Changes()
     faults = []
+    folders = {parent for path in record.files for parent in Path(path).parents}
+    removed = {folder for folder in folders if not (destination / folder).exists()}
     for path in sorted({*wanted, *record.files}):
         file = destination / path
         try:
@@ -58,6 +71,8 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
             continue
         is_theirs = there is not None and digest(there) != was
         if was is None and want is not None:
+            if not removed.isdisjoint(Path(path).parents):
+                continue  # a folder that the vendor removed stays away, too
             taken = next(each for each in (file, *file.parents) if each.exists())
             if taken != file and taken.is_dir():
                 result.added[path] = want
@@ -67,8 +82,8 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
                 faults.append(f"{path}: you have a {kind} {name}; move it")
         elif there is None or want is None:
             # A file that the vendor removed stays away, and one that the vendor changed stays.
-            if there is not None and not is_theirs:
-                result.removed.append(path)
+            if there is not None:
+                (result.kept if is_theirs else result.removed).append(path)
         elif not is_theirs:
             result.replaced[path] = want
         elif digest(want) != was:
@@ -92,7 +107,10 @@ def changes(destination: Path, record: Record, wanted: _Texts, earlier: Callable
 
 def apply(destination: Path, planned: Changes) -> None:
     """Writes all files beside their places first, so that a full disk changes nothing."""
-    staged = Path(tempfile.mkdtemp(prefix=".vendor.", dir=destination))
+    try:
+        staged = Path(tempfile.mkdtemp(prefix=".vendor.", dir=destination))
+    except OSError as error:
+        raise Fault(f"{destination} cannot be written: {error.strerror}") from None
     try:
         texts = planned.added | planned.replaced | planned.merged
         for path, text in texts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,8 +41,8 @@ class CppWrapper(DeviceWrapper, CppWrapperCpu):
                 "csrc/aten/generated_code.h and generated_code.cpp, or use torch.compile without cpp_wrapper"
             )
         super().__init__()  # type: ignore[no-untyped-call]
-        # It is in the process already, so the path is needed by the linker alone.
-        self.external_kernel_libs.add(str(_LIBRARY))
+        # It is in the process already, so the path is needed by the linker alone, whose command PyTorch splits.
+        self.external_kernel_libs.add(shlex.quote(str(_LIBRARY)))
         self._has_argument = False
 
     @staticmethod

@@ -101,6 +101,7 @@ def register() -> None:
         # torch.compiler.assume_constant_result sets the same, but this runs before Dynamo has been imported whole.
         vars(function)["_dynamo_marked_constant"] = True
     after_import("torch._dynamo.polyfills.loader", _trace_properties)
+    after_import("torch._dynamo.variables.optimizer", _keep_steps)
     if series() in PATCHES:
         # These two replace what a release that was not tried may have moved, and an error here would end every import
         # of Dynamo, the CPU's too.
@@ -137,3 +138,28 @@ def _predict_convolutions() -> None:
 
 
 # LITERALINCLUDE END: compile-convolutions
+
+
+# LITERALINCLUDE START: compile-optimizer-steps
+def _keep_steps() -> None:
+    """Leaves the step numbers of an optimizer beside its other numbers, on the host.
+
+    When Dynamo traces an optimizer again, it moves the steps to the device of the parameters. That fits CUDA and XPU,
+    for whose parameters it makes the optimizer capturable, so that all its state is there. Without the patch, NAdam
+    with a scheduler fails: it multiplies a number of the host by one of the device.
+    """
+    from torch._dynamo.variables.optimizer import OptimizerVariable
+
+    # A release without it moves no steps, and an error here would end the import of Dynamo, the CPU's too.
+    original = getattr(OptimizerVariable, "move_step_if_cpu", lambda _self: None)
+
+    @functools.wraps(original)
+    def move_step_if_cpu(self: OptimizerVariable) -> None:
+        on_host = [group for group in self.value.param_groups if not (group.get("capturable") or group.get("fused"))]
+        if not any(parameter.device.type == "openreg" for group in on_host for parameter in group["params"]):
+            original(self)
+
+    OptimizerVariable.move_step_if_cpu = move_step_if_cpu  # type: ignore[method-assign]
+
+
+# LITERALINCLUDE END: compile-optimizer-steps

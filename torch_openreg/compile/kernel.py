@@ -6,10 +6,13 @@ A cache may hold code of an earlier version of this package; `cache_key` keeps i
 from __future__ import annotations
 
 import ctypes
+import shutil
 from typing import Any
 
 import torch
-from torch._inductor.codecache import CodeCacheFuture, LambdaFuture
+from torch._inductor.async_compile import AsyncCompile, get_compile_threads, kernel_code_log
+from torch._inductor.codecache import CodeCacheFuture, CppCodeCache, LambdaFuture
+from torch._inductor.utils import clear_on_fresh_cache
 
 from torch_openreg import _C
 from torch_openreg.openreg.device import device
@@ -30,6 +33,32 @@ def expect_launcher() -> None:
             "openreg: generated C++ is code for the host, and nothing in this build runs host code on the device "
             "(HOST_KERNELS=OFF); use torch.compile with the backend 'aot_eager'"
         )
+
+
+# LITERALINCLUDE START: compile-library
+@clear_on_fresh_cache
+class _Libraries(CppCodeCache):
+    """Compiles libraries, and compiles the header that all of them include once, as Inductor does for the CPU."""
+
+    cache: dict[str, Any] = {}  # noqa: RUF012 - declared so by the base class
+    cache_clear = staticmethod(cache.clear)
+
+    @classmethod
+    def _get_uncompiled_header(cls, device: str) -> str | None:
+        # Inductor has the program openssl compute the checksum of such a header.
+        return "torch/csrc/inductor/cpp_prefix.h" if shutil.which("openssl") else None
+
+
+def compiled_library(compiler: AsyncCompile, source: str) -> Any:
+    """`AsyncCompile.cpp` with that header: the entry point of a library, or a future where other threads compile it."""
+    kernel_code_log.info("CPP Kernel:\n%s", source)
+    if get_compile_threads() <= 1:
+        return _Libraries.load(source).kernel
+    library = _Libraries.load_async(source, submit_fn=compiler.submit)
+    return LambdaFuture(lambda: library().kernel)
+
+
+# LITERALINCLUDE END: compile-library
 
 
 # LITERALINCLUDE START: compile-kernel-object

@@ -62,10 +62,20 @@ class DeviceWrapper(PythonWrapperCodegen):
         V.graph.scheduler.flush()
         super().codegen_cuda_stream_exit()
 
+    def codegen_device_guard_enter(self, *arguments: Any, **options: Any) -> None:
+        """Begins a block in which a device is current.
+
+        With `autotune_at_compile_time`, which `standalone_compile` sets, Inductor writes it a second time, for kernels
+        of Triton that are measured while it compiles. There are none here.
+        """
+        with config.patch({"triton.autotune_at_compile_time": False}):
+            super().codegen_device_guard_enter(*arguments, **options)
+
     def codegen_device_guard_exit(self) -> None:
         """Ends a block in which a device is current, after the calls of its kernels."""
         V.graph.scheduler.flush()
-        super().codegen_device_guard_exit()
+        with config.patch({"triton.autotune_at_compile_time": False}):
+            super().codegen_device_guard_exit()
 
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """Writes the call of an operator, after the calls of the kernels before it.
@@ -95,7 +105,9 @@ class _Launches(DeviceWrapper):
     def define_generated(self, name: str, source: str, cpp_types: Sequence[str]) -> None:
         """Writes the expression that compiles a kernel when the generated module is loaded."""
         text = library(source.replace(str(Placeholder.KERNEL_NAME), "generated"), cpp_types)
-        self.define_kernel(name, f"generated_kernel({name!r}, async_compile.cpp(r'''{text}'''))", gpu=False)
+        self.define_kernel(
+            name, f"generated_kernel({name!r}, compiled_library(async_compile, r'''{text}'''))", gpu=False
+        )
 
     def _generate_kernel_call_helper(
         self, kernel_name: str, call_args: Any, *, device: torch.device | None = None, **others: Any
@@ -133,7 +145,7 @@ class Wrapper(_Launches):
     def write_header(self) -> None:
         """Writes the imports of the generated module."""
         super().write_header()
-        names = "DeviceGuard, empty_strided_openreg, generated_kernel"
+        names = "DeviceGuard, compiled_library, empty_strided_openreg, generated_kernel"
         self.header.splice(f"from torch_openreg.compile.kernel import {names}")
 
 

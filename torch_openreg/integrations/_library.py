@@ -48,7 +48,8 @@ def device(index: int) -> torch.device:
     """
     count = openreg.device_count()
     if not 0 <= index < count:
-        raise ValueError(f"openreg: there is no device {index}: pass an index from 0 to {count - 1}")
+        cure = f"pass an index from 0 to {count - 1}" if count else "this process has no device at all"
+        raise ValueError(f"openreg: there is no device {index}: {cure}")
     return torch.device("openreg", index)
 
 

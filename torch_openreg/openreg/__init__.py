@@ -40,6 +40,7 @@ from torch_openreg.openreg.interprocess import InterprocessEvent
 from torch_openreg.openreg.kernel_source import kernel_source
 from torch_openreg.openreg.memory import (
     empty_cache,
+    get_per_process_memory_fraction,
     host_memory_stats,
     max_memory_allocated,
     max_memory_reserved,
@@ -49,7 +50,9 @@ from torch_openreg.openreg.memory import (
     memory_snapshot,
     memory_stats,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
@@ -107,6 +110,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_from_external",
@@ -133,8 +137,10 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "profiler",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",

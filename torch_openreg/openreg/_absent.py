@@ -18,6 +18,9 @@ ABSENT = {
     "use_mem_pool": _NO_POOLS,
     "Graph": _NO_GRAPHS,
     "graph": _NO_GRAPHS,
+    "ExternalStream": "use get_stream_from_external",
+    "StreamContext": "use stream, or the stream itself, in a with statement",
+    "can_device_access_peer": "copy from device to device, which works between any two",
     "sparse": "it has no sparse tensors; convert with to_dense() before the copy to the device",
 }
 

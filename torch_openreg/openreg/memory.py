@@ -1,7 +1,7 @@
 """Device memory: what is in use, what is cached, and how much this process may use.
 
 The figures are PyTorch's own (`torch.accelerator.memory_stats`), under the names that users of other accelerators know.
-All sizes are in bytes. Reading or resetting them does not start the device: before its first use, all are 0.
+All sizes are in bytes. Reading or resetting them does not start the device. Before its first use, each is 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def mem_get_info(device: _Device = None) -> tuple[int, int]:
 
 
 def memory_stats(device: _Device = None) -> dict[str, Any]:
-    """All figures by name, as returned by `torch.accelerator.memory_stats`."""
+    """All figures by name, as returned by `torch.accelerator.memory_stats`: none before the device is first used."""
     return torch.accelerator.memory_stats(_resolved_if_in_use(device))
 
 
@@ -82,6 +82,11 @@ def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> 
     _C._set_memory_fraction(float(fraction), _resolved(device))
 
 
+def get_per_process_memory_fraction(device: _Device = None) -> float:
+    """The fraction of the device's memory to which this process is limited: 1 without a limit."""
+    return _C._memory_fraction(_resolved(device))
+
+
 def memory_snapshot(device: _Device = None) -> list[dict[str, Any]]:
     """The segments of the device by address, each with its blocks, in the format of `torch.cuda.memory_snapshot`.
 
@@ -118,6 +123,10 @@ def _segments(blocks: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[d
 # LITERALINCLUDE END: memory-segments
 
 
+# In the order of `TraceEntry::Action` of PyTorch's allocators.
+_ACTIONS = _C._memory_actions()
+
+
 # LITERALINCLUDE START: memory-record-history
 def _record_memory_history(
     enabled: Literal["state", "all"] | None = "all",
@@ -126,6 +135,7 @@ def _record_memory_history(
     max_entries: int = sys.maxsize,
     device: _Device = None,
     clear_history: bool = False,
+    skip_actions: Iterable[str] | None = None,
 ) -> None:
     """Records where memory is allocated and freed, as `torch.cuda.memory._record_memory_history` does.
 
@@ -140,9 +150,10 @@ def _record_memory_history(
             its stack takes a few hundred bytes or more.
         device: the history is that of all devices, whichever is given, as for CUDA.
         clear_history: discard the entries recorded so far.
+        skip_actions: the actions of entries that are not kept, such as `"free_requested"`.
 
     Raises:
-        ValueError: for any other value of the first three, or if `max_entries` is less than 1.
+        ValueError: for any other value of the first three or of an action, or if `max_entries` is less than 1.
         RuntimeError: if the device does not exist.
     """
     for name, value, valid in (
@@ -154,6 +165,9 @@ def _record_memory_history(
             raise ValueError(f"openreg: {name} is one of {', '.join(map(repr, valid))}, got {value!r}")
     if max_entries < 1:
         raise ValueError(f"openreg: max_entries is 1 or more, got {max_entries}")
+    skipped = set(skip_actions or ())
+    if unknown := skipped - set(_ACTIONS):
+        raise ValueError(f"openreg: skip_actions are of {', '.join(_ACTIONS)}, got {', '.join(sorted(unknown))}")
     if device is not None:
         _resolved(device)
     if enabled is None:
@@ -161,17 +175,19 @@ def _record_memory_history(
         return
     _lazy_init()
     level = (None, "state", "alloc", "all").index(context)
-    _C._record_memory_history(level, stacks == "all", max_entries if enabled == "all" else 0, clear_history)
+    bits = sum(1 << _ACTIONS.index(action) for action in skipped)
+    _C._record_memory_history(level, stacks == "all", max_entries if enabled == "all" else 0, clear_history, bits)
 
 
 # LITERALINCLUDE END: memory-record-history
 
 
 # LITERALINCLUDE START: memory-snapshot-with-history
-def _snapshot(device: _Device = None) -> dict[str, Any]:
+def _snapshot(device: _Device = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
     """The memory of all devices and the history recorded so far, in the format of `torch.cuda.memory._snapshot`.
 
-    It has all devices, whichever is given, as for CUDA.
+    It has all devices, whichever is given, as for CUDA. With `augment_with_fx_traces`, frames of code that torch.fx
+    generated also name the lines of the model.
     `segments` are those of `memory_snapshot`, with the frames that allocated each block and each segment.
     `device_traces` has a list of entries for each device. There are no frames unless the history is being recorded.
     """
@@ -185,18 +201,21 @@ def _snapshot(device: _Device = None) -> dict[str, Any]:
             for block, of_segment in blocks
         )
         traces.append(trace)
-    return {
+    snapshot: dict[str, Any] = {
         "segments": segments,
         "device_traces": traces,
         "allocator_settings": {"PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "")},
         "external_annotations": [],
     }
+    if augment_with_fx_traces:
+        torch._utils._augment_memory_snapshot_stack_traces(snapshot)  # type: ignore[arg-type] # changes it in place
+    return snapshot
 
 
-def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
     """Writes `_snapshot()` to a file that PyTorch's memory viewer (pytorch.org/memory_viz) can open."""
     with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
+        pickle.dump(_snapshot(augment_with_fx_traces=augment_with_fx_traces), file)
 
 
 # LITERALINCLUDE END: memory-snapshot-with-history
@@ -216,13 +235,26 @@ def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
     for title, name in rows.items():
         if abbreviated and title not in ("Tensors", "Reserved"):
             continue
-        figures = (stats[f"{name}.all.{what}"] for what in ("current", "peak", "allocated", "freed"))
+        figures = (stats.get(f"{name}.all.{what}", 0) for what in ("current", "peak", "allocated", "freed"))
         lines.append(f"{title:<12}" + "".join(f"{figure:>18,}" for figure in figures))
-    lines.append(f"retries after emptying the cache: {stats['num_alloc_retries']}, out of memory: {stats['num_ooms']}")
+    retries, failures = (stats.get(name, 0) for name in ("num_alloc_retries", "num_ooms"))
+    lines.append(f"retries after emptying the cache: {retries}, out of memory: {failures}")
     return "\n".join(lines)
 
 
 def host_memory_stats() -> dict[str, int]:
-    """Statistics of PyTorch's pinned-memory cache, with the keys of `torch.cuda.host_memory_stats`."""
+    """Statistics of PyTorch's pinned-memory cache, with the keys of `torch.cuda.host_memory_stats` but for times."""
     _lazy_init()
     return _C._host_memory_stats()
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Sets every peak of `host_memory_stats` to the current value."""
+    _lazy_init()
+    _C._reset_peak_host_memory_stats()
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Sets every total of `host_memory_stats` to 0."""
+    _lazy_init()
+    _C._reset_accumulated_host_memory_stats()

@@ -55,12 +55,12 @@ bool sizes_fit(const at::Tensor& input, at::TensorList hx, at::TensorList params
 }
 
 // Tensors inside torch.func, torch.compile or forward-mode AD, and under autocast, need the operators that PyTorch
-// composes an LSTM of; so do those that are negated when they are read: no kernel above autograd is given them
-// resolved.
+// composes an LSTM of; so do those that are negated when they are read, and zeros without memory: no kernel above
+// autograd is given them resolved.
 bool is_plain(const at::Tensor& tensor, const at::Tensor& like) {
   return tensor.defined() && !at::isTensorSubclassLike(tensor) && !tensor._fw_grad(/*level=*/0).defined() &&
-         !tensor.is_neg() && tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() &&
-         tensor.numel() > 0;
+         !tensor.is_neg() && !tensor._is_zerotensor() && tensor.scalar_type() == like.scalar_type() &&
+         tensor.device() == like.device() && tensor.numel() > 0;
 }
 
 bool layers_take(const at::Tensor& input, at::TensorList hx, at::TensorList params) {
@@ -105,8 +105,13 @@ class LstmLayerFunction final : public torch::autograd::Function<LstmLayerFuncti
     const variable_list saved = ctx->get_saved_variables();
     const LstmLayer layer{saved[0], saved[1], saved[2], saved[3],
                           saved[4], saved[5], saved[6], ctx->saved_data["reverse"].toBool()};
-    if (at::GradMode::is_enabled()) {
-      return differentiable_backward(layer, grads);
+    // The kernel reads memory and returns no tangents, so gradients of is_grads_batched, of forward-mode AD and of a
+    // subclass need the composition, too.
+    const auto is_absent_or_plain = [&](const at::Tensor& grad) {
+      return !grad.defined() || is_plain(grad, layer.input);
+    };
+    if (at::GradMode::is_enabled() || !std::ranges::all_of(grads, is_absent_or_plain)) {
+      return composed_backward(layer, grads, at::GradMode::is_enabled());
     }
     const auto grad_of = [&](size_t argument, const at::Tensor& tensor) {
       return ctx->needs_input_grad(argument) ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : at::Tensor();
@@ -119,14 +124,31 @@ class LstmLayerFunction final : public torch::autograd::Function<LstmLayerFuncti
                             grad_of(4, layer.hidden_weights),
                             needs_bias ? at::empty_like(layer.input_bias) : at::Tensor()};
     compute_lstm_layer_backward(results, grads[0], grads[1], {saved[7], saved[8], saved[9]}, layer);
-    return {results.input,          results.hx,   results.cx,   results.input_weights,
-            results.hidden_weights, results.bias, results.bias, at::Tensor()};
+    // Two tensors for the two biases: the program may change one of them in place.
+    const bool both = needs_bias && ctx->needs_input_grad(5) && ctx->needs_input_grad(6);
+    return {results.input,
+            results.hx,
+            results.cx,
+            results.input_weights,
+            results.hidden_weights,
+            results.bias,
+            both ? results.bias.clone() : results.bias,
+            at::Tensor()};
   }
 
  private:
   // With create_graph the gradients must have derivatives themselves. PyTorch's composition of cells has them: computed
   // again, and differentiated.
-  static variable_list differentiable_backward(const LstmLayer& layer, const variable_list& grads) {
+  //
+  // With respect to views made here. Autograd itself adds what reaches a tensor by another path, such as a state that
+  // was computed with the same weights, or one weight in two places, and calls the tensor's hooks; a derivative with
+  // respect to the tensor would include all that, so that it counted twice.
+  static variable_list composed_backward(const LstmLayer& saved, const variable_list& grads, bool create_graph) {
+    const at::AutoGradMode recorded(true);
+    const auto view = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.view_as(tensor) : tensor; };
+    const LstmLayer layer{
+        view(saved.input),          view(saved.hx),         view(saved.cx),          view(saved.input_weights),
+        view(saved.hidden_weights), view(saved.input_bias), view(saved.hidden_bias), saved.reverse};
     std::vector<at::Tensor> params{layer.input_weights, layer.hidden_weights};
     const bool has_biases = layer.input_bias.defined();
     if (has_biases) params.insert(params.end(), {layer.input_bias, layer.hidden_bias});
@@ -153,8 +175,8 @@ class LstmLayerFunction final : public torch::autograd::Function<LstmLayerFuncti
         places.push_back(i);
       }
     }
-    const variable_list found = torch::autograd::grad(outputs, inputs, given, /*retain_graph=*/true,
-                                                      /*create_graph=*/true, /*allow_unused=*/true);
+    const variable_list found =
+        torch::autograd::grad(outputs, inputs, given, /*retain_graph=*/true, create_graph, /*allow_unused=*/true);
     variable_list results(arguments.size() + 1);
     for (size_t i = 0; i < places.size(); ++i) {
       results[places[i]] = found[i];

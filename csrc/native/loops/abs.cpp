@@ -10,7 +10,7 @@
 namespace openreg::native {
 namespace {
 
-// LITERALINCLUDE START: native-abs
+// LITERALINCLUDE START: native-abs-launch
 at::native::unary_fn abs_before = nullptr;
 
 // PyTorch's abs_out has checked the shapes, allocated the output, and built the iterator.
@@ -34,7 +34,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   replace_kernel<at::_ops::abs_out>(m, abs_out);
   declare_native("aten::abs.out", kNumbers);
 }
-// LITERALINCLUDE END: native-abs
+// LITERALINCLUDE END: native-abs-launch
 
 }  // namespace
 }  // namespace openreg::native

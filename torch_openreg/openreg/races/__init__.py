@@ -10,7 +10,7 @@ import os
 
 from torch_openreg.openreg.races.detector import RaceDetector, RaceError
 
-__all__ = ["RaceDetector", "RaceError", "detect_races", "wanted_by_environment"]
+__all__ = ["WANTED", "RaceDetector", "RaceError", "detect_races", "wanted_by_environment"]
 
 
 # LITERALINCLUDE START: races-interface
@@ -35,4 +35,6 @@ def wanted_by_environment() -> bool:
     return choice == "1"
 
 
+# Read when this file is imported, before the backend has its name: a wrong value must not leave a part of it behind.
+WANTED = wanted_by_environment()
 # LITERALINCLUDE END: races-interface

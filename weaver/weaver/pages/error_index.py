@@ -206,7 +206,12 @@ def _item(app: Sphinx, docname: str, message: str, places: list[Place]) -> nodes
         for label, text in (("Cause", place.cause), ("Cure", place.cure)):
             if text:
                 body.append(nodes.paragraph("", "", nodes.strong("", f"{label}:"), nodes.Text(f" {text}")))
-    return nodes.definition_list_item("", nodes.term("", "", nodes.literal("", message)), nodes.definition("", *body))
+    return nodes.definition_list_item("", nodes.term("", "", _literal(message)), nodes.definition("", *body))
+
+
+def _literal(message: str) -> nodes.literal:
+    # As code of a language Sphinx writes it as it is. It marks each word of any other literal, half the page's weight.
+    return nodes.literal("", message, language="text", classes=["code", "notranslate"])
 
 
 def setup(app: Sphinx) -> dict[str, bool | int]:

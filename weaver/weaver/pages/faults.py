@@ -3,6 +3,9 @@
 Sphinx issues the warnings of a page only when it reads or writes the page; the next incremental build skips the page
 and passes. So the pages with a warning are recorded next to the environment, and the next build reads them again. After
 an unfinished build, or a warning that belongs to no page, it reads every page again.
+
+Requires: a doctree folder for each builder that writes pages. In a shared one, Sphinx takes a page that another builder
+has read for unchanged: its faults pass, and the code that it shows stays the old one.
 """
 
 from __future__ import annotations

@@ -6,13 +6,16 @@ builder executes, or compared output, or a command that CI runs. Anything else i
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util import logging
 
 from weaver.pages import console_scripts, where
@@ -45,7 +48,7 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     record.digest = run_digest(asdict(block) for block in blocks)
     for fault in wrong:
         report(docname, fault.line, fault.message, "example")
-    executed = "\n".join(examples.sources(blocks))
+    executed = "\n".join(map(_without_comments, examples.sources(blocks)))
     lines = file.read_text(encoding="utf-8").splitlines()
     for node in doctree.findall(nodes.literal_block):
         if examples.is_executed(node):
@@ -55,6 +58,8 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
             report(docname, line, message, "unproven")
     for line, message in _check_prose(doctree):
         report(docname, line, message, "unproven")
+    for line, message in _check_form(doctree, lines):
+        report(docname, line, message, "form")
     _note_mentions(doctree, docname, env)
 
 
@@ -80,12 +85,31 @@ def _check_block(app: Sphinx, node: nodes.literal_block, executed: str, hint: in
 
 
 def _is_run(app: Sphinx, source: Source, executed: str) -> bool:
-    """Return whether the examples of a page run a file: they name its path, or that of a script that names the file."""
+    """Return whether the examples of a page run a file: they import it, or name its path or a script that names it."""
     named = [root_of(app.config) / path for path in _SCRIPT.findall(executed)]
     scripts = [script for script in named if script.is_file()]
     _depend(app.env, scripts)
-    texts = [script.read_text(encoding="utf-8") for script in scripts]
-    return source.label in executed or any(source.file.name in text for text in texts)
+    texts = [_without_comments(script.read_text(encoding="utf-8")) for script in scripts]
+    imported = re.search(rf"^\s*(?:from|import) {re.escape(source.file.stem)}\b", executed, re.MULTILINE)
+    return bool(imported) or _names(executed, source.label) or any(_names(text, source.file.name) for text in texts)
+
+
+def _names(text: str, name: str) -> bool:
+    """Return whether a text has a name, not as a part of a longer one."""
+    return bool(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text))
+
+
+def _without_comments(code: str) -> str:
+    """Return Python code without its comments; code that is not Python, as it is."""
+    lines = code.splitlines(keepends=True)
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column] + "\n"
+    except (tokenize.TokenError, SyntaxError):
+        return code
+    return "".join(lines)
 
 
 def _depend(env: BuildEnvironment, files: list[Path]) -> None:
@@ -103,6 +127,20 @@ def _check_prose(doctree: nodes.document) -> Iterator[tuple[int, str]]:
     for raw in doctree.findall(nodes.raw):
         if _RAW_CODE.search(raw.astext()):
             yield _line(raw), "raw HTML that shows code is not proven"
+
+
+def _check_form(doctree: nodes.document, lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield what a reader would miss, and what no parser reports."""
+    for image in doctree.findall(nodes.image):
+        if not image.get("alt"):
+            yield _line(image), "an image without an alternative text, for those who cannot see it"
+    for entry in doctree.findall(nodes.definition_list_item):
+        if isinstance(entry.parent.parent, addnodes.glossary) and not entry[-1].astext():
+            term = entry[0].astext()
+            yield where.find(lines, [term], _line(entry)), f"`{term}` has no definition"
+    titled = [node for node in doctree.children if isinstance(node, nodes.section)]
+    for section in titled[1:]:
+        yield _line(section), f"a second title, `{section[0].astext()}`: a page has one, and sections below it"
 
 
 def _line(node: nodes.Node) -> int:

@@ -38,6 +38,7 @@ _REFUSED = {
     "append": "it shows text that stands in no source",
     "diff": "it shows text that stands in no source",
     "emphasize-lines": "numbers go stale; use :emphasize-text:",
+    "language": "the name of the file says it (weaver/sources/regions.py)",
     "lines": "numbers go stale; mark a region",
     "lineno-start": "the numbers shown are those of the file",
     "prepend": "it shows text that stands in no source",
@@ -66,7 +67,6 @@ class LiteralInclude(SphinxDirective):
         "emphasize-text": directives.unchanged_required,
         "end-at": directives.unchanged_required,
         "end-before": directives.unchanged_required,
-        "language": directives.unchanged_required,
         "lineno-match": directives.flag,
         "linenos": directives.flag,
         "name": directives.unchanged,
@@ -94,6 +94,8 @@ class LiteralInclude(SphinxDirective):
         lines = regions.read_lines(source.file)
         excerpt = self._installed_excerpt(lines) if source.installed else self._excerpt(source, lines)
         shown = lines[excerpt.first - 1 : excerpt.last]
+        if not any(line.strip() for line in shown):
+            raise LookupError("the selection has no text")
         for number, text in enumerate(shown, start=excerpt.first):
             if regions.is_marker(text):
                 raise LookupError(f"the marker in line {number} would be shown; select a region, or use whole-sources")
@@ -101,7 +103,7 @@ class LiteralInclude(SphinxDirective):
         if source.installed:
             self._check_lock(text)
         block = nodes.literal_block(text, text, source=str(source.file), linenos=True)
-        block["language"] = self.options.get("language") or regions.language_of(source.file) or "text"
+        block["language"] = regions.language_of(source.file) or "text"
         block["highlight_args"] = {"linenostart": excerpt.first, "hl_lines": self._emphasized(text.splitlines())}
         block["classes"] += self.options.get("class", [])
         block["weaver_source"] = source

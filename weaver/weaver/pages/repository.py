@@ -14,7 +14,7 @@ from sphinx.util import logging
 from weaver.configuration import Configuration, find
 from weaver.fault import Fault
 from weaver.sources import installed
-from weaver.sources.regions import source_files
+from weaver.sources.regions import language_of, source_files
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -81,6 +81,11 @@ def repository_source(config: Config, relative: str) -> Source:
         raise LookupError(
             f"{label} is not compiled, imported or executed by a build, so a page cannot show it; "
             f"what it can show: {', '.join(configuration.sources)}"
+        )
+    if language_of(file) is None:
+        raise LookupError(
+            f"{label} is of a language that the weaver does not know, so it gets no page: "
+            "weaver/sources/regions.py lists those it knows"
         )
     executed = configuration.covers(configuration.executed, label)
     if file.suffix in _COMPILED and not executed and not _is_compiled(root, label):

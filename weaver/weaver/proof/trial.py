@@ -98,7 +98,7 @@ class Trial:
         return sum(one.seconds for job in jobs for one in job)
 
     def try_mutant(self, number: int, pages: Iterable[str]) -> Verdict:
-        """Runs the examples that reach a mutant, until one fails."""
+        """Runs the examples that reach a mutant, until one fails. Throws: ``Fault`` when they fail without it, too."""
         started = time.monotonic()
         reached = False
         for name in pages:
@@ -110,6 +110,9 @@ class Trial:
                 outcome = self._run(page, blocks, seconds, {weaver_mutant.CHOSEN: str(number)})
                 if outcome.failures:
                     first = outcome.failures[0]
+                    # A page that did not run to its end may have been ended by the machine, such as for lack of memory.
+                    if not outcome.ran and (alone := self._run(page, blocks, seconds, {}).failures):
+                        raise Fault(f"{page.file}:{alone[0].line}: failed without a mutant:\n{alone[0].text}")
                     by = f"{page.file}:{first.line}: {first.text.splitlines()[0]}"
                     at = [one.digest for one in job if one.block["steps"][0]["line"] == first.line]
                     return Verdict(True, by, time.monotonic() - started, True, *at[:1])

@@ -2,13 +2,14 @@
 
 Starts from scratch (``-E``), so that no earlier state can hide a fault, and relies on the proof file: a process that an
 example ended can also return an exit status of zero. Examples run in the root of the repository: what one of them
-writes there would be committed with the next change, so that a file that was not there before is a fault too. If pages
-are named, only these run, and Sphinx's state of the others is kept, which suffices while a page is being written.
+writes there would be committed with the next change, so that a new or changed file is a fault too. If pages are named,
+only these run, and Sphinx's state of the others is kept, which suffices while a page is being written.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
@@ -45,11 +46,17 @@ def slowest(proof: Path, count: int = 5) -> str:
     return f"doctest: slowest pages, in seconds (of processors): {', '.join(took)}"
 
 
-def untracked(root: Path) -> set[str]:
-    """Return the files in ``root`` that git neither tracks nor ignores; none where there is no repository."""
-    command = ["git", "ls-files", "--others", "--exclude-standard", "-z"]
+def digests(root: Path) -> set[tuple[str, str]]:
+    """Return the files in ``root`` that git does not ignore, each with its digest; none where there is no repository.
+
+    Throws: ``Fault`` when git cannot read the repository, such as one of another user.
+    """
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return set(listed.stdout.split("\0")) - {""}
+    if listed.returncode and any(Path(folder, ".git").exists() for folder in (root, *root.parents)):
+        raise Fault(f"whether an example leaves a file in {root} is unknown: {listed.stderr.strip()}")
+    files = [name for name in listed.stdout.split("\0") if (root / name).is_file()]
+    return {(name, hashlib.sha256((root / name).read_bytes()).hexdigest()) for name in files}
 
 
 def _is_short(page: dict[str, int]) -> bool:
@@ -68,15 +75,15 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-W", "--keep-going", "-n"]
     command += ["-D", f"weaver_pages={','.join(options.pages)}"] if options.pages else ["-E"]
     command += [configuration.pages, str(options.output)]
-    before = untracked(root)
+    before = digests(root)
     status = subprocess.run(command, cwd=root, check=False).returncode
     proven, line = judge(proof, root)
-    left = ", ".join(sorted(untracked(root) - before))
+    left = ", ".join(sorted({name for name, _ in digests(root) ^ before}))
     if proven and status:
         proven, line = False, f"doctest: not proven: the build ended with status {status}"
     if proven and left:
         (root / proof).unlink()
-        left_there = f"an example left {left} in the repository; write to a temporary folder"
+        left_there = f"an example left or changed {left} in the repository; write to a temporary folder"
         proven, line = False, f"doctest: not proven: {left_there}"
     if proven:
         print(slowest(root / proof))

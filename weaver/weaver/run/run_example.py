@@ -40,17 +40,22 @@ class RunExample:
         """Run the script ``path`` (relative to the root of the repository, where pages run) and print its output.
 
         ``arguments`` are passed to the script, ``env`` is added to its environment. Its stderr follows; of a traceback,
-        only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the script.
+        only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the script, or when
+        it fails and its output does not tell: what tells, the page compares.
         """
         environment = {**os.environ, **(env or {})}
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             status = self._run([path, *arguments], environment, stdout, stderr)
             for stream in (stdout, stderr):
                 stream.seek(0)
-            print(stdout.read().decode(), end="")
-            print(_TRACEBACK.sub("", stderr.read().decode()), end="")
+            output = stdout.read().decode()
+            message = _TRACEBACK.sub("", stderr.read().decode())
+            print(output, message, sep="", end="")
         if status < 0:
             raise RuntimeError(f"{path} was killed by {signal.Signals(-status).name}")
+        # A program of checks reports on stdout which of them failed.
+        if status and not message and "fail" not in output.lower():
+            raise RuntimeError(f"{path} ended with status {status}, and its output does not tell why")
 
     def _run(self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO) -> int:
         if self._client and self._client.can_run(command[0], environment):

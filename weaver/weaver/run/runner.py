@@ -18,6 +18,7 @@ import linecache
 import os
 import subprocess
 import sys
+import threading
 import traceback
 import types
 from functools import partial
@@ -57,10 +58,13 @@ class Runner:
         self.stop = stop
         self.spaces: dict[str, dict[str, Any]] = {}
         self.ran = 0
+        self.uncaught: list[str] = []
         self.checker = doctest.OutputChecker()
 
     def run(self, blocks: list[Block]) -> None:
         """Run all blocks and write each failure to the journal."""
+        # Only once: an example may install its own hook, and show what a thread raises.
+        threading.excepthook = sys.unraisablehook = self._note
         rank = {"testsetup": 0, "testcleanup": 2}
         for block in sorted(blocks, key=lambda block: rank.get(block["kind"], 1)):
             for step in block["steps"]:
@@ -68,10 +72,17 @@ class Runner:
                 with self.measured(step["line"]):
                     failure = self._shell(step) if block["kind"] == "console" else self._python(block, step)
                 self.ran += 1
+                failure = failure or "".join(self.uncaught)
+                self.uncaught.clear()
                 if failure:
                     self.tell("failed", line=step["line"], source=step["source"], text=failure)
                     if self.stop:
                         return
+
+    def _note(self, raised: threading.ExceptHookArgs | sys.UnraisableHookArgs) -> None:
+        """Note what nothing can catch. As text, because an exception keeps alive what its frames refer to."""
+        if raised.exc_value is not None and not isinstance(raised.exc_value, SystemExit):  # which ends a thread
+            self.uncaught.append(f"raised in a thread or a destructor:\n{_trace(raised.exc_value)}")
 
     def _space(self, group: str) -> dict[str, Any]:
         if group not in self.spaces:

@@ -10,6 +10,7 @@ install.
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +84,7 @@ class Sources:
 
     def _header(self, path: str, name: str) -> Iterator[str]:
         for folder in (str(Path(path).parent), *self.configuration.include_folders):
-            header = f"{folder}/{name}"
+            header = posixpath.normpath(f"{folder}/{name}")
             if header in self.texts:
                 yield header
                 return
@@ -112,8 +113,14 @@ class Sources:
 
     @cached_property
     def _includes(self) -> dict[str, set[str]]:
+        """The headers of each source, but not those of the folder above, which it implements as one more choice."""
         return {
-            path: {header for name in _INCLUDE.findall(self.texts[path]) for header in self._header(path, name)}
+            path: {
+                header
+                for name in _INCLUDE.findall(self.texts[path])
+                if not name.startswith("../")
+                for header in self._header(path, name)
+            }
             for path in self._definitions
         }
 

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 LANGUAGES = {
     ".c": "c",
+    ".cl": "c",
     ".cc": "cpp",
     ".cpp": "cpp",
     ".h": "cpp",
     ".hpp": "cpp",
+    ".md": "markdown",
     ".cmake": "cmake",
     ".py": "python",
     ".pyi": "python",
