@@ -38,6 +38,12 @@ from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_t
 register_graphsafe_rng_device_type("openreg")
 # LITERALINCLUDE END: package-shared-generators
 
+# LITERALINCLUDE START: amp-load
+from torch_openreg.openreg.amp import let_higher_order_operators_through
+
+let_higher_order_operators_through()
+# LITERALINCLUDE END: amp-load
+
 # LITERALINCLUDE START: package-compile
 # Imports neither Dynamo nor Inductor: together they take longer than `import torch`.
 from torch_openreg.compile.registration import register_with_compiler

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 import torch
@@ -443,6 +443,36 @@ def test_an_operator_of_ones_own() -> None:
         with torch.autocast("openreg"):
             assert torch.ops.openreg_test_amp.twice(x).dtype == torch.bfloat16
         assert torch.ops.openreg_test_amp.twice(x).dtype == torch.float32
+
+
+def _functions_that_take_functions() -> dict[str, Callable[[Tensor], Tensor]]:
+    from torch._higher_order_ops.associative_scan import associative_scan
+    from torch._higher_order_ops.map import map as map_rows
+    from torch._higher_order_ops.scan import scan
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return {
+        "cond": lambda x: torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: (x + 1) @ x, (x,)),
+        "while_loop": lambda x: while_loop(lambda x: x.sum() < 100, lambda x: ((x @ x).float(),), (x,))[0],
+        "map": lambda x: cast(Any, map_rows)(lambda row, matrix: matrix @ row, x, x + 1),
+        "scan": lambda x: scan(lambda sum, row: (sum + row, x @ row), torch.zeros_like(x[0]), x)[1],
+        "associative_scan": lambda x: associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic"),
+        "checkpoint": lambda x: checkpoint(lambda x: (x @ x).sin(), x, use_reentrant=False),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own, about these prototypes
+@pytest.mark.parametrize("name", ["cond", "while_loop", "map", "scan", "associative_scan", "checkpoint"])
+def test_operators_that_take_functions(name: str) -> None:
+    """They are Python's, and pass autocast by another list than those of C++."""
+    function, x = _functions_that_take_functions()[name], floats(3, 3) + 1
+    torch.compiler.reset()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = function(x)
+    with torch.autocast("openreg", dtype=torch.bfloat16):
+        result = function(x.to("openreg"))
+    assert result.dtype == expected.dtype
+    torch.testing.assert_close(result.cpu(), expected, rtol=2e-2, atol=2e-2)
 
 
 def test_supported_dtypes() -> None:

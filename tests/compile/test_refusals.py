@@ -51,15 +51,6 @@ def test_calls_that_break_a_graph(call: Callable[[], None]) -> None:
 
 
 @pytest.mark.usefixtures("inductor")
-def test_flex_attention_is_refused_by_pytorch() -> None:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    x = torch.ones(1, 2, 16, 8, device=LAST_DEVICE)
-    with pytest.raises(ValueError, match="FlexAttention is only supported on"):
-        torch.compile(flex_attention)(x, x, x)
-
-
-@pytest.mark.usefixtures("inductor")
 def test_an_index_out_of_range_is_an_error() -> None:
     compiled = torch.compile(lambda x, index: x[index] * 2, fullgraph=True)
     index = torch.tensor([0, 77], device=LAST_DEVICE)

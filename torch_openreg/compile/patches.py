@@ -134,6 +134,25 @@ def _measure_no_fusions() -> None:
     Scheduler.speedup_by_fusion = speedup_by_fusion  # type: ignore[method-assign]
 
 
+def _compose_flex_attention() -> None:
+    """Inductor registers the classes of a device by a function that also takes a pass over graphs, and gives it none.
+
+    Without the patch, a graph with flex attention fails: Inductor has no template for the device.
+    """
+    from torch_openreg.compile.flex_pass import ComposedFlexAttention
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def register_backend_for_device(device: str, *classes: Any, **options: Any) -> None:
+            if device == "openreg":
+                options["device_custom_pass"] = ComposedFlexAttention()
+            original(device, *classes, **options)
+
+        return register_backend_for_device
+
+    _replace("register_backend_for_device", ("codegen.common",), make)
+
+
 # LITERALINCLUDE END: compile-patched-failures
 
 
@@ -303,6 +322,7 @@ _ALL = (
     _compute_on_the_device,
     _combine_no_kernels,
     _measure_no_fusions,
+    _compose_flex_attention,
     # Without these, something is wrong.
     _generate_as_for_the_cpu,
     _divide_by_constants,

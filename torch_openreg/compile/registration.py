@@ -40,10 +40,18 @@ def _inductor_class(name: str) -> type:
     return CLASSES[name]
 
 
+@cache
+def _register_flex_attention() -> None:
+    from torch_openreg.compile.flex_attention import register
+
+    register()
+
+
 def register_with_compiler() -> None:
     """Prepares the registrations; each happens when the program first uses its part of the compiler."""
     after_import("torch._dynamo.device_interface", _register_with_dynamo)
     after_import("torch._dynamo.backends.registry", _register_own_compiler)
+    after_import("torch.nn.attention.flex_attention", _register_flex_attention)
     LATE.update({name: partial(_inductor_class, name) for name in INDUCTOR_NAMES})
 
 
