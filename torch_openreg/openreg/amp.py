@@ -27,7 +27,7 @@ def let_higher_order_operators_through() -> None:
     """
     autocast = torch._C._dispatch_key_parse("AutocastPrivateUse1")
     if autocast in _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS:
-        return  # NOT PROVEN: needs a release whose list has the key
+        return
     _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(autocast)  # for operators that are defined later
     for operator in _higher_order_ops.values():
         operator.fallthrough(autocast)  # type: ignore[no-untyped-call]
