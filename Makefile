@@ -23,7 +23,7 @@ quoted = '$(subst ','\'',$(1))'
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SILENT:
-.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions vendor chapters states cross next clean python
+.PHONY: help html epub pdf doctest proof mutate livehtml browser torch build test conformance opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions vendor chapters states cross next clean python
 
 help:
 	echo 'make html      weave the pages into docs/build/html'
@@ -37,6 +37,7 @@ help:
 	echo 'make browser   open the pages in Chromium: widths, console, accessibility (needs chromium)'
 	echo 'make torch     install PyTorch alone: the moment to name another index by PIP_INDEX_URL'
 	echo 'make build     build the extension and install it for development'
+	echo 'make conformance  ask of the device what PyTorch requires of any, and write a report'
 	echo 'make opinfo    run PyTorch'"'"'s operator database on the device, all of it'
 	echo 'make models    train models on the CPU and on the device, and write the table that compares them'
 	echo 'make libraries run programs of users'"'"' libraries on the device, and write the table that compares them with the CPU'
@@ -58,8 +59,15 @@ help:
 	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
-html epub pdf doctest proof mutate livehtml browser torch build test opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions chapters states cross: python
+html epub pdf doctest proof mutate livehtml browser torch build test conformance opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions chapters states cross: python
 	$(PYTHON) tools/dev.py --driver $(call quoted,$(DRIVER)) --host-kernels $(call quoted,$(HOST_KERNELS)) $@ $(ARGS)
+
+# Otherwise make would find nothing to do for the name of a folder, and say nothing.
+FOLDERS = benchmarks cmake csrc docs examples tests tools torch_openreg weaver
+.PHONY: $(FOLDERS)
+$(FOLDERS):
+	echo 'torch_openreg: $@ is a folder and no target; make help lists the targets' >&2
+	exit 2
 
 # Works with any Python, so that an old one leads to one line instead of a syntax error.
 python:

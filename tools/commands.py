@@ -21,6 +21,7 @@ sys.path.append(str(ROOT / "weaver"))
 import check as checks
 from chromium import find_browser
 from command import Command
+from driver import about_device
 from prerequisites import installed_torch
 from share import ALL, share
 
@@ -151,6 +152,13 @@ def test(arguments: list[str]) -> None:
     # If all tests run, the time of each is recorded for benchmarks/loop.py.
     record = [] if arguments else ["--junit-xml", str(LOOP / "tests.xml")]
     sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments]))
+
+
+def conformance(arguments: list[str]) -> None:
+    """Asks of the device what PyTorch requires of any; the last lines give the score and where the report is."""
+    options = ["--device", "openreg", "--about", about_device(), "--report", str(Path("build", "conformance"))]
+    command = [sys.executable, "-m", "accelerator_conformance", *options, *arguments]
+    sys.exit(_run(command, {"PYTHONPATH": "conformance"}))
 
 
 def opinfo(_arguments: list[str]) -> None:
@@ -320,6 +328,7 @@ COMMANDS: dict[str, Command] = {
     "build": Command(build, ("build",), extension=True, takes_arguments=False),
     # The tests try each command with the extras that it names, so all of them must be installed.
     "test": Command(test, (*_PAGES, "live", "browser", "pdf", "test", "libraries", "format", "check"), extension=True),
+    "conformance": Command(conformance, ("build", "kit"), extension=True),
     "opinfo": Command(opinfo, ("build", "kit"), extension=True, takes_arguments=False),
     "models": Command(models, _TESTS, extension=True, takes_arguments=False),
     "libraries": Command(libraries, (*_TESTS, "libraries"), extension=True, takes_arguments=False),  # it installs more

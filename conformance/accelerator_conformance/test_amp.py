@@ -63,6 +63,20 @@ def test_dtype_of(name: str, device: str, dtype: torch.dtype) -> None:
         assert (x @ x).dtype == torch.float32, "autocast(enabled=False) inside of autocast has no effect"
 
 
+def test_operators_that_take_functions(device: str, dtype: torch.dtype) -> None:
+    """Operators that take functions, such as torch.cond, let autocast through to the operators inside."""
+    x = torch.ones(4, 4, device=device)
+    with torch.autocast(device, dtype):
+        try:
+            seen = torch.ops.higher_order.cond(True, lambda x: x @ x, lambda x: x @ x, (x,)).dtype
+        except NotImplementedError as error:
+            raise AssertionError(
+                f"{error}: these operators are Python's, and have a list of keys that they let through, in torch._ops; "
+                "a fallthrough that a library registers does not apply to them"
+            ) from None
+    assert seen == dtype, f"a product in a branch of cond gives {seen} under autocast"
+
+
 def test_gradients_under_autocast(device: str, dtype: torch.dtype) -> None:
     """Parameters in float32 get gradients in float32, near those without autocast."""
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ import dev
 import environment
 import prerequisites
 import pytest
+from commands import COMMANDS
 
 from tests.build.makefile import make, own_lines
 from tests.build.venvs import ROOT, ForeignVenv, bare_venv, foreign_venv
@@ -88,6 +89,13 @@ def test_make_alone_prints_help() -> None:
         "clean",
     ):
         assert f"make {target} " in ran.stdout
+
+
+def test_the_name_of_a_folder_is_no_success() -> None:
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
+    for folder in sorted(folders - set(COMMANDS)):
+        expected = f"torch_openreg: {folder} is a folder and no target; make help lists the targets"
+        assert own_lines(make(folder)) == [expected]
 
 
 def test_missing_python_is_one_line() -> None:

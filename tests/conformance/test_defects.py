@@ -142,6 +142,11 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
         {"amp/is_available": ("not offered", "amp")},
         ["no get_amp_supported_dtype, which torch.autocast asks for"],
     ),
+    "no_higher_order": (
+        ["--area=amp", "-k=take_functions"],
+        {f"amp/operators_that_take_functions[torch.{dtype}]": (FAILED, "amp") for dtype in ("bfloat16", "float16")},
+        ["at dispatch key DispatchKey.AutocastPrivateUse1", "a list of keys that they let through"],
+    ),
     "says_nothing": (
         ["--area=device", "-k=name_is_registered or is_the_accelerator", "--timeout=2"],
         {"device/name_is_registered": (HUNG, "registration"), "device/is_the_accelerator": (HUNG, "hooks")},

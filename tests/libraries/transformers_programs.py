@@ -133,6 +133,19 @@ def automatic_map(_device: str) -> Result:
     return Result(scores, model.device.type)
 
 
+def flexible(device: str) -> Result:
+    """The loss and the gradients of a padded batch; on the CPU, where flex attention has none, by SDPA."""
+    model = language_model().train()
+    model.set_attn_implementation("sdpa" if device == "cpu" else "flex_attention")
+    model.to(device)
+    batch = torch.stack([row["input_ids"] for row in rows()[:2]]).to(device)
+    seen = torch.ones_like(batch)
+    seen[1, 9:] = 0
+    loss = model(input_ids=batch, attention_mask=seen, labels=batch).loss
+    loss.backward()
+    return Result([loss.detach(), [parameter.grad for parameter in model.parameters()]], loss.device.type)
+
+
 BOTH = ("accelerate", "transformers")
 PROGRAMS = [
     Program("transformers", "Trainer, a checkpoint and an evaluation", training, ("accelerate",), "the CPU"),
@@ -144,6 +157,7 @@ PROGRAMS = [
         "transformers", "generate with an offloaded cache", offloaded, ("transformers",), "CUDA",
         passes="model.to(device)",
     ),
+    Program("transformers", '`attn_implementation="flex_attention"`, trained', flexible, passes="model.to(device)"),
     Program("transformers", "pipeline, `device=0` and none", piped, ("transformers",), "the CPU"),
     Program("transformers", '`device_map="auto"`', automatic_map, ("accelerate",), "the CPU"),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 
-# LITERALINCLUDE START: compile-patched-failures
+# LITERALINCLUDE START: compile-patched-lists
 def _name_the_backend() -> None:
     """Inductor takes a device that it does not know for one with Triton.
 
@@ -68,6 +68,10 @@ def _fuse_as_for_the_cpu() -> None:
     BaseSchedulerNode.is_cpu = is_cpu  # type: ignore[method-assign]
 
 
+# LITERALINCLUDE END: compile-patched-lists
+
+
+# LITERALINCLUDE START: compile-patched-numbers
 def _compute_on_the_device() -> None:
     """Where a CPU tensor without dimensions meets one of a device, Inductor computes on the device: if it is a GPU.
 
@@ -95,6 +99,10 @@ def _compute_on_the_device() -> None:
     ir.Pointwise.create = classmethod(create)  # type: ignore[assignment]
 
 
+# LITERALINCLUDE END: compile-patched-numbers
+
+
+# LITERALINCLUDE START: compile-patched-options
 def _combine_no_kernels() -> None:
     """The option `combo_kernels` puts kernels that do not depend on each other into one of Triton's.
 
@@ -134,6 +142,10 @@ def _measure_no_fusions() -> None:
     Scheduler.speedup_by_fusion = speedup_by_fusion  # type: ignore[method-assign]
 
 
+# LITERALINCLUDE END: compile-patched-options
+
+
+# LITERALINCLUDE START: compile-patched-pass
 def _compose_flex_attention() -> None:
     """Inductor registers the classes of a device by a function that also takes a pass over graphs, and gives it none.
 
@@ -153,7 +165,7 @@ def _compose_flex_attention() -> None:
     _replace("register_backend_for_device", ("codegen.common",), make)
 
 
-# LITERALINCLUDE END: compile-patched-failures
+# LITERALINCLUDE END: compile-patched-pass
 
 
 # LITERALINCLUDE START: compile-patched-values

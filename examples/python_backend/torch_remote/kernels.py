@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS, _higher_order_ops
 
 from .base import base
 from .calls import call, launch, places, resize
@@ -186,6 +187,11 @@ def register() -> None:
         for op in (getattr(packet, overload) for overload in packet.overloads() if "out" not in overload):
             kernel = autocast(op, torch.float32 if name in EXACT else None)
             library.impl(op.name().removeprefix("aten::"), kernel, "AutocastPrivateUse1")
+    # Operators that take functions, such as torch.cond, are Python's: they pass autocast by a list of their own.
+    autocast_key = torch._C.DispatchKey.AutocastPrivateUse1
+    _HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(autocast_key)
+    for operator in _higher_order_ops.values():
+        operator.fallthrough(autocast_key)
     for key in ("PrivateUse1", "AutogradPrivateUse1"):
         library.impl("_has_compatible_shallow_copy_type", may_become, key)
 
