@@ -18,6 +18,7 @@ from torch.nn.attention.flex_attention import (
     noop_mask,
     or_masks,
 )
+from torch.utils.checkpoint import checkpoint
 
 from tests import offers
 from tests.offers import LAST_DEVICE
@@ -234,6 +235,24 @@ def test_a_learned_bias_and_a_table_that_is_not(attend: Callable[..., Any]) -> N
     assert expected[0].grad is not None
     assert ours[0].grad is not None
     torch.testing.assert_close(ours[0].grad.cpu(), expected[0].grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["cpp_wrapper", "recomputed", "aot_eager", "openreg", "dynamic"])
+@pytest.mark.usefixtures("inductor")
+def test_other_ways_to_compile(way: str) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "cpp_wrapper": {"options": {"cpp_wrapper": True}},
+        "aot_eager": {"backend": "aot_eager"},
+        "openreg": {"backend": "openreg"},
+        "dynamic": {"dynamic": True},
+    }
+
+    def recomputed(*tensors: Tensor, **named: Any) -> Any:
+        return checkpoint(lambda *given: eagerly(*given, **named), *tensors, use_reentrant=False)
+
+    function = recomputed if way == "recomputed" else eagerly
+    assert_same(torch.compile(function, **options.get(way, {})), drawn(), distance, causal)
 
 
 @pytest.mark.long
