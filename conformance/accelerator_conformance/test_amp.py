@@ -70,6 +70,8 @@ def test_operators_that_take_functions(device: str, dtype: torch.dtype) -> None:
         try:
             seen = torch.ops.higher_order.cond(True, lambda x: x @ x, lambda x: x @ x, (x,)).dtype
         except NotImplementedError as error:
+            if "HigherOrderOperator" not in str(error):
+                raise  # an operator inside: the other checks of this area say what is missing
             raise AssertionError(
                 f"{error}: these operators are Python's, and have a list of keys that they let through, in torch._ops; "
                 "a fallthrough that a library registers does not apply to them"

@@ -20,9 +20,14 @@ _AUTOCAST = torch._C._dispatch_key_parse("AutocastPrivateUse1")
 
 
 def register() -> None:
-    """Without it, `flex_attention` refuses the device, which is not on its list; under autocast, it has no kernel."""
-    _take_the_device()
-    flex_attention.py_impl(_AUTOCAST)(_under_autocast)
+    """Without it, `flex_attention` refuses the device, which is not on its list; under autocast, it has no kernel.
+
+    A release that lacks what it replaces is left as it is: an error here would end the import of a program on the CPU.
+    """
+    if hasattr(public, "_validate_device"):
+        _take_the_device()
+    if _AUTOCAST not in flex_attention.py_kernels:
+        flex_attention.py_impl(_AUTOCAST)(_under_autocast)
 
 
 def _take_the_device() -> None:
