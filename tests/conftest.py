@@ -18,7 +18,8 @@ from tests import offers
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 
 
-# These hold for the backend as shipped, with all its kernels: they test every operator, the kits, and the guide itself.
+# These hold for the backend as shipped, with all its kernels: they test every operator, the kits, and the guide itself,
+# where the repository has it.
 GUIDE = Driver("csrc/driver", "ON")
 OF_THE_GUIDE = (
     "build", "conformance", "docs", "driver_conformance", "examples", "fuzz", "opinfo", "python_backend", "weaver",

@@ -44,7 +44,7 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
     control = None
     if _share_memory(store, rank, size):
         control = torch.distributed.ProcessGroupGloo(prefix_store("windows", store), rank, size, timeout)
-    return _C._staged_backend(gloo, control)
+    return _C._staged_backend(gloo, control, store)
 
 
 # LITERALINCLUDE END: distributed-create

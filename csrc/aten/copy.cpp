@@ -95,29 +95,30 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   const bool to_device = kind == orMemcpyHostToDevice;
   const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
   const c10::DeviceIndex device = (to_device ? dst : src).device().index();
-  const bool pinned = non_blocking && is_pinned(data.get());
+  void* const pinned = non_blocking ? pinned_memory_with(data.get()) : nullptr;
   orStream_t stream = current_stream_handle(device);
   if (!non_blocking) {
     before_implicit_wait(
         to_device ? "a copy to the device without non_blocking=True" : "a copy to the CPU without non_blocking=True",
         stream);
-  } else if (!pinned && !to_device) {
+  } else if (pinned == nullptr && !to_device) {
     before_implicit_wait("a copy to the CPU with non_blocking=True into memory that is not pinned", stream);
-  } else if (!pinned) {
+  } else if (pinned == nullptr) {
     refuse_in_capture(stream, "a copy to the device reads host memory that is not pinned");
   }
   const auto copy = [&] {
     const DriverCall call("orMemcpyAsync");
-    if (!non_blocking || (!pinned && !to_device)) wait_for_stream(stream, device);
+    if (!non_blocking || (pinned == nullptr && !to_device)) wait_for_stream(stream, device);
     check(orMemcpyAsync(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), kind, stream));
   };
   // Operators run without the GIL, but torch.save, pickle and accesses of a storage copy with it.
-  pinned ? copy() : wait_without_gil(copy);
+  pinned != nullptr ? copy() : wait_without_gil(copy);
   if (!non_blocking) {
     wait_without_gil([&] { synchronize_stream(stream, device); });
-  } else if (pinned) {
-    // The host tensor may be freed before the copy has run: its memory must not be reused until then.
-    host_allocator().record_event(data.get(), data.get_context(), current_stream(device));
+  } else if (pinned != nullptr) {
+    // The host tensor may be freed before the copy has run: its memory must not be reused until then. The cache knows
+    // memory by its start, and a tensor of another library, such as NumPy, may begin behind it.
+    host_allocator().record_event(pinned, data.get_context(), current_stream(device));
   } else if (!to_device) {
     raise_kernel_error(device);  // the driver has waited
   }

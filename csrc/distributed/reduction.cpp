@@ -110,8 +110,7 @@ at::Tensor Reduction::view(const at::Tensor& host) const {
 at::Tensor Reduction::prepare(const at::Tensor& tensor) const {
   if (factor_ == nullptr) return tensor;
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  // Without dimensions, a factor may be on any device.
-  if (factor_->tensor_factor.defined()) return tensor * factor_->tensor_factor.to(tensor.scalar_type()).reshape({});
+  if (factor_->tensor_factor.defined()) return tensor * factor_->tensor_factor.to(tensor.options()).reshape({});
   return tensor * factor_->double_factor;
 }
 

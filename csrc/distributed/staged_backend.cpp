@@ -188,13 +188,14 @@ WorkPtr StagedBackend::endCoalescing() {
 }
 
 // LITERALINCLUDE START: distributed-split
-// The store is that of the whole group, where the groups that are split off at the same time must not find each other.
-c10::intrusive_ptr<c10d::Backend> StagedBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
+// Through this group's own store, under the names of the ranks: the store that PyTorch passes has a prefix of its own,
+// which depends on the groups that a rank knows, and a rank that an earlier call left out knows fewer.
+c10::intrusive_ptr<c10d::Backend> StagedBackend::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                        const std::vector<int>& ranks,
                                                        const c10::intrusive_ptr<Options>& options) {
   const auto place = std::find(ranks.begin(), ranks.end(), getRank());
   if (place == ranks.end()) return nullptr;
-  auto own = c10::make_intrusive<c10d::PrefixStore>(options->group_name, store);
+  auto own = c10::make_intrusive<c10d::PrefixStore>(c10::str("ranks ", c10::Join(",", ranks)), store_);
   return create_(own, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()), options->timeout);
 }
 // LITERALINCLUDE END: distributed-split

@@ -52,8 +52,10 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
  public:
   // `host` is a process group of the same ranks for CPU tensors, which nothing else may use: its collectives must
   // start in the order of ours. `control` is another one, through which ranks that share device memory wait for each
-  // other, or null. `create` makes the backends of groups that are split off.
-  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control, Create create);
+  // other, or null. `create` makes the backends of groups that are split off, which find each other through `store`; no
+  // other group may use that.
+  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control, Create create,
+                c10::intrusive_ptr<c10d::Store> store);
   ~StagedBackend() override;
 
   // LITERALINCLUDE START: distributed-backend-members
@@ -211,6 +213,7 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
 
   const pid_t process_ = getpid();
   const Create create_;
+  const c10::intrusive_ptr<c10d::Store> store_;
   std::atomic<uint64_t> number_ = 0;  // of operations
   std::atomic<uint64_t> collectives_ = 0;  // those among them
   std::once_flag windows_made_;

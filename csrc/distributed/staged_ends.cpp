@@ -52,8 +52,12 @@ const char* reason(const std::exception& error) {
 }  // namespace
 
 StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, c10::intrusive_ptr<c10d::Backend> control,
-                             Create create)
-    : Backend(host->getRank(), host->getSize()), create_(create), host_(std::move(host)), control_(std::move(control)) {
+                             Create create, c10::intrusive_ptr<c10d::Store> store)
+    : Backend(host->getRank(), host->getSize()),
+      create_(create),
+      store_(std::move(store)),
+      host_(std::move(host)),
+      control_(std::move(control)) {
   protect_forked_children();
   const std::lock_guard lock(live_backends().mutex);
   live_backends().backends.insert(this);

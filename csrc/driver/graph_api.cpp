@@ -113,8 +113,7 @@ orError_t orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode) {
 
 orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph) {
   const Call call("orStreamEndCapture");
-  if (graph == nullptr) return fail(orErrorInvalidValue, "graph is null");
-  *graph = nullptr;
+  if (graph != nullptr) *graph = nullptr;
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
   const std::shared_ptr<Capture> capture = ref.stream->capture();
@@ -122,8 +121,13 @@ orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph) {
   if (&capture->origin() != ref.stream) {
     return fail(orErrorInvalidValue, "the stream has joined the capture; end it on the stream that began it");
   }
+  if (graph == nullptr) {
+    capture->abandon();
+    return orSuccess;
+  }
   if (!capture->belongs_to_this_thread()) {
-    return fail(orErrorInvalidValue, "another thread began the capture, and its mode is not Relaxed; end it there");
+    return fail(orErrorInvalidValue,
+                "another thread began the capture, and its mode is not Relaxed; end it there, or discard it");
   }
   return guarded([&] {
     GraphPointer captured;

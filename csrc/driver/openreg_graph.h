@@ -42,6 +42,7 @@ typedef enum orStreamCaptureStatus {
 OR_OPTIONAL orError_t orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode);
 // Ends the capture that the stream began, on the thread that began it unless the mode is Relaxed. Without a valid
 // capture the graph is null: orErrorStreamCaptureInvalidated, with the reason, or orErrorStreamCaptureUnjoined.
+// If the argument is null, any thread may call it: what was recorded is discarded, valid or not, and no graph is made.
 OR_OPTIONAL orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph);
 // The status, and a number that no other capture of the process has; 0 for a stream that is not captured. Any thread
 // may call it at any time, also a kernel.

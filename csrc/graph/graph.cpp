@@ -75,7 +75,8 @@ std::shared_ptr<CaptureState> begin_capture(orStream_t stream, c10::DeviceIndex 
   return state;
 }
 
-// Ends the capture that the stream began. The graph is null unless the result is orSuccess.
+// Ends the capture that the stream began; a null argument discards it. The graph is null unless the result is
+// orSuccess.
 orError_t end_capture(orStream_t stream, orGraph_t* graph) {
   const uint64_t id = capture_id(stream);
   const orError_t error = orStreamEndCapture(stream, graph);
@@ -137,7 +138,7 @@ class Graph final : public at::GraphImplInterface {
     TORCH_CHECK(is_capturing_, "openreg: no capture of this graph is under way: call capture_begin() first");
     TORCH_CHECK(current_stream(-1) == stream_, "openreg: the capture began on ", stream_,
                 " and must end there, but the current stream is ", current_stream(-1));
-    if (const orError_t error = close()) {
+    if (const orError_t error = close(&graph_)) {
       release_memory();
       check(error);
     }
@@ -173,8 +174,8 @@ class Graph final : public at::GraphImplInterface {
   // LITERALINCLUDE START: graph-reset
   void reset() override {
     if (state_ == nullptr) return;
-    // What a capture under way has recorded is discarded, valid or not.
-    if (is_capturing_) static_cast<void>(close());
+    // The thread that began it may have ended, and the garbage collector drops a graph on any thread.
+    if (is_capturing_) static_cast<void>(close(nullptr));
     destroy_exec();
     destroy_graph();
     release_memory();
@@ -198,11 +199,11 @@ class Graph final : public at::GraphImplInterface {
 
  private:
   // LITERALINCLUDE START: graph-end
-  // Ends the capture, and returns the error that leaves it without a graph. Throws: when the capture continues because
-  // the call was wrong, for example made by another thread.
-  orError_t close() {
+  // Ends the capture, discarded if the argument is null, and returns the error that leaves it without a graph. Throws:
+  // when the capture continues because the call was wrong, for example made by another thread.
+  orError_t close(orGraph_t* graph) {
     orStream_t stream = stream_handle(stream_);
-    const orError_t error = end_capture(stream, &graph_);
+    const orError_t error = end_capture(stream, graph);
     if (error != orSuccess && is_capturing(stream)) check(error);
     is_capturing_ = false;
     return error;

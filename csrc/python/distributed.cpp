@@ -65,8 +65,8 @@ const Bindings distributed_bindings([](py::module_& m) {
       .def_property_readonly("options", &StagedBackend::getBackendOptions)
       // PyTorch calls it on the ranks that a new group leaves out. They have no part in splitting a group here.
       .def("perform_nocolor_split", [](StagedBackend&, const c10::Device&) {});
-  m.def("_staged_backend", [](BackendPtr host, BackendPtr control) -> c10::intrusive_ptr<StagedBackend> {
-    return c10::make_intrusive<StagedBackend>(std::move(host), std::move(control), &create);
+  m.def("_staged_backend", [](BackendPtr host, BackendPtr control, c10::intrusive_ptr<c10d::Store> store) {
+    return c10::make_intrusive<StagedBackend>(std::move(host), std::move(control), &create, std::move(store));
   });
   m.def("_end_staged_backends", &end_staged_backends, py::call_guard<py::gil_scoped_release>());
 });

@@ -151,7 +151,7 @@ class BlockPool {
   Freed free(void* address, orError_t* error);
 
   // Delays the reuse of the block until the work queued on the stream at the time of the free has finished.
-  // Returns: false when no block in use has the address.
+  // Returns: false when the address does not lie in a block in use.
   bool record_stream(void* address, orStream_t stream);
 
   // Returns whole free segments to the driver, after waiting for the streams that still use their blocks. A segment
@@ -233,6 +233,7 @@ class BlockPool {
   };
 
   // These require that mutex_ is held.
+  Block* block_with(void* address);  // the block in which the address lies, or null
   Block* find_block(PerDevice& owner, const Block& wanted, PoolSettings::Read settings);
   Block* take_unjoined(PerDevice& owner, const Block& wanted);
   Block* take_free(PerDevice& owner, const Block& wanted, const PoolSettings& settings);

@@ -34,14 +34,25 @@ orError_t record_new_event(orStream_t stream, orEvent_t* event) {
 
 }  // namespace
 
+// A tensor from another library may begin inside a block. The driver knows where the segment begins.
+Block* BlockPool::block_with(void* address) {
+  const auto exact = blocks_.find(address);
+  if (exact != blocks_.end()) return &exact->second;
+  orPointerAttributes attributes{};  // stays empty for memory that was freed
+  if (orPointerGetAttributes(&attributes, address) != orSuccess) static_cast<void>(orGetLastError());
+  const auto first = blocks_.find(attributes.base);
+  Block* block = first == blocks_.end() ? nullptr : &first->second;
+  while (block != nullptr && static_cast<char*>(address) >= block->address + block->bytes) block = block->next;
+  return block;
+}
+
 bool BlockPool::record_stream(void* address, orStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end() || !found->second.in_use) return false;
-  Block& block = found->second;
+  Block* const block = block_with(address);
+  if (block == nullptr || !block->in_use) return false;
   // The block's own stream needs no event: reuse of the block is ordered on that stream.
-  if (stream != block.stream && std::ranges::find(block.used_by, stream) == block.used_by.end()) {
-    block.used_by.push_back(stream);
+  if (stream != block->stream && std::ranges::find(block->used_by, stream) == block->used_by.end()) {
+    block->used_by.push_back(stream);
   }
   return true;
 }

@@ -94,13 +94,13 @@ void free_pinned(void* block) {
 at::HostAllocator& host_allocator() { return pinned_allocator(); }
 
 // LITERALINCLUDE START: pinned-query
-bool is_pinned(const void* pointer) {
+void* pinned_memory_with(const void* pointer) {
   if (!is_initialized()) {
-    return false;  // This process has pinned nothing, and a query would start the driver.
+    return nullptr;  // This process has pinned nothing, and a query would start the driver.
   }
   orPointerAttributes attributes{};
   check(orPointerGetAttributes(&attributes, pointer));
-  return attributes.type == orMemoryTypeHost;
+  return attributes.type == orMemoryTypeHost ? attributes.base : nullptr;
 }
 // LITERALINCLUDE END: pinned-query
 

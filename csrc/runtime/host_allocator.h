@@ -8,7 +8,9 @@ namespace openreg {
 // The allocator that is registered as PrivateUse1's host allocator. Never destroyed.
 at::HostAllocator& host_allocator();
 
-// Whether the pointer lies in memory from this allocator.
-bool is_pinned(const void* pointer);
+// The start of the pinned memory in which the pointer lies, which is how the allocator knows it, or null.
+void* pinned_memory_with(const void* pointer);
+
+inline bool is_pinned(const void* pointer) { return pinned_memory_with(pointer) != nullptr; }
 
 }  // namespace openreg

@@ -15,6 +15,11 @@ def index(*numbers: int, like: torch.Tensor) -> torch.Tensor:
     return torch.tensor(numbers, device=like.device)
 
 
+def shifted_bernoulli(p: torch.Tensor) -> torch.Tensor:
+    torch.bernoulli(p, out=p)  # the same places, so each is read before it is written
+    return p[1:].bernoulli_(p[:-1])
+
+
 CHANGES: dict[str, Change] = {
     "copy_, transposed": lambda x: x.view(2, 3).t().copy_(x.view(3, 2)),
     "copy_, shifted": lambda x: x[1:].copy_(x[:-1]),
@@ -40,6 +45,7 @@ CHANGES: dict[str, Change] = {
     "_foreach_add_, shifted": lambda x: torch._foreach_add_([x[1:]], [x[:-1]]),
     "_foreach_add_, itself": lambda x: torch._foreach_add_([x], [x]),
     "_foreach_mul_, neighbours": lambda x: torch._foreach_mul_([x[1:], x[:-1]], 2),
+    "bernoulli_, shifted": lambda x: shifted_bernoulli((x > 2).float()),
     "threshold_, expanded": lambda x: torch.threshold_(x[:1].expand(3), 2.0, 7.0),
     "relu_, expanded": lambda x: torch.relu_(x[:1].expand(3)),
     "cumsum_, expanded": lambda x: x[:1].expand(3).cumsum_(0),

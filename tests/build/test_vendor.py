@@ -374,10 +374,11 @@ def test_another_release_of_pytorch_is_written_into_the_list(library_files: dict
 
 @pytest.mark.long
 def test_the_linters_agree_with_what_is_written(tmp_path: Path) -> None:
-    """In one repository with longer names than ours, and one with shorter names."""
-    for chosen in (names.Names("my_neural_unit", "mnu", "neural_unit_runtime"), ACME):
-        shaped = shape.formatted(tree.files(chosen))
-        folder = tmp_path / chosen.device
+    """In one repository with longer names than ours, one with shorter names, and the first states of one."""
+    longer = names.Names("my_neural_unit", "mnu", "neural_unit_runtime")
+    for chosen, state in ((longer, None), (ACME, None), (ACME, 1), (ACME, 2)):
+        shaped = shape.formatted(tree.files(chosen, state=state))
+        folder = tmp_path / f"{chosen.device}_{state}"
         place.write(shaped, folder)
         sources = [path for path in shaped if path.endswith((".cpp", ".h"))]
         tools = str(Path(sys.executable).parent)
@@ -936,7 +937,13 @@ def test_chapters_are_added_later(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert added == {path: text for path, text in wanted.items() if path != "README.md"}
     assert (destination / "README.md").read_text() == "mine"
     cli.main(options)
-    assert "0 files added, 0 brought up to date, 0 merged with your changes, 0 removed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.endswith(
+        f"0 files added, 0 brought up to date, 0 merged with your changes, 0 removed in {destination}\n"
+    )
+    cli.main([*options, "--chapters", "all"])
+    wanted = shape.formatted(tree.files(ACME))
+    assert set(state(destination)) == {*wanted, record.FILE}
     for other, asked in {
         ("--name", "other"): "other",
         ("--name", "acme", "--prefix", "ac"): "acme with ac",

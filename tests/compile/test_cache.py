@@ -49,7 +49,7 @@ STANDALONE = """
     torch.manual_seed(0)
     arguments = [torch.randn(3, 4, device={device!r}), torch.randn(4, 5, device={device!r})]
     with config.patch(cpp_wrapper={cpp}):
-        made = standalone_compile(make_fx(function)(*arguments), arguments, dynamic_shapes="from_graph")
+        made = standalone_compile(make_fx(function)(*arguments), arguments, dynamic_shapes="from_example_inputs")
     made.save(path={path!r}, format="binary")
     for artifact in (made, CompiledArtifact.load(path={path!r}, format="binary")):
         torch.testing.assert_close(tuple(artifact(*arguments)), function(*arguments))

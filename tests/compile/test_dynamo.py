@@ -129,7 +129,7 @@ def test_properties_inside_a_graph_are_those_of_the_current_device(device: torch
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "openreg", "inductor"])
 @pytest.mark.usefixtures("inductor")
 def test_an_index_in_a_block_for_another_device(backend: str) -> None:
-    """What the page advises: without the index, PyTorch loses the block in all but the first backend."""
+    """What users are advised: without the index, PyTorch loses the block in all but the first backend."""
 
     def function(x: Tensor) -> tuple[Tensor, ...]:
         with torch.accelerator.device_index(1):

@@ -594,6 +594,20 @@ def split_again() -> None:
             dist.destroy_process_group(group)
 
 
+def split_without_some() -> None:
+    """Groups are split off by calls that leave out different ranks, also by device meshes with `device_id`."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    device = torch.device("openreg", torch.openreg.current_device())
+    # Of Gloo alone, groups get lost.
+    parent = dist.new_group(range(size), backend="staged", timeout=timedelta(seconds=10), device_id=device)
+    for ranks in ([0], [0, 1], [0, 1], [1], [size - 1, 0], [0, 1]):
+        group = dist.split_group(parent, [ranks], timeout=timedelta(seconds=10))
+        if rank in ranks:
+            tensor = torch.ones(3, device="openreg")
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [len(ranks)] * 3
+
+
 def subgroup() -> None:
     """A group of some of the ranks."""
     rank = dist.get_rank()

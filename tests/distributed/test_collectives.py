@@ -88,6 +88,11 @@ def test_groups_of_the_same_ranks_one_after_the_other() -> None:
         started(on_ranks.split_again)
 
 
+def test_groups_that_are_split_off_without_some_ranks() -> None:
+    with ranks(3, seconds=10, with_device=True) as started:
+        started(on_ranks.split_without_some)
+
+
 def test_several_operations_with_one_work(group: Ranks) -> None:
     group(on_ranks.batched)
     group(on_ranks.batched_beside_a_callback)

@@ -151,6 +151,31 @@ def test_a_default_stream_neither_begins_nor_joins() -> None:
     assert lib.orStreamEndCapture(stream, ctypes.byref(ctypes.c_void_p())) == Error.STREAM_CAPTURE_INVALIDATED
 
 
+@pytest.mark.parametrize("is_valid", [True, False])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_capture_is_discarded(is_valid: bool, elsewhere: bool) -> None:
+    memory = driver.malloc(4)
+    driver.write(memory, bytes(4))
+    stream, side = begin(), driver.stream_create()
+    driver.check(lib.orMemsetAsync(memory, 1, 4, stream))
+    order(stream, side)
+    if not is_valid:
+        assert lib.orStreamQuery(stream) == UNSUPPORTED
+    results = []
+    assert lib.orStreamEndCapture(side, None) == Error.INVALID_VALUE
+    thread = threading.Thread(target=lambda: results.append(lib.orStreamEndCapture(stream, None)))
+    if elsewhere:
+        thread.start()
+        thread.join()
+    else:
+        thread.run()
+    assert results == [0]
+    assert state(stream) == state(side) == (0, 0)
+    assert lib.orStreamEndCapture(stream, None) == Error.INVALID_VALUE
+    driver.check(lib.orDeviceSynchronize())
+    assert driver.read(memory, 4) == bytes(4)
+
+
 def test_streams_fork_and_join() -> None:
     memory = driver.malloc(8)
     driver.write(memory, bytes(8))

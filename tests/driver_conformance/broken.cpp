@@ -465,6 +465,19 @@ orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph) {
   if (const orError_t again = BELOW(orStreamBeginCapture)(stream, orStreamCaptureModeRelaxed)) return again;
   return BELOW(orStreamEndCapture)(stream, graph);
 }
+#elif defined(DEFECT_only_its_thread_discards)
+namespace {
+thread_local orStream_t t_captured = nullptr;
+}
+orError_t orStreamBeginCapture(orStream_t stream, orStreamCaptureMode mode) {
+  const orError_t error = BELOW(orStreamBeginCapture)(stream, mode);
+  if (error == orSuccess) t_captured = stream;
+  return error;
+}
+orError_t orStreamEndCapture(orStream_t stream, orGraph_t* graph) {
+  if (graph == nullptr && stream != t_captured) return orErrorInvalidValue;
+  return BELOW(orStreamEndCapture)(stream, graph);
+}
 #elif defined(DEFECT_peers_disagree)
 orError_t orDeviceCanAccessPeer(int* can_access, int device, int peer) {
   const orError_t error = BELOW(orDeviceCanAccessPeer)(can_access, device, peer);

@@ -606,6 +606,12 @@ DEFECTS = [
         "orSuccess",
     ),
     (
+        "only_its_thread_discards",
+        ["graphs"],
+        ["a capture is discarded"],
+        "from another thread",
+    ),
+    (
         "activity_loses_records",
         ["activity"],
         [

@@ -228,7 +228,10 @@ def test_without_gradients() -> None:
     with torch.no_grad():
         make(model, (here(5, 6),))
     x = torch.randn(5, 6)
-    result = model(x.to(LAST_DEVICE))
+    with pytest.raises(ValueError, match=r"'0\.weight' of Sequential requires a gradient, and got none.*no_grad"):
+        model(x.to(LAST_DEVICE))
+    with torch.no_grad():
+        result = model(x.to(LAST_DEVICE))
     assert not result.requires_grad
     torch.testing.assert_close(result.cpu(), nn.Sequential(*model)(x.to(LAST_DEVICE)).cpu())
 
@@ -237,6 +240,8 @@ def test_inference_mode() -> None:
     model = nn.Linear(3, 2).to(LAST_DEVICE)
     make(model, (here(4, 3),))
     with torch.inference_mode():
+        with pytest.raises(RuntimeError, match=r"in torch\.inference_mode\(\).*make it in torch\.no_grad\(\)"):
+            make(nn.Linear(3, 2).to(LAST_DEVICE), (here(4, 3),))
         x = here(4, 3)
         result = model(x)
         assert result.is_inference()
@@ -401,6 +406,8 @@ def test_work_that_a_graph_does_not_have(warm_ups: int) -> None:
 
     with pytest.raises(ValueError, match=r"argument 1 of work requires a gradient, and has no influence.*_input=True"):
         refused(work, x, here(3, requires_grad=True))
+    with pytest.raises(ValueError, match=r"argument 0 of argmax requires a gradient, and has no influence"):
+        refused(torch.argmax, x)
     with pytest.raises(ValueError, match=rf"<lambda> reads a tensor, float32\[3\] on {LAST_DEVICE}, that requires"):
         refused(lambda x: x * outside.exp(), x)
     with pytest.raises(TypeError, match=r"a result of <lambda> is of type int, and a replay computes tensors"):
@@ -451,7 +458,7 @@ def test_other_arguments_than_the_samples() -> None:
             graphed(other, x)
     trained = here(2, 3, requires_grad=True)
     with pytest.raises(
-        ValueError, match=r"argument 1 of add requires a gradient, and did not when .* sample that does"
+        ValueError, match=r"argument 1 of add requires a gradient, and got none when .* sample that requires one"
     ):
         graphed(x, trained)
     with torch.no_grad():
@@ -464,7 +471,7 @@ def test_parameters_that_are_moved_or_thawed() -> None:
     model.weight.requires_grad_(False)
     make(model, (here(3),))
     model.weight.requires_grad_()
-    with pytest.raises(ValueError, match="parameter 'weight' of Part requires a gradient, and did not when the graph"):
+    with pytest.raises(ValueError, match="parameter 'weight' of Part requires a gradient, and got none when the graph"):
         model(here(3))
     model.weight.requires_grad_(False)
     x = here(3)

@@ -183,6 +183,39 @@ def test_a_capture_that_is_abandoned() -> None:
         assert y.cpu().tolist() == [1.0] * 4
 
 
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_a_capture_of_a_thread_that_has_ended(is_valid: bool) -> None:
+    begun: list[tuple[torch.accelerator.Graph, torch.Stream]] = []
+    y, side = written(), torch.Stream(device=LAST_DEVICE)
+
+    def begin() -> None:
+        with torch.Stream(device=LAST_DEVICE) as stream:
+            graph = torch.accelerator.Graph()
+            graph.capture_begin()
+            begun.append((graph, stream))
+            y.add_(1)
+            if not is_valid:
+                with pytest.raises(RuntimeError, match="is being captured"):
+                    stream.query()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    graph, stream = begun.pop()
+    with pytest.raises(RuntimeError, match=r"another thread began the capture.*end it there, or discard it"), stream:
+        graph.capture_end()
+    del graph  # on this thread, as the garbage collector does it
+    assert not stream.is_capturing()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert y.cpu().tolist() == [1.0] * 4
+    z = torch.ones(300_000, device=LAST_DEVICE)  # memory is reused again: no capture defers it
+    address = z.data_ptr()
+    z.record_stream(side)
+    del z
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert torch.empty(300_000, device=LAST_DEVICE).data_ptr() == address
+
+
 def test_another_thread_cannot_end_a_capture_but_may_wait() -> None:
     errors: list[BaseException] = []
     y = written()

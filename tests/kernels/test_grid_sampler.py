@@ -111,15 +111,20 @@ def test_dtypes_and_devices_that_differ() -> None:
         torch.ops.aten.grid_sampler_2d_backward(torch.ones(2).to(x), x, grid, 0, 0, False, [True, True])
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 3e38, -3e38])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_the_gradient_of_a_grid_that_is_not_finite(mode: str, padding_mode: str, value: float) -> None:
+def test_the_gradient_of_a_grid_that_is_not_finite(
+    mode: str, padding_mode: str, value: float, dtype: torch.dtype
+) -> None:
     """The CPU's vectorized loop writes outside of the image, and the process crashes: its other one is compared."""
     x, grid = tensors(2, torch.float32)
     grid[0, 0, 0, 0] = value
     codes = ["bilinear", "nearest", "bicubic"].index(mode), ["zeros", "border", "reflection"].index(padding_mode)
     grads = torch.linspace(-1, 1, 2 * 3 * 4 * 3).view(2, 3, 4, 3)
     expected = torch.ops.aten._grid_sampler_2d_cpu_fallback_backward(grads, x, grid, *codes, False)
+    x, grid = x.to(dtype), grid.to(dtype)
     _, *actual = results("openreg", x, grid, mode=mode, padding_mode=padding_mode, align_corners=False)
-    torch.testing.assert_close(actual, list(expected), equal_nan=True)
+    assert {each.dtype for each in actual} == {dtype}
+    torch.testing.assert_close([each.float() for each in actual], list(expected), equal_nan=True)

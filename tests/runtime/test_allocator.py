@@ -171,7 +171,12 @@ def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
     assert y.tolist() == [1.0] * 1000
 
 
-@pytest.mark.parametrize("view", [torch.conj, torch._neg_view, torch.from_dlpack])
+def inside(x: torch.Tensor) -> torch.Tensor:
+    """A tensor that begins inside the memory: a capsule of DLPack has no offset."""
+    return torch.from_dlpack(x[250:])
+
+
+@pytest.mark.parametrize("view", [torch.conj, torch._neg_view, torch.from_dlpack, inside])
 def test_record_stream_of_another_tensor_over_the_memory_is_that_of_the_memory(
     view: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:

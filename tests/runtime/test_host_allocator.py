@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -119,6 +120,39 @@ def test_a_block_is_not_reused_while_a_copy_needs_it() -> None:
     assert address in {torch.empty(10_000).pin_memory().data_ptr() for _ in range(1)} | {
         t.data_ptr() for t in [torch.empty(10_000).pin_memory() for _ in range(2)]
     }
+
+
+OTHERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "DLPack": lambda pinned: torch.from_dlpack(pinned[100:]),
+    "NumPy": lambda pinned: torch.from_numpy(pinned.numpy()[100:]),
+    "a buffer": lambda pinned: torch.frombuffer(pinned.numpy(), dtype=torch.float32, offset=400),
+}
+
+
+@pytest.mark.parametrize("through", OTHERS.values(), ids=OTHERS)
+def test_a_block_is_not_reused_while_a_copy_needs_a_part_of_it(
+    through: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """The part begins inside the block, and PyTorch's cache knows only where that begins."""
+    stream = torch.Stream("openreg:0")
+    source, result = torch.full((10_000,), 3.0).pin_memory(), torch.zeros(10_000).pin_memory()
+    there = torch.full((9_900,), 5.0, device="openreg:0")
+    torch.accelerator.synchronize()
+    blocks = {source.data_ptr(), result.data_ptr()}
+    source, result = through(source), through(result)
+    assert source.is_pinned()
+    with stream:
+        sleep_on(stream, 200)
+        y = source.to("openreg:0", non_blocking=True)
+        result.copy_(there, non_blocking=True)
+    assert not stream.query()
+    del source, result
+    others = [torch.full((10_000,), 9.0).pin_memory() for _ in range(2)]
+    assert blocks.isdisjoint(other.data_ptr() for other in others)
+    stream.synchronize()
+    assert y.tolist() == [3.0] * 9_900
+    assert all(torch.equal(other, torch.full((10_000,), 9.0)) for other in others)
+    assert blocks <= {each.data_ptr() for each in [torch.empty(10_000).pin_memory() for _ in range(4)]}
 
 
 @pytest.mark.needs("host kernels")

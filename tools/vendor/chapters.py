@@ -48,7 +48,8 @@ TESTS = {
 }  # fmt: skip
 # Whole models, and all operators.
 _TESTS_OF_ALL = (
-    "tests/compile/test_opinfo.py", "tests/graph/test_operators.py", "tests/models/", "tests/opinfo/"
+    "tests/compile/test_opinfo.py", "tests/compile/test_predictions.py", "tests/graph/test_operators.py",
+    "tests/models/", "tests/opinfo/",
 )  # fmt: skip
 _CMAKE = "csrc/CMakeLists.txt"
 # Drivers that a vendor's own replaces, and tests in a separate folder: the chapter to which each belongs.

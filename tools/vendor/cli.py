@@ -24,7 +24,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="the driver's library and headers, the C++ namespace, and in capitals the environment variables; else the "
         "name of the device, which an SDK may have taken",
     )
-    parser.add_argument("--chapters", help="the pages whose sources are wanted, by name; all, unless some are named")
+    parser.add_argument(
+        "--chapters",
+        help="the pages whose sources are wanted, by name; all, unless some are named; an update adds them, or all",
+    )
     parser.add_argument(
         "--state", help="how far the backend is to be: 1, which has a name, to the last; all, unless named"
     )
@@ -45,6 +48,8 @@ def main(arguments: list[str]) -> None:
     destination = Path(options.dest).expanduser().resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
+    if wanted == ["all"]:
+        wanted = None if before is None else Choice(ROOT).chapters
     state = _state(options.state)
     if wanted and state:
         raise Fault(f"STATE={state} decides which chapters there are; leave out CHAPTERS, or STATE")
@@ -60,7 +65,7 @@ def main(arguments: list[str]) -> None:
     else:
         planned = _update(destination, before, (options.name, prefix, library), wanted, state)
         done = f"{planned} in {destination}"
-        if history.is_repository(destination):
+        if planned and history.is_repository(destination):
             done += "; git diff shows them, to commit"
         done += planned.left_to_do
     print(f"make vendor: {done}")

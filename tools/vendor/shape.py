@@ -40,8 +40,8 @@ def formatted(files: dict[str, str]) -> dict[str, str]:
             _run(temporary, "clang-format", "-i", *sources)
             sources = [path for path in sources if Path(temporary, path).read_text(encoding="utf-8") != texts[path]]
         if sources := [path for path in files if path.endswith(_PYTHON)]:
-            # Another name sorts elsewhere among imports.
-            _run(temporary, "ruff", "check", "--select=I", "--fix", "--quiet", "--no-cache", *sources)
+            # Another name sorts elsewhere among imports; a part of a file may not need them all.
+            _run(temporary, "ruff", "check", "--select=I,F401", "--fix", "--quiet", "--no-cache", *sources)
             _run(temporary, "ruff", "format", "--quiet", "--no-cache", *sources)
         shaped = (path for path in files if path.endswith(_CPP + _PYTHON))
         return files | {path: Path(temporary, path).read_text(encoding="utf-8") for path in shaped}

@@ -198,6 +198,7 @@ def _values(names: Names, root: Path, origin: str) -> dict[str, str]:
         "{guide}": str(project["accelerator_conformance"]["guide"]),
         "{torch_releases}": json.dumps(releases),
         "{torch_reference}": releases[0],
+        "{torch_series}": series[0],
         "{torch_range}": " to ".join(dict.fromkeys((series[0], series[-1]))),
     }
 

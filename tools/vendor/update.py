@@ -38,6 +38,10 @@ class Changes:
             f"{len(self.merged)} merged with your changes, {len(self.removed)} removed"
         )
 
+    def __bool__(self) -> bool:
+        """Whether any file changes."""
+        return any((self.added, self.replaced, self.merged, self.removed))
+
     @property
     def left_to_do(self) -> str:
         """What the vendor has to do after the update; empty if there is nothing."""

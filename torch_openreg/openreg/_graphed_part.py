@@ -117,7 +117,7 @@ class GraphedCallable:
         with _captured_into(self._backward_graph):
             self._gradients = self._differentiate(self._results, self._grad_results)
         self._results = [None if each is None else each.detach() for each in self._results]
-        self._required = [each.requires_grad for each in self._inputs]
+        self._required = [each.requires_grad and torch.is_grad_enabled() for each in self._inputs]
         self._place = torch.device("openreg", current_device())
 
     def _run(self) -> list[Tensor | None]:
@@ -142,9 +142,9 @@ class GraphedCallable:
         self, results: Sequence[Tensor | None], grad_results: Sequence[Tensor | None]
     ) -> list[Tensor | None]:
         """The gradient of each input; None where it requires none."""
-        pairs = [(a, b) for a, b in zip(results, grad_results, strict=True) if a is not None and a.requires_grad]
-        if not pairs:
+        if not torch.is_grad_enabled():
             return [None] * len(self._inputs)
+        pairs = [(a, b) for a, b in zip(results, grad_results, strict=True) if a is not None and a.requires_grad]
         ends = [result for result, _ in pairs]
         for leaf in leaves_of(ends):
             if not any(leaf is each for each in self._inputs):
@@ -153,7 +153,8 @@ class GraphedCallable:
                     "an argument nor a parameter: its gradient would be lost; pass it as an argument, or detach it"
                 )
         wanted = [each for each in self._inputs if each.requires_grad]
-        grads = iter(torch.autograd.grad(ends, wanted, [grad for _, grad in pairs], allow_unused=True))
+        outer = [grad for _, grad in pairs]
+        grads = iter(torch.autograd.grad(ends, wanted, outer, allow_unused=True) if ends else [None] * len(wanted))
         found = [next(grads) if each.requires_grad else None for each in self._inputs]
         for name, each, grad in zip(self._names, self._inputs, found, strict=True):
             if each.requires_grad and grad is None and not self._allows_unused:
@@ -210,8 +211,9 @@ class GraphedCallable:
             for name, value, required in zip(self._names, [*leaves, *self._parameters], self._required, strict=True):
                 if value.requires_grad and not required:
                     raise ValueError(
-                        f"openreg: {name} of {self.name} requires a gradient, and did not when the graph was captured: "
-                        "make the graphed callable with a sample that does, or detach it"
+                        f"openreg: {name} of {self.name} requires a gradient, and got none when the graph was "
+                        "captured: make the graphed callable outside torch.no_grad(), with a sample that requires one; "
+                        "or detach it, or call this in torch.no_grad()"
                     )
         if current_stream(self._place).is_capturing():
             raise RuntimeError(

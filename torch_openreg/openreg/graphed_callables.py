@@ -38,7 +38,8 @@ def make_graphed_callables(
             the memory of one pool; their backward passes run in the opposite order.
         sample_args: the positional arguments, a tuple; with several callables, a tuple of such tuples. Tensors, also in
             tuples, lists and dictionaries. Later arguments have their shapes, dtypes and device, and may require a
-            gradient only where the samples do. The samples are copied, and are not needed afterwards.
+            gradient only where the samples do. The samples are copied, and are not needed afterwards. Made in
+            `torch.no_grad()`, the graphs have no backward pass, and calls where gradients are recorded are refused.
         num_warmup_iters: how often each callable runs, forward and backward, before its capture. Buffers and the state
             of the device's default generator are restored afterwards, and nothing else: what the callable changes in
             other tensors, in parameters or by generators of its own is changed by each of these runs.
@@ -50,9 +51,14 @@ def make_graphed_callables(
         TypeError: if an argument or a result is not a tensor, or if the arguments are not tuples.
         ValueError: if a tensor is on another device, if a module has hooks or a buffer that requires a gradient, if its
             forward pass replaces a buffer, if an input has no gradient, or if a gradient would be lost.
-        RuntimeError: if autocast caches its casts, if the current stream is being captured, or if the work contains
-            what a capture refuses.
+        RuntimeError: if autocast caches its casts, if the current stream is being captured, in inference mode, or if
+            the work contains what a capture refuses.
     """
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "openreg: make_graphed_callables() is called in torch.inference_mode(), whose tensors do not tell what "
+            "changes them: make it in torch.no_grad(), and call the result in any mode"
+        )
     if torch.is_autocast_enabled("openreg") and torch.is_autocast_cache_enabled():
         raise RuntimeError(
             "openreg: make_graphed_callables() is called while autocast caches its casts, and a replay would not cast "

@@ -247,6 +247,26 @@ void events_of_a_capture() {
   ok(driver.orEventSynchronize(inside));
 }
 
+// The thread that captures may have ended, or another thread may collect the garbage.
+void captures_are_discarded() {
+  for (const bool elsewhere : {false, true}) {
+    for (const bool valid : {true, false}) {
+      orStream_t stream = begin();
+      ok(driver.orMemsetAsync(device_memory(kBytes), 1, kBytes, stream));
+      if (!valid) refused(orErrorStreamCaptureUnsupported, driver.orStreamQuery(stream), "a captured stream");
+      orError_t error = orSuccess;
+      const auto discard = [&] { error = driver.orStreamEndCapture(stream, nullptr); };
+      elsewhere ? std::thread(discard).join() : discard();
+      if (error != orSuccess) {
+        fail(
+            "orSuccess from orStreamEndCapture, given no graph" + std::string(elsewhere ? ", from another thread" : ""),
+            error_name(error));
+      }
+      ok(driver.orStreamSynchronize(stream));
+    }
+  }
+}
+
 void wrong_calls_are_refused() {
   orStream_t stream = begin();  // first, since a driver may have the functions and support none
   orGraph_t graph = nullptr;
@@ -304,6 +324,8 @@ constexpr Check kChecks[] = {
     {"graphs", "work without a way back is noticed", "a replay does all that the program did", lost_work_is_noticed},
     {"graphs", "events of a capture have no meaning outside", "a wait for an event never lasts for ever",
      events_of_a_capture},
+    {"graphs", "a capture is discarded", "Graph.reset(), and a Graph that is dropped in a capture",
+     captures_are_discarded},
     {"graphs", "wrong calls are refused", "calls of a graph in a wrong order raise", wrong_calls_are_refused},
     {"graphs", "a graph is written down", "Graph.debug_dump()", is_written_down},
 };

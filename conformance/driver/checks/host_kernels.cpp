@@ -69,9 +69,10 @@ void destroyed_once() {
 }
 
 constexpr Check kChecks[] = {
-    {"host kernels", "the host alias shows the bytes", "the kernels of this guide; a vendor has kernels of the device",
+    {"host kernels", "the host alias shows the bytes", "kernels in C++, which only a simulation or a processor can run",
      alias_shows_the_bytes},
-    {"host kernels", "a host kernel runs in the order of its stream", "every operator of this guide", runs_in_order},
+    {"host kernels", "a host kernel runs in the order of its stream", "every operator whose kernel is C++ of the host",
+     runs_in_order},
     {"host kernels", "a closure is destroyed once, also when the launch is refused", "the tensors that a kernel holds",
      destroyed_once},
 };

@@ -367,6 +367,17 @@ struct NonzeroMeta : at::impl::MetaBase {
   }
 };
 
+// The form for which nobody waits. The strides are those that PyTorch predicts for most devices, not those of the CPU.
+struct NonzeroStaticMeta : at::impl::MetaBase {
+  void meta(const at::Tensor& self, int64_t size, int64_t) {
+    TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    const at::Tensor& out = maybe_get_output(0);
+    TORCH_CHECK(!out.defined() || out.scalar_type() == at::kLong,
+                "nonzero_static: Expected out tensor to have scalar type Long but got scalar type", out.scalar_type());
+    set_output_raw_strided(0, {size, self.dim()}, {1, size}, self.options().dtype(at::kLong));
+  }
+};
+
 struct MaskedSelectMeta : at::impl::MetaBase {
   void meta(const at::Tensor& self, const at::Tensor& mask) {
     TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");

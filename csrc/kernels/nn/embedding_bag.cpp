@@ -5,6 +5,8 @@
 #include <ATen/ops/_embedding_bag_backward_native.h>
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/_embedding_bag_per_sample_weights_backward.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 #include <torch/library.h>
 
@@ -56,13 +58,22 @@ void check_last_offset(const at::Tensor& offsets, int64_t bags, int64_t indices)
 }
 
 // LITERALINCLUDE START: embedding-bag-forward
+// The bag of each index: the number of bags that have begun, less one. An offset may be that of the end.
+at::Tensor bags_of(const at::Tensor& offsets, int64_t indices) {
+  const at::Tensor begun = at::zeros({indices + 1}, offsets.options());
+  begun.index_add_(0, offsets, at::ones_like(offsets));
+  return begun.cumsum(0).narrow(0, 0, indices).sub_(1);
+}
+
 // schema: aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int
 // mode=0,
 //         bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
 //         -> (Tensor, Tensor, Tensor, Tensor)
 //
 // Besides the result, for the derivative: the bag of each index, the size of each bag, and the indices of the maxima.
-// The first may be empty. The derivative then computes it from the offsets, as it does after a sum on the CPU.
+// The sizes are those that PyTorch predicts for every device but the CPU, and that generated code checks: the second
+// has a place for the last offset, too, and the third is empty without a maximum. The CPU leaves out the first after a
+// sum.
 struct EmbeddingBagMeta : at::impl::MetaBase {
   void meta(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
             at::OptionalTensorRef, bool include_last_offset, int64_t padding_idx) {
@@ -77,12 +88,12 @@ struct EmbeddingBagMeta : at::impl::MetaBase {
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0);
     if (mode == kMax || padding_idx >= 0) check_bags(bags, indices);
     set_output_raw_strided(0, {bags, weight.size(1)}, {}, weight.options());
-    set_output_raw_strided(1, {0}, {}, counts);
-    set_output_raw_strided(2, {bags}, {}, counts);
+    set_output_raw_strided(1, indices.sizes(), {}, counts);
+    set_output_raw_strided(2, offsets.sizes(), {}, counts);
     if (mode == kMax) {
       set_output_raw_strided(3, {bags, weight.size(1)}, {}, counts);
     } else {
-      set_output_raw_strided(3, {bags}, {}, counts);
+      set_output_raw_strided(3, {0}, {}, counts);
     }
   }
   static constexpr int64_t kSum = 0;
@@ -106,14 +117,15 @@ struct EmbeddingBag : LibraryKernel<EmbeddingBag, /*kWaits=*/true> {
 
   static void compute(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
                       bool scale_grad_by_freq, int64_t mode, bool sparse, const OptionalTensor& per_sample_weights,
-                      bool include_last_offset, int64_t padding_idx, at::Tensor& output, at::Tensor&,
+                      bool include_last_offset, int64_t padding_idx, at::Tensor& output, at::Tensor& bag_of_each,
                       at::Tensor& bag_size, at::Tensor& maximum_indices) {
     const auto [sums, bags, counts, places] =
         at::_embedding_bag(weight.contiguous(), indices.contiguous(), offsets.contiguous(), scale_grad_by_freq, mode,
                            sparse, per_sample_weights, include_last_offset, padding_idx);
     output.copy_(sums);
-    bag_size.copy_(counts);
-    maximum_indices.copy_(places);
+    bag_of_each.copy_(bags.numel() == indices.numel() ? bags : bags_of(offsets, indices.numel()));
+    bag_size.zero_().narrow(0, 0, output.size(0)).copy_(counts.narrow(0, 0, output.size(0)));
+    if (mode == EmbeddingBagMeta::kMax) maximum_indices.copy_(places);
   }
 };
 // LITERALINCLUDE END: embedding-bag-forward

@@ -91,18 +91,20 @@ struct GridSamplerBackwardMeta : at::impl::MetaBase {
   }
 };
 
-// The library's vectorized loop for two dimensions writes outside of the image where the grid is not finite, as it is
-// once a network has diverged. Its other loop does not.
+// The library's vectorized loop for two dimensions writes outside of the image where a position is not finite, as it is
+// once a network has diverged. Its other loop does not, and exists for float alone. A position is a number of the grid
+// times the size of the image, which a bound leaves room for.
 template <size_t kDims>
 std::tuple<at::Tensor, at::Tensor> grads_by_library(const at::Tensor& grad_output, const at::Tensor& input,
                                                     const at::Tensor& grid, int64_t interpolation, int64_t padding,
                                                     bool align_corners, std::array<bool, 2> wanted) {
   if constexpr (kDims == 3) {
     return at::grid_sampler_3d_backward(grad_output, input, grid, interpolation, padding, align_corners, wanted);
-  } else if (grid.isfinite().all().item<bool>()) {
+  } else if (grid.abs().lt(1e30).all().item<bool>()) {
     return at::grid_sampler_2d_backward(grad_output, input, grid, interpolation, padding, align_corners, wanted);
   } else {
-    return at::_grid_sampler_2d_cpu_fallback_backward(grad_output, input, grid, interpolation, padding, align_corners);
+    return at::_grid_sampler_2d_cpu_fallback_backward(grad_output.to(at::kFloat), input.to(at::kFloat),
+                                                      grid.to(at::kFloat), interpolation, padding, align_corners);
   }
 }
 

@@ -1,6 +1,7 @@
 // random_, bernoulli_ and geometric_: like the operators of real.cpp, for discrete distributions. Called on any thread,
 // with or without the GIL; the loops run on the device's stream.
 #include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/DispatchStub.h>
@@ -99,6 +100,7 @@ void bernoulli_tensor_kernel(const at::TensorBase& self, const at::TensorBase& p
   const at::Tensor given = at::Tensor(p_base).to(self.device());
   TORCH_CHECK(at::isFloatingType(given.scalar_type()), "bernoulli_ expects p to be of a floating point dtype, got ",
               given.scalar_type());
+  at::assert_no_partial_overlap(self, given);  // the kernel would read what it has just written
   TORCH_CHECK(is_capturing(current_stream_handle(self.device().index())) ||
                   given.ge(0).logical_and(given.le(1)).all().item<bool>(),
               "bernoulli_ expects every element of p to be in [0, 1]");
