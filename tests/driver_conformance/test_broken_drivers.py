@@ -188,7 +188,7 @@ def test_minimal_driver_passes_what_it_offers(kit: Kit, tmp_path: Path, minimal:
         "peer access": 6,
         "shared memory": 6,
         "shared events": 3,
-        "graphs": 11,
+        "graphs": 12,
         "graphs in the DOT language": 1,
         "activity": 7,
     }
@@ -609,7 +609,7 @@ DEFECTS = [
         "only_its_thread_discards",
         ["graphs"],
         ["a capture is discarded"],
-        "from another thread",
+        "orErrorInvalidValue",
     ),
     (
         "activity_loses_records",

@@ -253,7 +253,7 @@ void captures_are_discarded() {
     for (const bool valid : {true, false}) {
       orStream_t stream = begin();
       ok(driver.orMemsetAsync(device_memory(kBytes), 1, kBytes, stream));
-      if (!valid) refused(orErrorStreamCaptureUnsupported, driver.orStreamQuery(stream), "a captured stream");
+      if (!valid) refused(orErrorStreamCaptureUnsupported, driver.orStreamSynchronize(stream), "a captured stream");
       orError_t error = orSuccess;
       const auto discard = [&] { error = driver.orStreamEndCapture(stream, nullptr); };
       elsewhere ? std::thread(discard).join() : discard();
