@@ -56,6 +56,12 @@ def trained_buffer() -> nn.Module:
     return module
 
 
+def in_inference_mode() -> None:
+    """Tensors that do not tell what changes them."""
+    with torch.inference_mode():
+        make(torch.sin, (x(),))
+
+
 def in_autocast() -> None:
     """Autocast with its cache."""
     with torch.autocast("openreg", torch.bfloat16):
@@ -90,6 +96,7 @@ def cannot_be_made() -> None:
     attempt("a number", lambda: make(torch.add, (x(), 1)))
     attempt("another device", lambda: make(torch.add, (x(), torch.ones(2))))
     attempt("autocast", in_autocast)
+    attempt("inference mode", in_inference_mode)
     attempt("a hook", lambda: make(hooked(), (x(),)))
     attempt("a buffer", lambda: make(trained_buffer(), (x(),)))
     attempt("a buffer that is replaced", lambda: make(Counting(), (x(),)))
@@ -121,6 +128,10 @@ def cannot_be_called() -> None:
     attempt("a weight that was replaced", lambda: module(x()))
     sine = make(torch.sin, (x(),))
     attempt("a gradient that was not captured", lambda: sine(x(requires_grad=True)))
+    with torch.no_grad():
+        for_inference = make(Gated(), (x(),))
+        attempt("made and called without gradients", lambda: for_inference(x()))
+    attempt("called with gradients", lambda: for_inference(x()))
 
 
 # LITERALINCLUDE END: graph-callables-refused
