@@ -55,6 +55,17 @@ def test_bags_and_gradients(dtype: torch.dtype, mode: str, index: torch.dtype, o
     torch.testing.assert_close(*both)
 
 
+@pytest.mark.parametrize("indices", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("offsets", [torch.int64, torch.int32, torch.bool], ids=str)
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_offsets_of_another_dtype_than_the_indices(mode: str, indices: torch.dtype, offsets: torch.dtype) -> None:
+    places = torch.tensor([0, 1]).to(offsets)  # of bool, too, which the CPU takes
+    both = [
+        results(device, torch.float32, INDICES.to(indices), places, False, mode=mode) for device in ("openreg", "cpu")
+    ]
+    torch.testing.assert_close(*both)
+
+
 @pytest.mark.parametrize("padding", [None, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_weighted_sums(dtype: torch.dtype, padding: int | None) -> None:

@@ -123,7 +123,8 @@ struct EmbeddingBag : LibraryKernel<EmbeddingBag, /*kWaits=*/true> {
         at::_embedding_bag(weight.contiguous(), indices.contiguous(), offsets.contiguous(), scale_grad_by_freq, mode,
                            sparse, per_sample_weights, include_last_offset, padding_idx);
     output.copy_(sums);
-    bag_of_each.copy_(bags.numel() == indices.numel() ? bags : bags_of(offsets, indices.numel()));
+    bag_of_each.copy_(
+        bags.numel() == indices.numel() ? bags : bags_of(offsets.to(bag_of_each.scalar_type()), indices.numel()));
     bag_size.zero_().narrow(0, 0, output.size(0)).copy_(counts.narrow(0, 0, output.size(0)));
     if (mode == EmbeddingBagMeta::kMax) maximum_indices.copy_(places);
   }
