@@ -198,10 +198,29 @@ def premultiplied() -> None:
     """PREMUL_SUM, with a number and with a tensor."""
     rank, size = dist.get_rank(), dist.get_world_size()
     expected = 0.5 * reduced("SUM", [values(r, (3,), torch.float32) for r in range(size)])
-    for factor in (0.5, torch.tensor([0.5], device="openreg"), torch.tensor([0.5])):
+    elsewhere = torch.tensor([0.5], device=f"openreg:{torch.openreg.device_count() - 1}")
+    for factor in (0.5, torch.tensor([0.5], device="openreg"), torch.tensor([0.5]), elsewhere):
         tensor = on_device(values(rank, (3,), torch.float32))
         dist.all_reduce(tensor, dist._make_nccl_premul_sum(factor))
         same(tensor, expected)
+
+
+def mismatched() -> None:
+    """Small tensors of different shapes and dtypes in a group that compares before each exchange."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.set_debug_level(dist.DebugLevel.DETAIL)  # as TORCH_DISTRIBUTED_DEBUG, for groups that are created from now on
+    group = dist.new_group(range(size))
+    dtype = (torch.float32, torch.int32)[rank % 2]
+    for tensor in (torch.ones(4 + rank, device="openreg"), torch.ones(4, dtype=dtype, device="openreg")):
+        said = ""
+        try:
+            dist.all_reduce(tensor, group=group)
+        except RuntimeError as error:
+            said = str(error)
+        assert "Detected mismatch between collectives" in said
+    tensor = torch.ones(4, device="openreg")
+    dist.all_reduce(tensor, group=group)  # the group goes on
+    assert tensor.tolist() == [float(size)] * 4
 
 
 def tagged() -> None:

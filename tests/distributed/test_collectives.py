@@ -83,6 +83,11 @@ def test_inference_mode(collectives: str) -> None:
         started(on_ranks.in_inference_mode)
 
 
+def test_a_mismatch_is_detected_before_the_exchange() -> None:
+    with ranks(2) as started:
+        started(on_ranks.mismatched)
+
+
 def test_groups_of_the_same_ranks_one_after_the_other() -> None:
     with ranks(2, seconds=10, with_device=True) as started:
         started(on_ranks.split_again)

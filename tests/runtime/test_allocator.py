@@ -172,7 +172,7 @@ def test_record_stream_keeps_a_block_until_the_stream_is_done() -> None:
 
 
 def inside(x: torch.Tensor) -> torch.Tensor:
-    """A tensor that begins inside the memory: a capsule of DLPack has no offset."""
+    """A tensor that begins inside the memory: a capsule names the first element alone."""
     return torch.from_dlpack(x[250:])
 
 
