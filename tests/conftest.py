@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from driver import Driver, about_device, installed
 
 from tests import offers
+from tests.processes import Processes
 
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -63,19 +63,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         offers.require(*mark.args)
 
 
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Processes]:
+    """What `run_process` forks the processes from."""
+    processes = Processes()
+    yield processes
+    processes.close()
+
+
 @pytest.fixture
-def run_process() -> RunProcess:
+def run_process(processes: Processes) -> RunProcess:
     """Runs Python code in a fresh process: for states that cannot be undone (fork, crash, environment)."""
 
     def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-W", "ignore:openreg runs", "-c", textwrap.dedent(code)],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return processes.run(textwrap.dedent(code), os.environ | environment)
 
     return run
 

@@ -24,12 +24,13 @@ COPIED = (
     ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
     "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
     "torch_openreg_autoload.py", "tests/__init__.py", "tests/conftest.py", "tests/layouts.py", "tests/offers.py",
-    "tests/aten", "tests/compile", "tests/distributed", "tests/driver", "tests/driver_conformance",
-    "tests/driver_opencl", "tests/graph", "tests/interop", "tests/kernels", "tests/libraries", "tests/models",
-    "tests/native", "tests/opinfo", "tests/profiler", "tests/python", "tests/runtime", "tests/serving",
+    "tests/processes.py", "tests/aten", "tests/compile", "tests/distributed", "tests/driver",
+    "tests/driver_conformance", "tests/driver_opencl", "tests/graph", "tests/interop", "tests/kernels",
+    "tests/libraries", "tests/models", "tests/native", "tests/opinfo", "tests/profiler", "tests/python",
+    "tests/runtime", "tests/serving",
     "tests/stress/memory.cpp", "tests/stress/tensors.py", "tools/build_backend.py",
     "tools/command.py", "tools/dev.py", "tools/driver.py", "tools/environment.py", "tools/extension.py",
-    "tools/prerequisites.py", "tools/torch_requirement.py",
+    "tools/prerequisites.py", "tools/torch_preload.py", "tools/torch_requirement.py",
 )  # fmt: skip
 # The tests of this repository's own, each with what it tests. A vendor gets all others, by COPIED.
 OWN_TESTS = {

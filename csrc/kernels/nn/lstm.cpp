@@ -1,7 +1,6 @@
 // aten::lstm by whole layers. PyTorch composes an LSTM of cells (recurrent.cpp), on every device whose library it does
 // not know; this takes the calls that a library supports. Called on any thread, with or without the GIL.
 #include <ATen/TensorSubclassLikeUtils.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -10,6 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -67,7 +67,7 @@ bool layers_take(const at::Tensor& input, at::TensorList hx, at::TensorList para
   const auto fits = [&](const at::Tensor& tensor) { return is_plain(tensor, input); };
   return (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) && fits(input) &&
          std::ranges::all_of(hx, fits) && std::ranges::all_of(params, fits) &&
-         !at::autocast::is_autocast_enabled(c10::DeviceType::PrivateUse1);
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastPrivateUse1);
 }
 // LITERALINCLUDE END: lstm-takes
 

@@ -1,8 +1,8 @@
-"""Prepares the process that pages are forked from: it has nearly finished ``import torch`` (``[run]`` of weaver.toml).
+"""Prepares a process to be forked: it has nearly finished ``import torch``, which takes over a second.
 
-Otherwise half of the pages' time would be spent on that import, a second in each process. The server process has
-imported torch but no backend, and has never touched a device. Each process that it forks finishes the import at its own
-``import torch``: then the backend is loaded, unless its environment forbids it.
+It has imported torch but no backend, and has never touched a device. Each process that it forks finishes the import at
+its own ``import torch``: then the backend is loaded, unless its environment forbids it. The examples of the pages
+(``[run]`` of weaver.toml) and the programs of the tests (tests/processes.py) are run like this.
 """
 
 from __future__ import annotations
