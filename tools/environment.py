@@ -165,6 +165,14 @@ def pip(*arguments: str, variables: Mapping[str, str] | None = None) -> None:
         raise Fault(f"pip {' '.join(arguments)} failed; its output is above")
 
 
+def _install(*arguments: str) -> None:
+    """Installs with pip, which would compile every module of a package: thousands, of which a program imports hundreds.
+
+    Python compiles each of these at its first import, unless it may not keep the result.
+    """
+    pip("install", *([] if sys.dont_write_bytecode else ["--no-compile"]), *arguments)
+
+
 def ensure_torch(for_pages: bool = False) -> None:
     """Uses the installed PyTorch; if there is none, installs the reference release.
 
@@ -206,7 +214,7 @@ def _install_torch(release: str) -> None:
     again = ["--ignore-installed"] if unfinished.exists() else []
     unfinished.touch()
     try:
-        pip("install", *again, f"torch=={release}")
+        _install(*again, f"torch=={release}")
     except Fault:
         importlib.invalidate_caches()
         if not _has_own_torch():  # pip has left nothing behind
@@ -238,7 +246,7 @@ def _age_torch() -> None:
     """Backdates the files of torch that a build reads: a build folder depends on their digests, not their times.
 
     pip sets the time of the installation, so ninja would recompile everything for the same torch. Python files keep
-    their times, which are recorded in the bytecode that pip has compiled.
+    their times, which are recorded in their bytecode.
     """
     site_packages = metadata.distribution("torch").locate_file("")
     for line in torch_files():
@@ -279,5 +287,5 @@ def ensure_requirements(*extras: str) -> None:
             missing = [requirement for requirement in requirements(*extras) if not is_met(requirement)]
             if missing:  # another command may have installed them meanwhile
                 say(f"installing {' '.join(missing)}")
-                pip("install", "--quiet", *missing)
+                _install("--quiet", *missing)
                 importlib.invalidate_caches()

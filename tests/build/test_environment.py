@@ -21,6 +21,11 @@ from prerequisites import torch_releases
 REFERENCE = torch_releases()[0]
 
 
+@pytest.fixture(autouse=True)
+def _bytecode_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+
+
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A set of distributions that replaces the installed ones."""
@@ -207,6 +212,17 @@ def test_pages_cover_another_torch_of_the_parent(monkeypatch: pytest.MonkeyPatch
     environment.ensure_torch()
     assert ran == []
     environment.ensure_torch(for_pages=True)
+    assert ran == [("install", "--no-compile", f"torch=={REFERENCE}")]
+
+
+def test_modules_are_compiled_where_python_keeps_no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment, "installed_torch", lambda: None)
+    monkeypatch.setattr(environment, "torch_fault", lambda: None)
+    monkeypatch.setattr(environment, "_age_torch", lambda: None)
+    monkeypatch.setattr(environment, "pip", lambda *arguments: ran.append(arguments))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    environment.ensure_torch()
     assert ran == [("install", f"torch=={REFERENCE}")]
 
 
@@ -224,7 +240,7 @@ def test_what_a_build_reads_of_torch_is_older_than_any_source(monkeypatch: pytes
     ran: list[tuple[str, ...]] = []
     monkeypatch.setattr(environment, "pip", lambda *arguments: ran.append(arguments))
     environment.ensure_torch()
-    assert ran == [("install", f"torch=={REFERENCE}")]
+    assert ran == [("install", "--no-compile", f"torch=={REFERENCE}")]
     assert header.stat().st_mtime == environment.LONG_AGO
     assert module.stat().st_mtime == installed_at
 
@@ -253,7 +269,7 @@ def test_a_torch_whose_installation_was_interrupted_is_installed_again(
     monkeypatch.setattr(environment, "installed_torch", lambda: REFERENCE)
     for _ in range(2):
         environment.ensure_torch()
-    assert ran == [("install", "--ignore-installed", f"torch=={REFERENCE}")]
+    assert ran == [("install", "--no-compile", "--ignore-installed", f"torch=={REFERENCE}")]
 
 
 def test_a_torch_that_the_user_installs_instead_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -70,13 +70,21 @@ _LIBRARIES = {"csrc/stable/rms_norm.cpp": "build-stable", "csrc/native/module_ca
 class Choice:
     """The files that some chapters or a state need, and those that they do not."""
 
-    def __init__(self, root: Path, wanted: Collection[str] | None = None, state: int | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        wanted: Collection[str] | None = None,
+        state: int | None = None,
+        sources: Sources | None = None,
+    ) -> None:
         """``wanted`` names chapters besides those of the base; None means all. ``state`` replaces ``wanted``.
+
+        ``sources`` are those of ``root``, if they are already read.
 
         Raises:
             Fault: names the existing chapters or states, if one that is given does not exist.
         """
-        sources = Sources(load(root))
+        sources = sources or Sources(load(root))
         every = sorted(sources.chapters)
         # For a state without kernels, which has less than the base.
         self._early: Early | None = None

@@ -41,8 +41,9 @@ def choices() -> dict[str, list[str] | None]:
 def stale() -> Iterator[str]:
     """One line for each choice whose sources have changed since its result."""
     known = _read()
+    sources = Sources(load(ROOT))
     for name, chosen in choices().items():
-        if known.get(name, {}).get("parts") != _parts(chosen):
+        if known.get(name, {}).get("parts") != _parts(chosen, sources):
             yield f"{RESULT}: {name}: it needs other sources than when it was tried; run `make chapters`"
     for name in sorted(set(known) - set(choices())):
         yield f"{RESULT}: {name} is no chapter with sources any more; run `make chapters`"
@@ -86,7 +87,7 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     failed = list(_failed(asked))
     return {
         "date": date.today().isoformat(),
-        "parts": _parts(chosen),
+        "parts": _parts(chosen, Sources(load(ROOT))),
         **({"sources digest": written()} if name == ALL else {}),
         "passed": sum(check["outcome"] == "passed" for check in asked["checks"]),
         "not offered": sum(check["outcome"] == "not offered" for check in asked["checks"]),
@@ -112,7 +113,7 @@ def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 def _is_known(name: str, result: dict[str, Any]) -> bool:
     """Whether the result is for what would be tried now."""
-    same = result.get("parts") == _parts(choices()[name])
+    same = result.get("parts") == _parts(choices()[name], Sources(load(ROOT)))
     return same and (name != ALL or result.get("sources digest") == written())
 
 
@@ -124,9 +125,9 @@ def written() -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _parts(chosen: list[str] | None) -> str:
-    base = Choice(ROOT, []).taken if chosen else set()
-    return parts(Sources(load(ROOT)), Choice(ROOT, chosen).taken, base)
+def _parts(chosen: list[str] | None, sources: Sources) -> str:
+    base = Choice(ROOT, [], sources=sources).taken if chosen else set()
+    return parts(sources, Choice(ROOT, chosen, sources=sources).taken, base)
 
 
 def parts(sources: Sources, taken: Collection[str], base: Collection[str] = ()) -> str:

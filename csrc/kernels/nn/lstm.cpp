@@ -63,6 +63,8 @@ bool is_plain(const at::Tensor& tensor, const at::Tensor& like) {
          tensor.device() == like.device() && tensor.numel() > 0;
 }
 
+// Autocast is on where its key is not excluded. at::autocast::is_autocast_enabled asks the same, but its header
+// includes every operator, which takes longer to compile than this file.
 bool layers_take(const at::Tensor& input, at::TensorList hx, at::TensorList params) {
   const auto fits = [&](const at::Tensor& tensor) { return is_plain(tensor, input); };
   return (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) && fits(input) &&

@@ -14,7 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from weaver.configuration import Configuration
@@ -67,13 +67,22 @@ class Sources:
                 waiting.extend(self.needed(path))
         return found
 
-    def needed(self, path: str) -> Iterator[str]:
-        """Yield what one source needs directly, possibly including itself, and possibly with duplicates."""
+    def needed(self, path: str) -> list[str]:
+        """What one source needs directly, possibly including itself, and possibly with duplicates."""
+        if path not in self._needed:
+            self._needed[path] = list(self._read(path))
+        return self._needed[path]
+
+    @cached_property
+    def _needed(self) -> dict[str, list[str]]:
+        return {}
+
+    def _read(self, path: str) -> Iterator[str]:
         text = self.texts[path]
         for name in _INCLUDE.findall(text):
             yield from self._header(path, name)
         if path.endswith(".py"):
-            yield from self._imported(path)
+            yield from (file for file in _imported(path, text) if file in self.texts)
         if path.endswith(".h"):
             yield from self._defining(path)
         for name in self._used.findall(text):
@@ -137,18 +146,21 @@ class Sources:
                 result.setdefault(name, []).append(path)
         return result
 
-    def _imported(self, path: str) -> Iterator[str]:
-        package = Path(path).parent
-        for node in ast.walk(ast.parse(self.texts[path])):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = ".".join(package.parts[: len(package.parts) + 1 - node.level]) if node.level else ""
-                stem = ".".join(part for part in (base, node.module) if part)
-                names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
-            for name in names:
-                file = name.replace(".", "/")
-                yield from (
-                    found for found in (f"{file}.py", f"{file}.pyi", f"{file}/__init__.py") if found in self.texts
-                )
+
+@cache
+def _imported(path: str, text: str) -> list[str]:
+    """The files that the imports of a source may mean, whether they exist or not."""
+    package = Path(path).parent
+    result = []
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package.parts[: len(package.parts) + 1 - node.level]) if node.level else ""
+            stem = ".".join(part for part in (base, node.module) if part)
+            names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+        for name in names:
+            file = name.replace(".", "/")
+            result += [f"{file}.py", f"{file}.pyi", f"{file}/__init__.py"]
+    return result
