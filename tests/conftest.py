@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterator
@@ -76,7 +75,7 @@ def run_process(processes: Processes) -> RunProcess:
     """Runs Python code in a fresh process: for states that cannot be undone (fork, crash, environment)."""
 
     def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return processes.run(textwrap.dedent(code), os.environ | environment)
+        return processes.run(textwrap.dedent(code), environment)
 
     return run
 

@@ -21,13 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-# What torch does not read while it is imported, and pytest or users' libraries set. A program with another value of any
-# other variable starts anew.
+# What torch does not read while it is imported.
 _READ_LATE = (
     "OPENREG_",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
     "PYTORCH_ALLOC_CONF",
-    "PYTORCH_NVML_BASED_CUDA_CHECK",
     "TORCHINDUCTOR_",
     "PYTEST_CURRENT_TEST",
 )
@@ -41,8 +39,11 @@ class Processes:
     """Runs programs as `python -c` would. Thread: one at a time."""
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._environment = dict(os.environ)
+        self._environment = _read_early(os.environ)
         command = [sys.executable, *_WARNINGS, str(Path(__file__)), str(theirs.fileno())]
         with theirs:
             self._server = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
@@ -53,17 +54,20 @@ class Processes:
         self._server.wait()
 
     def run(
-        self, code: str, environment: Mapping[str, str], seconds: float = 120.0
+        self, code: str, more: Mapping[str, str] | None = None, seconds: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs code in this folder, with these environment variables alone.
+        """Runs code in the folder and the environment of this process, with more variables.
 
         Throws: ``subprocess.TimeoutExpired`` if that takes more seconds; then the program is killed.
         """
-        changed = {name for name, _ in environment.items() ^ self._environment.items()}
-        if not all(name.startswith(_READ_LATE) for name in changed):
+        environment = {**os.environ, **(more or {})}
+        if _read_early(more or {}):
             return _run_anew(code, environment, seconds)
+        if self._environment != _read_early(os.environ):  # a test, or a library that it uses, has set a variable
+            self.close()
+            self._start()
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            request = json.dumps([os.getcwd(), code, dict(environment)]).encode()
+            request = json.dumps([os.getcwd(), code, environment]).encode()
             socket.send_fds(self._connection, [request], [output.fileno(), errors.fileno()])
             process = self._answer()
             if not select.select([self._connection], [], [], seconds)[0]:
@@ -78,6 +82,10 @@ class Processes:
         if answer := self._connection.recv(_BYTES):
             return int(answer)
         raise RuntimeError("the process that programs are forked from has ended; what it said stands above")
+
+
+def _read_early(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith(_READ_LATE)}
 
 
 def _run_anew(code: str, environment: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -55,14 +54,18 @@ def test_a_program_has_the_folder_and_the_environment_of_the_test(
     assert run_process(code).stdout == f"{tmp_path} 3 None\n"
     # Torch may read it while it is imported, so this program imports torch itself.
     assert run_process(code, ONE="1").stdout == f"{tmp_path} 3 1\n"
+    monkeypatch.setenv("ONE", "2")
+    assert run_process(code).stdout == f"{tmp_path} 3 2\n"
+    monkeypatch.delenv("ONE")
+    assert run_process(code).stdout == f"{tmp_path} 3 None\n"
 
 
 def test_a_program_that_does_not_end_is_killed(processes: Processes, tmp_path: Path) -> None:
     code = f"import os, time; open({str(tmp_path / 'process')!r}, 'w').write(str(os.getpid())); print(1, flush=True)"
     with pytest.raises(subprocess.TimeoutExpired) as raised:
-        processes.run(f"{code}; time.sleep(60)", os.environ, seconds=1.0)
+        processes.run(f"{code}; time.sleep(60)", seconds=1.0)
     assert raised.value.output == b"1\n"
     deadline = time.monotonic() + 10
     while Path(f"/proc/{(tmp_path / 'process').read_text()}").exists():
         assert time.monotonic() < deadline
-    assert processes.run("print('the next one')", os.environ).stdout == "the next one\n"
+    assert processes.run("print('the next one')").stdout == "the next one\n"

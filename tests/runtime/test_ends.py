@@ -21,16 +21,19 @@ All = dict[tuple[str, str], list[ends.Seen]]
 
 
 @pytest.fixture(scope="module")
-def seen() -> All:
-    """The outcomes of the processes of each way and mode."""
+def seen(request: pytest.FixtureRequest) -> All:
+    """The outcomes of the processes of each way and mode for which there is a test in this run."""
     found: All = defaultdict(list)
-    together = [[way for way in ends.WAYS if way != ALONE]]
-    if ALONE in ends.WAYS:
+    items = (item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path)
+    asked = [(str(item.callspec.params["way"]), str(item.callspec.params["mode"])) for item in items]
+    together: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for way, mode in asked:
+        together[mode, way == ALONE].append(way)
+    if any(way == ALONE for way, _ in asked):
         subprocess.run([sys.executable, "glue.py"], cwd=ends.PYTHON_BACKEND, capture_output=True, check=True)
-        together.append([ALONE])
-    for ways in together:
-        command = [sys.executable, ends.__file__, *ways, "--runs", str(RUNS), "--modes", *MODES]
-        environment = {**os.environ, "OPENREG_DEVICE_COUNT": "2"}
+    environment = {**os.environ, "OPENREG_DEVICE_COUNT": "2"}
+    for (mode, _), ways in together.items():
+        command = [sys.executable, ends.__file__, *ways, "--runs", str(RUNS), "--modes", mode]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         for way, mode, status, stdout, stderr in map(json.loads, ran.stdout.splitlines()):
             found[way, mode].append(ends.Seen(status, stdout, tuple(stderr)))
