@@ -1,8 +1,9 @@
 """Selects how much of the database runs.
 
 By default one unit of each entry runs, which takes a minute: always the same one, a different one from entry to entry,
-and none that is known to fail, because whether it does can depend on the processor. Another number in OPENREG_OPINFO
-chooses other units, and `all` runs all of them.
+and none that is known to fail, because whether it does can depend on the processor. Of the tests of mistakes, errors
+and orders, a quarter runs. Another number in OPENREG_OPINFO chooses other units and another quarter, and `all` runs all
+of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import pytest
 
 from tests.opinfo import exceptions
 
+QUARTERS = 4
 UNIT = re.compile(rf"test_(?P<mode>{'|'.join(exceptions.MODES)})_(?P<entry>\w+)_openreg_(?P<dtype>\w+)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps one unit of each entry, unless all are requested or some are named."""
+    """Keeps one unit of each entry and a quarter of the other tests, unless all are requested or some are named."""
     wanted = os.environ.get("OPENREG_OPINFO", "0")
     if wanted == "all" or config.option.keyword:
         return
@@ -35,6 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             entries[unit["entry"]].append(item)
     chosen = {units[(zlib.crc32(entry.encode()) + int(wanted)) % len(units)] for entry, units in entries.items()}
     left_out = [item for item in items if _unit(item) and item not in chosen]
+    left_out += [item for item in items if _quarter(item) not in (None, int(wanted) % QUARTERS)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
 
@@ -43,6 +46,19 @@ def _covers(one: exceptions.Exceptions, unit: re.Match[str]) -> bool:
     """Whether a unit is listed. The name of a test has underscores for the dots of its entry."""
     names = {entry.replace(".", "_"): entry for entry in one.entries}
     return one.covers(names.get(unit["entry"], ""), unit["mode"], unit["dtype"])
+
+
+def _quarter(item: pytest.Item) -> int | None:
+    """The quarter to which a test in this folder belongs: its number of one, or that of its entry in the database."""
+    if (
+        item.path.parent != Path(__file__).parent
+        or not isinstance(item, pytest.Function)
+        or not hasattr(item, "callspec")
+    ):
+        return None
+    if "entry" in item.callspec.params:
+        return item.callspec.indices["entry"] % QUARTERS
+    return item.callspec.indices.get("quarter")
 
 
 def _unit(item: pytest.Item) -> re.Match[str] | None:

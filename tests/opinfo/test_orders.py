@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from tests.layouts import to_device
 from tests.opinfo.compare import Comparison
+from tests.opinfo.conftest import QUARTERS
 from tests.opinfo.mistakes import DIFFERENT, FLASH_ATTENTION_OF_THE_CPU
 
 SAMPLES = 3  # of each operator
@@ -80,10 +81,11 @@ def samples(op: OpInfo, order: Callable[[Tensor], Tensor]) -> Iterator[SampleInp
 
 
 @pytest.mark.filterwarnings("ignore")  # Some samples call deprecated functions.
+@pytest.mark.parametrize("quarter", range(QUARTERS))
 @pytest.mark.parametrize("order", [channels_last, transposed])
-def test_samples_in_another_order(order: Callable[[Tensor], Tensor]) -> None:
+def test_samples_in_another_order(order: Callable[[Tensor], Tensor], quarter: int) -> None:
     compared, different = 0, {}
-    for op in op_db:
+    for op in op_db[quarter::QUARTERS]:
         name = op.formatted_name
         refused = op.name == FLASH_ATTENTION_OF_THE_CPU and op.name in DIFFERENT
         if name in LEFT_OUT or refused or torch.float32 not in op.supported_dtypes("cpu"):
@@ -102,5 +104,5 @@ def test_samples_in_another_order(order: Callable[[Tensor], Tensor]) -> None:
                 torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4, equal_nan=True, check_stride=False)
             except Exception as error:
                 different[name] = str(error).splitlines()[0]
-    assert compared > 100, compared
+    assert compared > 25, compared
     assert not different, different
