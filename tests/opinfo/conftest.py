@@ -50,15 +50,11 @@ def _covers(one: exceptions.Exceptions, unit: re.Match[str]) -> bool:
 
 def _quarter(item: pytest.Item) -> int | None:
     """The quarter to which a test in this folder belongs: its number of one, or that of its entry in the database."""
-    if (
-        item.path.parent != Path(__file__).parent
-        or not isinstance(item, pytest.Function)
-        or not hasattr(item, "callspec")
-    ):
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or item.path.parent != Path(__file__).parent:
         return None
-    if "entry" in item.callspec.params:
-        return item.callspec.indices["entry"] % QUARTERS
-    return item.callspec.indices.get("quarter")
+    indices: dict[str, int] = callspec.indices
+    return indices["entry"] % QUARTERS if "entry" in indices else indices.get("quarter")
 
 
 def _unit(item: pytest.Item) -> re.Match[str] | None:
