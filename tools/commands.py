@@ -23,7 +23,7 @@ from chromium import find_browser
 from command import Command
 from driver import about_device
 from prerequisites import installed_torch
-from share import ALL, share
+from share import ALL, Share, share
 
 SOURCE = Path("docs", "source")
 OUTPUT = Path("docs", "build")
@@ -99,10 +99,7 @@ def doctest(arguments: list[str]) -> None:
     A run of all pages starts clean; named pages, and a share of all, have a separate folder, which keeps its state.
     OPENREG_PAGES is the share that CI executes: 0/2 is every second page.
     """
-    try:
-        part = share(os.environ.get("OPENREG_PAGES", "0/1"))
-    except ValueError as error:
-        raise Fault(f"make doctest: OPENREG_PAGES: {error}") from None
+    part = _share_of_pages()
     if not arguments and part != ALL:
         say(f"share {part.number}/{part.of} of the pages (OPENREG_PAGES)")
         pages = sorted(str(page.relative_to(SOURCE).with_suffix("")) for page in SOURCE.rglob("*.md"))
@@ -111,6 +108,13 @@ def doctest(arguments: list[str]) -> None:
     if not arguments:
         shutil.rmtree(output, ignore_errors=True)
     _weave("doctest", ["--output", str(output), *arguments])
+
+
+def _share_of_pages() -> Share:
+    try:
+        return share(os.environ.get("OPENREG_PAGES", "0/1"))
+    except ValueError as error:
+        raise Fault(f"make doctest: OPENREG_PAGES: {error}") from None
 
 
 def proof(arguments: list[str]) -> None:
@@ -312,15 +316,38 @@ def _parse_of(module: str) -> Callable[[list[str]], object]:
     return lambda arguments: importlib.import_module(module).parse(arguments)
 
 
+def _parse_of_weaver(command: str) -> Callable[[list[str]], object]:
+    """The same for a command of the weaver."""
+
+    def parse(arguments: list[str]) -> object:
+        from weaver.configuration import load
+        from weaver.fault import Fault as Wrong
+
+        from weaver import options
+
+        try:
+            return options.parse(load(ROOT), command, arguments)
+        except Wrong as wrong:
+            raise Fault(f"make {command}: {wrong}") from None
+
+    return parse
+
+
+def _parse_doctest(arguments: list[str]) -> object:
+    _share_of_pages()
+    return _parse_of_weaver("doctest")(arguments)
+
+
 _PAGES = ("build", "docs", "cxx", "kit")
+_EXAMPLES = (*_PAGES, "test", "libraries", "format")
 _TESTS = ("build", "kit", "test")
 COMMANDS: dict[str, Command] = {
     "html": Command(html, _PAGES, extension=True, pages=True, takes_arguments=False),
     "epub": Command(epub, ("build", "docs", "cxx"), extension=True, pages=True, takes_arguments=False),
     "pdf": Command(pdf, (*_PAGES, "pdf"), extension=True, pages=True, parse=_parse_of("pdf")),
-    "doctest": Command(doctest, (*_PAGES, "test", "libraries", "format"), extension=True, pages=True),
-    "proof": Command(proof, (*_PAGES, "test", "libraries", "format"), pages=True),
-    "mutate": Command(mutate, (*_PAGES, "test", "libraries", "format"), pages=True),
+    "doctest": Command(doctest, _EXAMPLES, extension=True, pages=True, parse=_parse_doctest),
+    "proof": Command(proof, _EXAMPLES, pages=True, parse=_parse_of_weaver("proof")),
+    "mutate": Command(mutate, _EXAMPLES, pages=True, parse=_parse_of_weaver("mutate")),
     "livehtml": Command(livehtml, (*_PAGES, "live"), extension=True, pages=True),
     "browser": Command(browser, ("browser",), parse=_parse_of("browser")),
     "lock": Command(lock, ("build", "docs", "cxx"), pages=True, takes_arguments=False),

@@ -33,13 +33,58 @@ def test_arguments_that_nothing_reads_are_refused(name: str) -> None:
         COMMANDS[name].check(name, ["nonsense", "--really", "a b"])
 
 
-@pytest.mark.parametrize("name", ["pdf", "check", "fuzz", "browser", "instructions", "chapters", "states", "cross"])
+@pytest.mark.parametrize(
+    "name",
+    ["pdf", "check", "fuzz", "browser", "instructions", "chapters", "states", "cross", "doctest", "proof", "mutate"],
+)
 def test_wrong_arguments_are_refused_before_anything_is_built(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     COMMANDS[name].check(name, [])
     with pytest.raises(SystemExit) as ended:
         COMMANDS[name].check(name, ["--nonsense"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.endswith(f"make {name}: error: unrecognized arguments: --nonsense\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        (
+            "doctest",
+            ["accelerator/eror"],
+            "^make doctest: no page accelerator/eror; is accelerator/errors meant? There",
+        ),
+        ("proof", ["--page", "x", "y"], "^make proof: no page x, y; there are accelerator/amp, "),
+        ("mutate", ["--page", "accelerator/hooks", "z"], "^make mutate: no page z; there are accelerator/amp, "),
+    ],
+)
+def test_a_page_that_does_not_exist_is_named_before_anything_is_built(
+    name: str, given: list[str], message: str
+) -> None:
+    with pytest.raises(Fault, match=message.replace("?", r"\?")):
+        COMMANDS[name].check(name, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("proof", ["--sample", "0"], "argument --sample: at least 1 is needed, got 0"),
+        ("mutate", ["--sample", "some"], "argument --sample: at least 1 is needed, got some"),
+        ("mutate", ["--minutes", "-1"], "argument --minutes: 0 or more are needed, got -1"),
+        ("mutate", ["--minutes", "nan"], "argument --minutes: 0 or more are needed, got nan"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(
+    name: str, given: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        COMMANDS[name].check(name, given)
+    assert capsys.readouterr().err.endswith(f"{message}\n")
+
+
+def test_a_share_that_does_not_exist_is_refused_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENREG_PAGES", "3/3")
+    with pytest.raises(Fault, match=r"^make doctest: OPENREG_PAGES: a share is N/M with 0 <= N < M, got '3/3'$"):
+        COMMANDS["doctest"].check("doctest", [])
 
 
 @pytest.mark.parametrize(

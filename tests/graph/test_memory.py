@@ -82,6 +82,7 @@ def test_the_end_of_a_graph_releases_its_memory() -> None:
     assert reserved() == before
 
 
+@pytest.mark.long
 def test_two_graphs_share_a_pool() -> None:
     x = allocated(6 * MIB)
     before = reserved()

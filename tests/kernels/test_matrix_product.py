@@ -77,6 +77,7 @@ WAITING = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.needs("queue", "host kernels")
 def test_blas_computes_what_it_can(run_process: RunProcess) -> None:
     ran = run_process(WAITING)

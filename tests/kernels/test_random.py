@@ -354,6 +354,7 @@ def test_the_points_of_pairs_have_every_direction() -> None:
         assert torch.corrcoef(torch.stack([turn, squared]))[0, 1].abs() < 0.012
 
 
+@pytest.mark.long
 def test_logarithm_and_circle_are_accurate(tmp_path: Path) -> None:
     """Errors in units in the last place, against the C library: near 0 and 1, and at the borders of the octants."""
     source = tmp_path / "elementary.cpp"

@@ -137,6 +137,7 @@ def test_a_copy_between_devices() -> None:
     assert len(trace.calls("orStreamWaitEvent")) == 2
 
 
+@pytest.mark.long
 def test_none_of_very_many_is_lost() -> None:
     """A million records: 500 000 kernels and the calls that launched them."""
     x = torch.rand(1, device="openreg")

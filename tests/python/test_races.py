@@ -166,6 +166,7 @@ def used_on_side(told: bool) -> None:
         torch.ones(1000, device="openreg:0")
 
 
+@pytest.mark.long
 def test_memory_that_is_reused_too_early_is_a_race() -> None:
     with pytest.raises(RaceError, match="the memory was freed in between: call record_stream"):
         used_on_side(told=False)

@@ -28,6 +28,7 @@ def test_values_stay_right_and_no_byte_is_left(options: list[str]) -> None:
     assert "left: nothing" in ran.stdout
 
 
+@pytest.mark.long
 @pytest.mark.needs("simulator")
 def test_no_allocation_that_fails_loses_memory_or_ends_the_process(tmp_path: Path) -> None:
     program = tmp_path / "stress_memory"

@@ -5,7 +5,6 @@ The examples of a page that shows a line must execute every line of its listings
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
 import os
@@ -18,11 +17,12 @@ from typing import Any
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault, say
+from weaver.options import check_names, parse
 from weaver.proof import figures, floor, lines, proof_files
 from weaver.proof.measured import Measured
 from weaver.proof.measurement import Measurement, Ran
 from weaver.proof.observer import observer
-from weaver.proof.planned import Page, add_page_option, check_names, read_pages
+from weaver.proof.planned import Page, read_pages
 from weaver.proof.proof_files import LINES
 from weaver.sources import binding
 from weaver.sources.installed import bound_to
@@ -119,17 +119,7 @@ def missed(state: floor.State, names: Iterable[str]) -> list[str]:
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
     """Measures the pages whose result is not current, or the named ones. Throws: ``Fault``."""
-    parser = argparse.ArgumentParser(prog=configuration.command("proof"), description=__doc__.splitlines()[0])
-    add_page_option(parser, "these pages, and no others")
-    parser.add_argument("--all", action="store_true", help="also pages that run what they ran when they were measured")
-    parser.add_argument(
-        "--aged", action="store_true", help="also pages for which only a source has changed that they do not show"
-    )
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="only N pages whose result holds, aged ones first; no new result"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
-    options = parser.parse_args(arguments)
+    options = parse(configuration, "proof", arguments)
     run = Measurement(configuration)
     with run.sandbox.lock():
         if options.sample:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault, say
+from weaver.options import check_names, parse
 from weaver.proof import equivalents, floor, result
 from weaver.proof.mutants import Mutant
-from weaver.proof.planned import add_page_option, check_names, read_pages
+from weaver.proof.planned import read_pages
 from weaver.proof.proof_files import MUTANTS
 from weaver.proof.result import Region
 from weaver.proof.schemata import Schemata
@@ -255,29 +256,6 @@ def _share(regions: list[Region]) -> str:
     return f"{killed} of {killed + survived} mutants killed ({share:.1f} %), {equivalent} equivalent"
 
 
-def _options(command: str, arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=command, description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--region", nargs="+", metavar="NAME", help="only these regions, or the listings of these paths"
-    )
-    add_page_option(parser, "only what these pages show")
-    parser.add_argument("--changed", action="store_true", help="only what has changed since it was tried: the default")
-    parser.add_argument("--all", action="store_true", help="also what has not changed")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=math.inf,
-        metavar="M",
-        help="end after M minutes of trials: what is finished is written, and the rest is tried by the next run",
-    )
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="only N mutants that the result calls killed; no new result"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
-    parser.add_argument("--list", action="store_true", help="print the mutants, and try none")
-    return parser.parse_args(arguments)
-
-
 def _named(shown: Shown, options: argparse.Namespace) -> list[Place]:
     places = shown.places
     if options.region:
@@ -297,7 +275,7 @@ def _is_due(place: Place, region: Region | None) -> bool:
 def main(configuration: Configuration, arguments: list[str]) -> None:
     """Tries the mutants of changed listings, or of the named ones. Throws: ``Fault``."""
     command, root = configuration.command("mutate"), configuration.root
-    options = _options(command, arguments)
+    options = parse(configuration, "mutate", arguments)
     started = time.monotonic()
     folder, file = work(configuration), configuration.result(MUTANTS)
     folder.mkdir(parents=True, exist_ok=True)

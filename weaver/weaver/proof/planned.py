@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,17 +47,6 @@ def read_pages(configuration: Configuration, output: Path, *, strict: bool = Tru
     if subprocess.run(command, cwd=configuration.root, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise Fault("the pages have faults, listed above")
     return planned(output)
-
-
-def add_page_option(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds the option that names pages."""
-    parser.add_argument("--page", nargs="+", action="extend", metavar="NAME", help=f"{what} (accelerator/hooks)")
-
-
-def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Throws: ``Fault`` for an unknown name; it lists the known ones."""
-    if unknown := sorted(set(names) - set(known)):
-        raise Fault(f"no {kind} {', '.join(unknown)}; there are {', '.join(sorted(set(known) - {''}))}")
 
 
 def planned(output: Path) -> list[Page]:

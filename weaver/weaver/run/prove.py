@@ -8,7 +8,6 @@ only these run, and Sphinx's state of the others is kept, which suffices while a
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault
+from weaver.options import parse
 from weaver.run.builder import PROOF
 
 
@@ -65,15 +65,11 @@ def _is_short(page: dict[str, int]) -> bool:
 
 def main(configuration: Configuration, arguments: list[str]) -> None:
     """Build, and print the verdict as the last line. Throws: ``Fault`` when the pages are not proven."""
-    parser = argparse.ArgumentParser(prog=configuration.command("doctest"), description=__doc__.splitlines()[0])
-    parser.add_argument("pages", nargs="*", help="run these alone, such as accelerator/errors; without, all")
-    default = Path(configuration.output, "doctest")
-    parser.add_argument("--output", type=Path, default=default, help="a folder, relative to the root of the project")
-    options = parser.parse_args(arguments)
+    options = parse(configuration, "doctest", arguments)
     proof, root = options.output / PROOF, configuration.root
     (root / proof).unlink(missing_ok=True)
     command = [sys.executable, "-m", "sphinx", "-b", "doctest", "-W", "--keep-going", "-n"]
-    command += ["-D", f"weaver_pages={','.join(options.pages)}"] if options.pages else ["-E"]
+    command += ["-D", f"weaver_pages={','.join(options.page)}"] if options.page else ["-E"]
     command += [configuration.pages, str(options.output)]
     before = digests(root)
     status = subprocess.run(command, cwd=root, check=False).returncode
