@@ -143,6 +143,14 @@ def test_a_place_in_the_woven_text_names_its_mutant() -> None:
     assert result.mutants_on([1]) == {1, 2}
 
 
+def test_code_that_the_installed_release_does_not_compile_has_none() -> None:
+    code = "#if {condition}\nint f() {{ return g() + 1; }}\n#else\nint f() {{ return g() - 2; }}\n#endif\n"
+    there = changes(cxx(code.format(condition="OPENREG_TORCH_AT_LEAST(2, 13)")))
+    assert {before for _, before, _ in there} >= {"g() + 1", "g() - 2"}
+    absent = changes(cxx(code.format(condition="OPENREG_TORCH_AT_LEAST(2, 14)")))
+    assert absent == [change for change in there if change[1] in {"g() - 2", "2"}]
+
+
 def test_identities_stay_when_a_comment_changes() -> None:
     before = cxx("void f() {\n  g(1);  // one\n}\n")
     for text in ("void f() {\n  g(1);\n}\n", "// A line.\nvoid f() {\n  g(1);  // another\n}\n"):

@@ -106,15 +106,18 @@ class Mutants:
     """``[mutants]``: C++ macros that mutants treat by their meaning, as regular expressions, and the environment.
 
     ``checks`` throw unless their first argument holds; ``registering`` functions are called to register something; a
-    return value in ``defaults`` equals ``{}``. ``registrations`` maps a macro to the number of the argument that a
-    mutant may replace by null, to drop the registration. A macro in ``optional`` is dropped by the macro
-    ``WEAVER_OPTIONAL_<name>`` of the ``header``, whose first argument is the condition. ``environment`` is added to
-    that of the pages. The paths in ``left_out`` have no mutants: the program itself compiles them, without any.
+    return value in ``defaults`` equals ``{}``. If ``absent`` is the whole condition of an ``#if``, the release to which
+    results are bound lacks what it asks for, so that the code below it is not compiled and has no mutants.
+    ``registrations`` maps a macro to the number of the argument that a mutant may replace by null, to drop the
+    registration. A macro in ``optional`` is dropped by the macro ``WEAVER_OPTIONAL_<name>`` of the ``header``, whose
+    first argument is the condition. ``environment`` is added to that of the pages. The paths in ``left_out`` have no
+    mutants: the program itself compiles them, without any.
     """
 
     checks: str = r"(?!)"
     registering: str = r"(?!)"
     defaults: tuple[str, ...] = ()
+    absent: str = r"(?!)"
     registrations: Mapping[str, int] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     header: str = ""

@@ -111,6 +111,9 @@ class _Reader:
             self.visit(child, inside=inside or node.type in _RUNS)
 
     def _mutable_children(self, node: Node) -> Iterable[Node]:
+        if node.type == "preproc_if" and re.fullmatch(self.macros.absent, _text(node.child_by_field_name("condition"))):
+            alternative = node.child_by_field_name("alternative")
+            return [] if alternative is None else [alternative]
         if node.type == "call_expression" and self._is_check(_text(node.child_by_field_name("function"))):
             return _arguments(node)[:1]
         skipped = {
