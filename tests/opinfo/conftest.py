@@ -53,8 +53,10 @@ def _quarter(item: pytest.Item) -> int | None:
     callspec = getattr(item, "callspec", None)
     if callspec is None or item.path.parent != Path(__file__).parent:
         return None
-    indices: dict[str, int] = callspec.indices
-    return indices["entry"] % QUARTERS if "entry" in indices else indices.get("quarter")
+    if "entry" in callspec.params:
+        return int(callspec.indices["entry"]) % QUARTERS
+    quarter: int | None = callspec.params.get("quarter")
+    return quarter
 
 
 def _unit(item: pytest.Item) -> re.Match[str] | None:

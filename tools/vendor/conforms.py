@@ -87,7 +87,7 @@ def _tried(name: str, chosen: list[str] | None) -> dict[str, Any]:
     failed = list(_failed(asked))
     return {
         "date": date.today().isoformat(),
-        "parts": _parts(chosen, Sources(load(ROOT))),
+        "parts": _parts(chosen),
         **({"sources digest": written()} if name == ALL else {}),
         "passed": sum(check["outcome"] == "passed" for check in asked["checks"]),
         "not offered": sum(check["outcome"] == "not offered" for check in asked["checks"]),
@@ -113,7 +113,7 @@ def _failed(report: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 def _is_known(name: str, result: dict[str, Any]) -> bool:
     """Whether the result is for what would be tried now."""
-    same = result.get("parts") == _parts(choices()[name], Sources(load(ROOT)))
+    same = result.get("parts") == _parts(choices()[name])
     return same and (name != ALL or result.get("sources digest") == written())
 
 
@@ -125,7 +125,8 @@ def written() -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _parts(chosen: list[str] | None, sources: Sources) -> str:
+def _parts(chosen: list[str] | None, sources: Sources | None = None) -> str:
+    sources = sources or Sources(load(ROOT))
     base = Choice(ROOT, [], sources=sources).taken if chosen else set()
     return parts(sources, Choice(ROOT, chosen, sources=sources).taken, base)
 
