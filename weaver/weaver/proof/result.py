@@ -80,12 +80,19 @@ def is_improvable(place: Place, region: Region) -> bool:
     return bool(region.survived) and region.digest != place.digest
 
 
+def _is_complete(region: Region, place: Place, shown: Shown) -> bool:
+    """Whether an entry accounts for each mutant that the listing has now: earlier ones had other identities."""
+    alive = {entry["id"] for entry in [*region.survived, *region.equivalent]}
+    known = alive & {shown.mutants[number].identity for number in place.mutants}
+    return known == alive and region.killed + len(alive) + region.refused == len(place.mutants)
+
+
 def kept(place: Place, regions: Iterable[Region], shown: Shown, reasons: Mapping[int, str]) -> Region | None:
     """The entry of a listing that still holds, updated to the current listing and excuses; None if there is none."""
     listing, examples = place.listing, shown.examples_of(place)
     for region in regions:
         same = (region.path, region.region, region.text) == (listing.path, listing.region, place.text)
-        if same and examples.issuperset(region.kills.values()):
+        if same and examples.issuperset(region.kills.values()) and _is_complete(region, place, shown):
             break
     else:
         return None
