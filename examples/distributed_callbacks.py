@@ -61,7 +61,25 @@ def waits_for_a_later_one() -> None:
 
 # LITERALINCLUDE END: distributed-held-up
 
+
+# LITERALINCLUDE START: distributed-after-receive
+def starts_after_a_receive() -> None:
+    """A callback of a message starts a collective, whenever the message arrives."""
+    message, ones = torch.zeros(3, device="openreg"), torch.ones(3, device="openreg")
+    if dist.get_rank() == 1:
+        dist.all_reduce(ones)
+        dist.send(ones, 0)
+        return
+    receive = dist.irecv(message, 1)
+    future = receive.get_future().then(lambda _: dist.all_reduce(message, async_op=True))
+    dist.all_reduce(ones)
+    future.wait()
+
+
+# LITERALINCLUDE END: distributed-after-receive
+
 if __name__ == "__main__":
     for rank, (runs_later, sums) in enumerate(on_ranks(started_by_a_callback)):
         print(f"rank {rank}, {'on another thread' if runs_later else 'where it adds it'}: {sums}")
     print(on_ranks(waits_for_a_later_one)[0])
+    print(on_ranks(starts_after_a_receive)[0])

@@ -28,11 +28,13 @@ OF_THE_SIMULATOR = ("driver",)
 _TESTS = Path(__file__).parent
 
 
-def _left_out() -> tuple[str, ...]:
+def _left_out(config: pytest.Config) -> tuple[str, ...]:
     built = installed()
     if built in (None, GUIDE):
         return ()
-    return OF_THE_GUIDE if built.folder == GUIDE.folder else OF_THE_GUIDE + OF_THE_SIMULATOR
+    named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+    folders = OF_THE_GUIDE if built.folder == GUIDE.folder else OF_THE_GUIDE + OF_THE_SIMULATOR
+    return tuple(name for name in folders if not any(path.is_relative_to(_TESTS / name) for path in named))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,19 +42,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"needs(name, ...): skipped unless the driver offers {', '.join(offers.OFFERS)}")
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Names the driver under test and the folders left out for it."""
-    left = [f"tests/{name}" for name in _left_out() if (_TESTS / name).is_dir()]
+    left = [f"tests/{name}" for name in _left_out(config) if (_TESTS / name).is_dir()]
     return [
         about_device(),
         *([f"left out, for the simulated device or the guide alone: {', '.join(left)}"] if left else []),
     ]
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leaves out the folders that are not for this driver."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out the folders that are not for this driver, unless they are named."""
     inside = collection_path.relative_to(_TESTS).parts if collection_path.is_relative_to(_TESTS) else ()
-    return True if inside and inside[0] in _left_out() else None
+    return True if inside and inside[0] in _left_out(config) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures of the test

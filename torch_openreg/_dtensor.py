@@ -11,22 +11,25 @@ from torch_openreg.compile.after_import import after_import
 
 
 # LITERALINCLUDE START: attention-sharding
-def _split(query: Any, key: Any, bias: Any) -> list[tuple[Any, Any]]:
-    """The placements that query, key and value may have, each with that of the mask.
+def _split(query: Any, key: Any, bias: Any) -> list[tuple[Any, Any, Any]]:
+    """The placements that query, key and value may have, each with those of the logarithms of sums and of the mask.
 
-    Attention is computed for each batch and head alone, so these may be split; positions may not.
+    Attention is computed for each batch and head alone, so these may be split; positions may not. Tensors of three
+    dimensions have no batch, but the logarithms have.
     """
     from torch.distributed.tensor import Replicate, Shard
 
-    found: list[tuple[Any, Any]] = [(Replicate(), Replicate())]
-    for dim in (0, 1):
+    found: list[tuple[Any, Any, Any]] = [(Replicate(), Replicate(), Replicate())]
+    has_batch = len(query.shape) > 3
+    for dim in (0, 1) if has_batch else (0,):
         # Fewer heads of key than of query are shared by neighbors, which must stay on one rank.
         even = all(tensor.shape[dim] % query.mesh.size() == 0 for tensor in (query, key))
         if query.shape[dim] == key.shape[dim] or even:
             # A mask may have fewer dimensions, and one element for all batches or heads.
             of_mask = -1 if bias is None else dim + len(bias.shape) - len(query.shape)
             whole = of_mask < 0 or bias.shape[of_mask] == 1
-            found.append((Shard(dim), Replicate() if whole else Shard(of_mask)))
+            of_sums = Shard(dim if has_batch else dim + 1)
+            found.append((Shard(dim), of_sums, Replicate() if whole else Shard(of_mask)))
     return found
 
 
@@ -41,9 +44,9 @@ def _register() -> None:
     @register_sharding(aten._scaled_dot_product_fused_attention_overrideable.default)  # type: ignore[untyped-decorator]
     def _forward(query: Any, key: Any, value: Any, bias: Any = None, *rest: Any, **options: Any) -> list[Any]:
         return [
-            ([part, part, None, None, None, None, seed, seed, None],
+            ([part, of_sums, None, None, None, None, seed, seed, None],
              [part, part, part, None if bias is None else mask, *[None] * len(rest)])
-            for part, mask in _split(query, key, bias)
+            for part, of_sums, mask in _split(query, key, bias)
         ]  # fmt: skip
 
     @register_sharding(aten._scaled_dot_product_fused_attention_overrideable_backward.default)  # type: ignore[untyped-decorator]
@@ -53,9 +56,9 @@ def _register() -> None:
     ) -> list[Any]:  # fmt: skip
         return [
             ([part, part, part, mask if bias is not None and needs[3] else None],
-             [part, part, part, part, None if bias is None else mask, None, part, part,
+             [part, part, part, part, None if bias is None else mask, None, part, of_sums,
               *[seed if isinstance(argument, type(query)) else None for argument in rest]])
-            for part, mask in _split(query, key, bias)
+            for part, of_sums, mask in _split(query, key, bias)
             # The gradient of a mask that all ranks have is a sum over them.
             if bias is None or not needs[3] or part == mask
         ]  # fmt: skip

@@ -54,6 +54,7 @@ WorkPtr StagedBackend::submit(DirectOperation operation) {
 void StagedBackend::run(const std::shared_ptr<DirectOperation>& operation, const c10::intrusive_ptr<StagedWork>& work) {
   auto& [name, type, device, timeout, results, from, into, exchange, ready, done] = *operation;
   try {
+    windows_->use(device);
     const c10::MultiStreamGuard guard(windows_->streams());
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     const c10::Stream stream = current_stream(device.index());

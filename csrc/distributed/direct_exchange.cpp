@@ -36,8 +36,13 @@ int64_t elements_of_window(const at::Tensor& tensor) {
 }  // namespace
 
 // LITERALINCLUDE START: distributed-direct-publish
+// A copy between two devices is ordered on the streams of both, and neither need be that of this rank's window.
+void DirectExchange::finish_copies() {
+  for (const c10::Stream& stream : windows_.streams()) stream.synchronize();
+}
+
 void DirectExchange::publish() {
-  windows_.streams().front().synchronize();  // which waits for the others: a copy between devices orders both
+  finish_copies();
   if (call_.empty()) return meetings_.meet();
   static_cast<void>(agree());
 }
@@ -197,7 +202,7 @@ int64_t DirectExchange::publish(const Tensors& outputs, const Tensors& inputs) {
   for (const Tensors* list : {&inputs, &outputs}) {
     for (const at::Tensor& tensor : *list) *place++ = tensor.numel();
   }
-  windows_.streams().front().synchronize();
+  finish_copies();
   const at::Tensor told = agree();
   const at::Tensor sent = told.narrow(1, 0, size_);
   const at::Tensor expected = told.narrow(1, size_, size_).t();

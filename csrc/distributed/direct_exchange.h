@@ -55,6 +55,7 @@ class DirectExchange {
   void begin(Algorithm algorithm, const at::Tensor& tensor, int64_t root = -1, int64_t reduction = -1);
   at::Tensor agree();
   static std::string described(const at::Tensor& call);
+  void finish_copies();
   // Returns when what all ranks have written to their windows can be read.
   void publish();
   // The same, and the ranks tell each other how many bytes they send and expect, which they know of their own tensors

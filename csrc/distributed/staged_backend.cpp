@@ -77,6 +77,9 @@ WorkPtr StagedBackend::submit(Operation operation) {
 }
 
 WorkPtr StagedBackend::begin(const c10::intrusive_ptr<StagedWork>& work, TaskThreads& threads, TaskThreads::Task task) {
+  TORCH_CHECK(!work->is_collective() || !turns_.is_in_callback_of_transfer(), work->name().str(),
+              " cannot start in a callback of a send or receive of its process group: the ranks end their transfers at "
+              "different moments, and would match different collectives. Wait for the transfer, and start it then");
   {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!is_closed_ || turns_.is_in_callback(), work->name().str(),
@@ -134,7 +137,7 @@ void StagedBackend::settle(const c10::intrusive_ptr<StagedWork>& work, const Tas
   if (work->is_collective()) {
     turns_.conclude(work->turn(), end);
   } else {
-    end();
+    turns_.conclude_transfer(end);
   }
   forget(work);
 }

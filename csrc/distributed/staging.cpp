@@ -25,7 +25,9 @@ at::Tensor pinned(int64_t numel, at::ScalarType dtype) {
 at::Tensor flattened(const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   // Of lists of lists, PyTorch has not resolved the conjugates and negatives that views have yet to compute.
-  return tensor.reshape(-1).contiguous().resolve_conj().resolve_neg();
+  const at::Tensor flat = tensor.reshape(-1).contiguous().resolve_conj().resolve_neg();
+  // PyTorch calls one element contiguous whatever its stride, but it cannot be seen as bytes with another one than 1.
+  return flat.numel() > 1 || flat.stride(0) == 1 ? flat : flat.as_strided({flat.numel()}, {1});
 }
 
 std::vector<at::Tensor> flattened(const std::vector<at::Tensor>& tensors) {

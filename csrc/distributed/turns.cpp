@@ -10,7 +10,7 @@ namespace {
 // What this thread concludes, if anything.
 struct Conclusion {
   Turns* turns = nullptr;
-  std::shared_ptr<Turn> turn;
+  std::shared_ptr<Turn> turn;  // null for a send or receive
 };
 thread_local Conclusion concluding;
 
@@ -28,7 +28,13 @@ class ConclusionGuard final {
 }  // namespace
 
 // LITERALINCLUDE START: distributed-turn-taking
-bool Turns::is_in_callback() const { return concluding.turns == this; }
+bool Turns::is_in_callback() const { return concluding.turns == this && concluding.turn != nullptr; }
+bool Turns::is_in_callback_of_transfer() const { return concluding.turns == this && concluding.turn == nullptr; }
+
+void Turns::conclude_transfer(const Task& end) {
+  const ConclusionGuard guard({this, nullptr});
+  end();
+}
 
 void Turns::add(const std::shared_ptr<Turn>& turn, Task start) {
   turn->start = std::move(start);
@@ -62,7 +68,7 @@ void Turns::conclude(const std::shared_ptr<Turn>& turn, const Task& end) {
 
 // It is, if it comes after the collective of that callback, or after one whose callback has called that one.
 bool Turns::is_held_up_by_caller(const Turn& turn) {
-  if (concluding.turns == nullptr) return false;
+  if (concluding.turn == nullptr) return false;
   const std::lock_guard lock(concluding.turns->mutex_);
   if (turn.outer == nullptr || turn.outer->inner.front().get() == &turn) return false;
   const Turn* outer = concluding.turn->outer.get();

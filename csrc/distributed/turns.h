@@ -35,6 +35,13 @@ class Turns {
   // is added, since its collective has ended before: what it calls belongs to whoever adds it.
   bool is_in_callback() const;
 
+  // Calls `end`, which ends a send or receive and runs its callbacks. They have no place in the order: ranks end their
+  // transfers at different moments.
+  void conclude_transfer(const Task& end);
+
+  // Whether one of those callbacks calls this, with the same limit.
+  bool is_in_callback_of_transfer() const;
+
   // Whether the caller is a callback that must return before the collective can start.
   static bool is_held_up_by_caller(const Turn& turn);
 

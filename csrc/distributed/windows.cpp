@@ -74,14 +74,10 @@ std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device devic
   });
   const at::Tensor messages = from_all(control, message, timeout);
   attempt([&] {
-    made->streams_.push_back(stream_from_pool(device.index(), kHighPriority));
     for (int rank = 0; rank < control.getSize(); ++rank) {
       const at::Tensor window = rank == control.getRank() ? own : open_window(messages[rank], rank);
       made->windows_.push_back(window);
-      const auto is_there = [&](const c10::Stream& stream) { return stream.device() == window.device(); };
-      if (std::none_of(made->streams_.begin(), made->streams_.end(), is_there)) {
-        made->streams_.push_back(stream_from_pool(window.device().index(), kHighPriority));
-      }
+      made->use(window.device());
     }
   });
   if (!failure.empty()) {
@@ -96,6 +92,13 @@ std::unique_ptr<Windows> Windows::open(c10d::Backend& control, c10::Device devic
 at::Tensor Windows::of(int rank, int64_t numel, at::ScalarType dtype) const {
   const auto bytes = numel * static_cast<int64_t>(c10::elementSize(dtype));
   return windows_[rank].select(0, half_).narrow(0, 0, bytes).view(dtype);
+}
+
+void Windows::use(c10::Device device) {
+  const auto is_there = [device](const c10::Stream& stream) { return stream.device() == device; };
+  if (std::none_of(streams_.begin(), streams_.end(), is_there)) {
+    streams_.push_back(stream_from_pool(device.index(), kHighPriority));
+  }
 }
 
 }  // namespace openreg

@@ -30,8 +30,10 @@ class Windows {
   // A window has two halves. While one is read, the other can be written.
   void turn() { half_ = 1 - half_; }
 
-  // For each device on which a window is, the stream that accesses them. This rank's is the first.
+  // For each device on which a window is, and for each that `use` has named, the stream that accesses them.
   const std::vector<c10::Stream>& streams() const { return streams_; }
+  // Has a stream for tensors of the device, too. A stream of the program may have work of its own to do first.
+  void use(c10::Device device);
 
  private:
   Windows() = default;

@@ -187,9 +187,10 @@ orError_t refuse_wait_while_captured(const Device& device) {
 
 orError_t begin_capture(Stream& stream, uint64_t generation, orStreamCaptureMode mode) {
   const auto capture = std::make_shared<Capture>(stream, mode);
-  if (const orError_t error = stream.join_capture(generation, capture)) return error;
-  active_captures().add(capture);
-  return orSuccess;
+  active_captures().add(capture);  // first: if the host has no memory for it, the stream is as it was
+  const orError_t error = stream.join_capture(generation, capture);
+  if (error != orSuccess) active_captures().remove(*capture);
+  return error;
 }
 
 }  // namespace openreg::driver

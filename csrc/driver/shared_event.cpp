@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <ctime>
@@ -20,7 +21,7 @@ namespace openreg::driver {
 namespace {
 
 // How often a waiter checks whether its wait was cancelled, and whether the other process still runs.
-constexpr timespec kPatience{0, 5'000'000};
+constexpr std::chrono::milliseconds kPatience(5);
 
 // Raises a number that other threads raise as well.
 void raise(std::atomic<uint64_t>& number, uint64_t to) noexcept {
@@ -66,9 +67,10 @@ SharedEvent::~SharedEvent() {
 orError_t SharedEvent::begin_record(uint64_t* record) {
   static const uint64_t start = start_of_process(getpid());
   uint64_t number = records_->begun.load();
+  uint64_t oldest = 0;
   do {
-    const uint64_t oldest = number + 1 - kSlots;  // the last record of the same slot
-    if (number >= kSlots && !passed(oldest) && !abandoned(oldest)) {
+    oldest = number < kSlots ? 0 : number + 1 - kSlots;  // the last record of the same slot
+    if (!passed(oldest) && !abandoned(oldest)) {
       return fail(
           orErrorInvalidValue,
           "the event was recorded %zu times, and the first of these records has not passed: wait for it, or use "
@@ -77,6 +79,8 @@ orError_t SharedEvent::begin_record(uint64_t* record) {
     }
   } while (!records_->begun.compare_exchange_weak(number, number + 1));
   *record = number + 1;
+  // The slot forgets who has abandoned the record. Whoever still waits for it must not take the next one for it.
+  if (!passed(oldest)) pass(oldest, /*work_was_dropped=*/true);
   // Whoever waits for the record must find its process, so the slot is filled before the record becomes the last.
   slot(*record).process.store(getpid());
   slot(*record).start.store(start);
@@ -111,12 +115,18 @@ SharedEvent::Outcome SharedEvent::outcome(uint64_t record) const noexcept {
 
 // LITERALINCLUDE START: ipc-event-wait
 SharedEvent::Outcome SharedEvent::wait(uint64_t record, const Device& device, uint64_t resets) const noexcept {
-  while (true) {
+  using Clock = std::chrono::steady_clock;
+  const timespec patience{0, std::chrono::nanoseconds(kPatience).count()};
+  for (auto asked = Clock::now();;) {
     const uint32_t wakes = records_->wakes.load();
     if (passed(record)) return outcome(record);
     if (device.stopping_since(resets)) return Outcome::kPending;
-    const bool woken = syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &kPatience, nullptr, 0) == 0;
-    if (!woken && abandoned(record)) return Outcome::kEnded;
+    syscall(SYS_futex, &records_->wakes, FUTEX_WAIT, wakes, &patience, nullptr, 0);
+    // By the clock: records of other processes may wake it again and again.
+    const auto now = Clock::now();
+    if (now - asked < kPatience) continue;
+    asked = now;
+    if (abandoned(record)) return Outcome::kEnded;
   }
 }
 // LITERALINCLUDE END: ipc-event-wait

@@ -38,9 +38,9 @@ const Bindings sharing_bindings([](py::module_& m) {
       .def(py::init<int64_t, const std::string&>(), py::arg("device"), py::arg("handle"))
       .def_property_readonly("device", &InterprocessEvent::device)
       .def("ipc_handle", [](const InterprocessEvent& event) { return py::bytes(event.handle()); })
-      .def("_record", &InterprocessEvent::record, py::arg("stream"))
+      .def("_record", &InterprocessEvent::record, py::arg("stream"), no_gil)
       .def("_record_behind_all_streams", &InterprocessEvent::record_behind_all_streams, no_gil)
-      .def("_block", &InterprocessEvent::block, py::arg("stream"))
+      .def("_block", &InterprocessEvent::block, py::arg("stream"), no_gil)
       .def("query", &InterprocessEvent::query)
       .def("synchronize", &InterprocessEvent::synchronize, no_gil);
 });

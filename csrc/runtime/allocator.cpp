@@ -21,6 +21,7 @@
 #include "runtime/memory_history.h"
 #include "runtime/stream.h"
 #include "runtime/trace.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -153,7 +154,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
                 "openreg: empty_cache() waits for the device, which is not possible while a graph is captured: call it "
                 "before the capture");
     for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
-      check(block_pool().release_cached(index));
+      wait_without_gil([index] { check(block_pool().release_cached(index)); });  // PyTorch calls this with the GIL
       const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, index));
       trace(&Tracer::trace_gpu_device_synchronization);  // the driver waits before it frees
     }

@@ -214,6 +214,7 @@ class BlockPool {
   struct Pending {
     orEvent_t event;
     Block* block;
+    uint64_t number;
   };
 
   struct PerDevice {
@@ -221,6 +222,7 @@ class BlockPool {
     FreeBlocks large;
     Unjoined unjoined;
     std::map<orStream_t, std::deque<Pending>> pending;  // in the order of their records; no queue is empty
+    uint64_t recorded = 0;  // the number of the last record
     size_t limit = SIZE_MAX;
     Block* deferred = nullptr;  // freed during a capture; linked by next_unjoined
     size_t being_allocated = 0;  // bytes requested from the driver and not yet received

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <optional>
+#include <thread>
 #include <utility>
 
 namespace openreg {
@@ -164,19 +167,24 @@ void BlockPool::take_segments(PerDevice& owner, Choose choose, std::vector<Block
   }
 }
 
+// Asks the events, under the lock, and waits for no stream: while it waited for one, another thread could destroy the
+// next, or begin to capture it, and a wait would end that capture.
 orError_t BlockPool::wait_for_pending(int device) {
-  std::vector<orStream_t> streams;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (captures_ > 0) return orSuccess;  // a stream may be captured; these blocks stay in the cache
-    PerDevice& owner = of(device);
-    if (const orError_t error = collect_passed(owner)) return error;  // a stream that is idle may be destroyed by now
-    for (const auto& [stream, events] : owner.pending) streams.push_back(stream);
+  using std::chrono::microseconds;
+  constexpr microseconds kLongest(1000);
+  std::optional<uint64_t> last;  // Another thread may free more and more.
+  for (microseconds pause(20);; pause = std::min(2 * pause, kLongest)) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (captures_ > 0) return orSuccess;  // a stream may be captured; these blocks stay in the cache
+      PerDevice& owner = of(device);
+      if (const orError_t error = collect_passed(owner)) return error;
+      if (!last) last = owner.recorded;
+      const auto is_over = [&last](const auto& entry) { return entry.second.front().number > *last; };
+      if (std::ranges::all_of(owner.pending, is_over)) return orSuccess;
+    }
+    std::this_thread::sleep_for(pause);
   }
-  for (orStream_t stream : streams) {
-    if (const orError_t error = orStreamSynchronize(stream)) return error;
-  }
-  return orSuccess;
 }
 // LITERALINCLUDE END: pool-release-cached
 

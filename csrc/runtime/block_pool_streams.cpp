@@ -62,7 +62,7 @@ orError_t BlockPool::record_pending(PerDevice& owner, Block* block) {
   for (orStream_t stream : std::exchange(block->used_by, {})) {
     orEvent_t event = nullptr;
     orError_t error = record_new_event(stream, &event);
-    if (error == orSuccess && remember(owner, stream, {event, block})) {
+    if (error == orSuccess && remember(owner, stream, {event, block, ++owner.recorded})) {
       ++block->unpassed;
       continue;
     }

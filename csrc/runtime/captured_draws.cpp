@@ -14,16 +14,19 @@ namespace openreg {
 
 // LITERALINCLUDE START: draws-in-capture
 Positions CapturedDraws::reserve(const at::Generator& generator, uint64_t count) {
-  const std::lock_guard lock(mutex_);
   const auto* const source = generator.get<Generator>();
-  auto found = std::ranges::find_if(
-      drawn_, [source](const Drawn& one) { return one.generator.get<Generator>()->shares_state_with(*source); });
-  if (found == drawn_.end()) {
-    drawn_.push_back({at::Generator(source->graphsafe_get_state()), allocate_beside(pool_, 2 * sizeof(uint64_t))});
-    found = std::prev(drawn_.end());
+  for (c10::DataPtr start;; start = allocate_beside(pool_, 2 * sizeof(uint64_t))) {  // not under the lock: it may wait
+    const std::lock_guard lock(mutex_);
+    auto found = std::ranges::find_if(
+        drawn_, [source](const Drawn& one) { return one.generator.get<Generator>()->shares_state_with(*source); });
+    if (found == drawn_.end()) {
+      if (!start) continue;
+      drawn_.push_back({at::Generator(source->graphsafe_get_state()), std::move(start)});
+      found = std::prev(drawn_.end());
+    }
+    const uint64_t offset = std::exchange(found->count, found->count + count);
+    return {0, offset, static_cast<const uint64_t*>(found->start.get())};
   }
-  const uint64_t offset = std::exchange(found->count, found->count + count);
-  return {0, offset, static_cast<const uint64_t*>(found->start.get())};
 }
 
 void CapturedDraws::advance(const c10::Stream& stream) {

@@ -147,14 +147,15 @@ void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& o
 
 // LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {
-  static const std::vector<at::Generator> generators = [] {
+  // Never destroyed: other threads may draw until the process ends.
+  static const std::vector<at::Generator>& generators = *new std::vector<at::Generator>([] {
     std::vector<at::Generator> all;
     for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
       all.push_back(new_generator(device));
       all.back().seed();
     }
     return all;
-  }();
+  }());
   return generators[resolve_device_index(index)];
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 // LITERALINCLUDE START: interprocess-event-create
 c10::Device sharing_device(int64_t index) {
-  const c10::Device device(c10::kPrivateUse1, static_cast<c10::DeviceIndex>(index));
+  const c10::Device device(c10::kPrivateUse1, resolve_device_index(index));
   TORCH_CHECK_NOT_IMPLEMENTED(&orIpcGetEventHandle != nullptr, "events of ", device,
                               " cannot be shared with another process, since the driver has no openreg_ipc.h: "
                               "synchronize before you send what the other process shall read");

@@ -32,35 +32,45 @@ void free_dropped();
 class Dropped {
  public:
   using Function = orError_t (*)(void*);
+  using Memory = std::pair<void*, Function>;
 
   Dropped() { set_after_capture(&free_dropped); }
   void give_back(void* pointer, Function function) noexcept {
     try {
-      {
-        const std::lock_guard lock(mutex_);
-        waiting_.emplace_back(pointer, function);
-      }
+      keep({pointer, function});
       collect();
     } catch (const std::exception& error) {
       warn(error);  // NOT PROVEN: needs a host that is out of memory
     }
   }
+  // One at a time, since a capture may begin while one is given back.
   void collect() {
-    if (device_waits_are_forbidden()) return;
-    std::vector<std::pair<void*, Function>> ready;
-    {
-      const std::lock_guard lock(mutex_);
-      ready.swap(waiting_);
-    }
-    for (const auto& [pointer, function] : ready) {
-      const DriverCall call(function == &orFree ? "orFree" : "orIpcCloseMemory");
-      warn(function(pointer));
+    while (!device_waits_are_forbidden()) {
+      Memory next;
+      {
+        const std::lock_guard lock(mutex_);
+        if (waiting_.empty()) return;
+        next = waiting_.back();
+        waiting_.pop_back();
+      }
+      const DriverCall call(next.second == &orFree ? "orFree" : "orIpcCloseMemory");
+      const orError_t error = next.second(next.first);
+      if (error == orErrorStreamCaptureUnsupported) {
+        static_cast<void>(orGetLastError());  // NOT PROVEN: a capture has begun just now
+        return keep(next);                    // NOT PROVEN: as above
+      }
+      warn(error);
     }
   }
 
  private:
+  void keep(const Memory& memory) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(memory);
+  }
+
   std::mutex mutex_;
-  std::vector<std::pair<void*, Function>> waiting_;
+  std::vector<Memory> waiting_;
 };
 
 // Never destroyed: storages may be dropped until the process ends.
@@ -179,7 +189,7 @@ std::string export_storage(const c10::Storage& storage) {
 }
 
 c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t index) {
-  const c10::Device device(c10::kPrivateUse1, static_cast<c10::DeviceIndex>(index));
+  const c10::Device device(c10::kPrivateUse1, resolve_device_index(index));
   check_can_share(device);
   orIpcMemoryHandle opened{};
   TORCH_CHECK_VALUE(handle.size() == sizeof(opened.bytes), "openreg: a memory handle has ", sizeof(opened.bytes),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import re
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 
 from tests.layouts import values
 from tests.offers import DEVICES, LAST_DEVICE
+from tests.runtime.busy import assert_queued
 
 FOLDER = Path(__file__).parents[2] / "csrc" / "kernels" / "library"
 pytestmark = pytest.mark.skipif(
@@ -144,6 +147,55 @@ def test_what_a_kernel_does_not_take_is_refused_at_the_call(times: int) -> None:
             torch.ones(2, device="openreg").fill_(1j)
     torch.accelerator.synchronize()
     assert (flags & flags).all().item()
+
+
+# Each dtype with its largest number, and with one that is too large.
+LARGEST = [
+    *((torch.uint8, 127, 256), (torch.int8, -127, 128), (torch.int16, 32767, 32768), (torch.int32, 2**31 - 1, 2**31)),
+    *((torch.int64, 50256, 1e19), (torch.float16, -65504.0, 65536.0), (torch.bfloat16, -math.inf, 3.4e38)),
+    *((torch.float32, torch.finfo(torch.float32).min, 3.5e38), (torch.float64, math.nan, 1j)),
+    *((torch.complex64, 1000 + 0j, 1e39), (torch.int32, 7 + 0j, math.inf), (torch.int64, 2**53, math.nan)),
+]
+
+
+@pytest.mark.needs("queue", "host kernels")
+@pytest.mark.parametrize(("dtype", "fits", "refused"), LARGEST, ids=str)
+def test_a_number_that_the_dtype_holds_is_queued_and_another_one_refused_at_the_call(
+    dtype: torch.dtype, fits: complex, refused: complex
+) -> None:
+    mask = torch.tensor([True, False])
+    expected, mask_on_device = torch.zeros(2, dtype=dtype), mask.to("openreg")
+    x = expected.to("openreg")
+    x.masked_fill_(mask_on_device, type(fits)(1))  # makes the dtypes known
+    with pytest.raises(RuntimeError) as of_cpu:
+        expected.masked_fill_(mask, refused)
+    for few in (2, 2, 0, 0):  # also where there are no elements
+        torch.openreg._sleep(20_000_000)
+        with pytest.raises(RuntimeError, match=re.escape(str(of_cpu.value))):
+            x[:few].masked_fill_(mask_on_device[:few], refused)
+    assert_queued(lambda: x.masked_fill_(mask_on_device, fits))
+    torch.testing.assert_close(x.cpu(), expected.masked_fill_(mask, fits), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.needs("queue", "host kernels")
+def test_masked_fill_waits_for_what_the_library_may_reject() -> None:
+    x, mask = torch.zeros(2, 3, device="openreg"), torch.tensor([True, False, True], device="openreg")
+    number, bytes_ = torch.tensor(7.0, device="openreg"), torch.zeros(3, dtype=torch.int8, device="openreg")
+    x.masked_fill_(mask, 1.0), x.masked_fill_(mask, number)
+    assert_queued(lambda: x.masked_fill(mask, number))
+    assert_queued(lambda: x.t().masked_fill_(mask[:, None], 2.0))
+    assert x.tolist() == [[2.0, 0.0, 2.0]] * 2
+    calls = [
+        (lambda: x.masked_fill_(mask[:2], 1.0), r"The size of tensor a \(3\) must match the size of tensor b \(2\)"),
+        (lambda: x[0].masked_fill_(mask.expand(2, 3), 1.0), r"output with shape \[3\] doesn't match"),
+        (lambda: x.masked_fill_(mask, number.view(1)), "only supports a 0-dimensional value tensor"),
+        (lambda: bytes_.masked_fill_(mask, number * 100), "value cannot be converted to type int8_t without overflow"),
+        (lambda: x.masked_fill_(mask.long(), 1.0), "only supports boolean masks"),
+    ]
+    for call, message in calls:
+        torch.openreg._sleep(20_000_000)
+        with pytest.raises(RuntimeError, match=message):
+            call()
 
 
 def test_a_call_without_elements_is_no_trial() -> None:

@@ -168,6 +168,48 @@ def test_masks(attend: Callable[..., Any], mask: str) -> None:
     assert_same(attend, drawn(), mask=MASKS[mask])
 
 
+def listed(full: bool, function: Callable[..., Tensor] | None, heads: int) -> tuple[BlockMask, Tensor]:
+    """Blocks of a table that no function knows of, and the mask that they mean, on the CPU."""
+    side = (LENGTH + 7) // 8
+    partial = torch.rand(2, heads, side, side) < 0.5
+    partial[..., 0] = True  # no row without keys
+    whole = ~partial & (torch.rand(2, heads, side, side) < 0.5) if full else torch.zeros_like(partial)
+    ordered = [
+        (
+            table.sum(-1).int().to(LAST_DEVICE),
+            table.int().argsort(dim=-1, descending=True, stable=True).int().to(LAST_DEVICE),
+        )
+        for table in (partial, whole)
+    ]
+    tables: list[Any] = [*ordered[0], *(ordered[1] if full else (None, None)), 8, function, (LENGTH, LENGTH)]
+    mask = BlockMask.from_kv_blocks(*tables)
+    partial, whole = (table.repeat_interleave(8, 2).repeat_interleave(8, 3) for table in (partial, whole))
+    at = every_index(2, heads, LENGTH, LENGTH)
+    seen = partial[..., :LENGTH, :LENGTH] & (function or noop_mask)(*at) | whole[..., :LENGTH, :LENGTH]
+    return mask, seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("function", [None, documents], ids=["no function", "documents"])
+@pytest.mark.usefixtures("inductor")
+def test_blocks_that_a_mask_lists(heads: int, full: bool, function: Callable[..., Tensor] | None) -> None:
+    """Compiled, as on the CPU; in steps PyTorch asks the function alone."""
+    tensors, (mask, seen) = drawn(), listed(full, function, heads)
+    ours, expected = moved(tensors), moved(tensors, "cpu")
+    attend: Any = torch.compile(flex_attention, fullgraph=True)
+    result = attend(*ours, block_mask=mask)
+    reference, _ = written_out(expected, None, lambda *_: seen)
+    torch.testing.assert_close(result.cpu(), reference.float(), rtol=1e-4, atol=1e-5)
+    weight = torch.randn_like(result)
+    (result * weight).sum().backward()
+    (reference * weight.cpu()).sum().backward()
+    for given, wanted in zip(ours, expected, strict=True):
+        assert given.grad is not None
+        torch.testing.assert_close(given.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_scores(attend: Callable[..., Any], change: str) -> None:

@@ -47,6 +47,7 @@ def test_an_operator(name: str) -> None:
         return UNARY[name](x) * 0.5  # a kernel consists of two nodes at least
 
     assert_same(function, EXTREMES, backend="openreg")
+    assert_same(lambda x: 1 / (function(x) + -0.0), EXTREMES, backend="openreg")  # the sign of zero
     assert_same(function, torch.rand(3, 70, requires_grad=True), backend="openreg")
 
 

@@ -42,6 +42,33 @@ def test_memory_of_a_dropped_input_is_not_reused_too_early() -> None:
     assert overwritten.sum().item() == 7000
 
 
+@pytest.mark.needs("queue")
+@pytest.mark.parametrize("reuse", [True, False])
+def test_memory_that_another_stream_reads_is_not_reused(reuse: bool) -> None:
+    """The streams are joined as in eager mode, where each tensor lives until its name goes."""
+    side = torch.Stream(LAST_DEVICE)
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        main = torch.openreg.current_stream(LAST_DEVICE)
+        y = x * 2
+        side.wait_stream(main)
+        with side:
+            z = y.sin().cos().exp().sum(0)
+        shifted = ((x + 5).cos() @ x) + 1
+        scaled = y * 3  # may be computed in place, were the other stream not reading y
+        main.wait_stream(side)
+        return z + 1, shifted @ x, scaled.neg() @ x
+
+    x = torch.randn(600, 600, dtype=torch.float64).to(LAST_DEVICE)
+    with torch.openreg.device(LAST_DEVICE):
+        expected = function(x)
+        compiled = torch.compile(function, fullgraph=True, options={"allow_buffer_reuse": reuse})
+        for _ in range(3):
+            results = compiled(x)
+            torch.openreg.synchronize()
+            torch.testing.assert_close(results, expected)
+
+
 @pytest.mark.needs("two devices")
 def test_a_graph_for_each_device_and_one_for_both() -> None:
     x = torch.randn(50)

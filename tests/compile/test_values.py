@@ -194,6 +194,27 @@ def test_a_number_comes_first() -> None:
         torch.testing.assert_close(result.cpu(), function(scalar, x), equal_nan=True)
 
 
+def test_a_number_comes_first_and_no_memory_of_the_device_is_read() -> None:
+    scalar = torch.tensor(2.5)
+    functions: tuple[Callable[..., Tensor], ...] = (
+        lambda s, ones, count: s - count(3),
+        lambda s, ones, count: (s * ones(3)).cumsum(0),
+        lambda s, ones, count: s ** count(3),
+        lambda s, ones, count: ones(3, 3) @ (s * ones(3, 3)),
+        lambda s, ones, count: torch.cat([s * ones(3), ones(2)]),
+    )
+    for function in functions:
+
+        def on(device: str, s: Tensor, function: Callable[..., Tensor] = function) -> Tensor:
+            return function(
+                s, lambda *size: torch.ones(*size, device=device), lambda end: torch.arange(end, device=device)
+            )
+
+        result = torch.compile(on, fullgraph=True)(LAST_DEVICE, scalar)
+        assert result.device == torch.device(LAST_DEVICE)
+        torch.testing.assert_close(result.cpu(), on("cpu", scalar))
+
+
 @pytest.mark.parametrize("view", [lambda x: x.permute(1, 0, 3, 2), lambda x: x.to(memory_format=torch.channels_last)])
 def test_an_index_of_the_largest_is_in_logical_order(view: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(2, 3, 4, 5)

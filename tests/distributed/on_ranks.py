@@ -167,6 +167,49 @@ def move(dtype: torch.dtype, shape: tuple[int, ...], strided: bool) -> None:
     same(output, parts[before])
 
 
+def strided_and_small() -> None:
+    """Exchanges of one element or none, whose stride is not 1 although PyTorch calls them contiguous."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    number = torch.tensor(3.0 + rank).to("openreg")
+    column = torch.full((1, 2), 3.0 + rank).to("openreg")[:, 0]
+    outputs = torch.zeros(size, 2, device="openreg")
+    for sent in (number.expand(1), column):
+        into = [outputs[r : r + 1, 0] for r in range(size)]
+        dist.all_to_all(into, [sent] * size)
+        same(outputs[:, 0], 3.0 + torch.arange(float(size)))
+    # Rank 0 has a row for the last rank alone.
+    rows = torch.full((size if rank else 1, 2), float(rank)).to("openreg")[:, 0]
+    sizes = [1] * size if rank else [*[0] * (size - 1), 1]
+    came = [0 if r == 0 and rank < size - 1 else 1 for r in range(size)]
+    output = torch.zeros(sum(came), device="openreg")
+    dist.all_to_all_single(output, rows, came, sizes)
+    same(output, torch.tensor([float(r) for r in range(size) if came[r]]))
+    nothing = torch.zeros(0, 2, device="openreg")[:, 0]
+    dist.all_to_all_single(nothing.clone(), nothing, [0] * size, [0] * size)
+
+
+def started_by_a_receive() -> None:
+    """A callback of a message cannot start a collective, and the group goes on."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % size, (rank - 1) % size
+    message = torch.zeros(3, device="openreg")
+    receive = dist.irecv(message, before)
+    started = receive.get_future().then(lambda _: dist.all_reduce(message, async_op=True))
+    dist.barrier()  # no message has been sent, so the callback is not called by `then`
+    send = dist.isend(torch.full((3,), float(rank), device="openreg"), after)
+    try:
+        started.wait()
+    except RuntimeError as error:
+        assert "cannot start in a callback of a send or receive of its process group" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("the collective has started")
+    send.wait()
+    receive.wait()
+    same(message, torch.full((3,), float(before)))
+    dist.all_reduce(message)
+    same(message, torch.full((3,), float(sum(range(size)))))
+
+
 def objects() -> None:
     """Collectives of Python objects, which pickle them into tensors."""
     rank, size = dist.get_rank(), dist.get_world_size()

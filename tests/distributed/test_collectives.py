@@ -68,6 +68,14 @@ def test_a_callback_does_not_wait_for_what_starts_after_it(group: Ranks, numel: 
     group(on_ranks.waits_for_a_later_one, numel)
 
 
+def test_a_callback_of_a_message_starts_no_collective(group: Ranks) -> None:
+    group(on_ranks.started_by_a_receive)
+
+
+def test_small_exchanges_of_strided_tensors(group: Ranks) -> None:
+    group(on_ranks.strided_and_small)
+
+
 def test_a_callback_that_raises_holds_up_nothing(group: Ranks) -> None:
     group(on_ranks.failing_callbacks)
 

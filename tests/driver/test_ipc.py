@@ -450,6 +450,33 @@ def test_a_query_and_a_record_after_the_recorder_was_killed(peer: Peer) -> None:
         driver.check(lib.orEventSynchronize(event))
 
 
+def test_records_of_others_do_not_hide_that_the_recorder_was_killed(peer: Peer) -> None:
+    """They wake who waits more often than it looks, and take the place of the record that never passes."""
+    event, waiting = driver.event_create(SHARED), driver.stream_create()
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    driver.check(lib.orStreamWaitEvent(waiting, event))
+    peer.kill()
+    for _ in range(200):
+        driver.check(lib.orEventRecord(event, None))
+        time.sleep(0.001)
+    assert lib.orStreamSynchronize(waiting) == Error.LAUNCH_FAILURE
+    assert f"process {peer.process.pid}, which recorded the event, has ended before the record" in driver.detail()
+
+
+def test_the_place_of_a_record_that_never_passes_is_used_again(peer: Peer) -> None:
+    event = driver.event_create(SHARED)
+    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
+    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    peer.kill()
+    slow, waiting = driver.stream_create(), driver.stream_create()
+    driver.sleep(0.2, slow)
+    driver.check(lib.orStreamWaitEvent(slow, event))  # sees the event when its record has lost its place
+    for _ in range(70):
+        driver.check(lib.orEventRecord(event, waiting))
+    assert lib.orStreamSynchronize(slow) == Error.LAUNCH_FAILURE
+
+
 def test_a_process_without_file_descriptors_waits_on() -> None:
     """Whether the recorder still runs cannot be asked then; that is no reason to say that it has ended."""
     event, stream = driver.event_create(SHARED), driver.stream_create()

@@ -301,6 +301,49 @@ def test_graphs_that_were_dropped_leave_their_memory_to_the_next(run_process: Ru
     assert ran.stdout == "True\n", ran.stderr
 
 
+@pytest.mark.needs("queue", "host functions")
+def test_a_capture_begins_while_another_thread_empties_the_cache(run_process: RunProcess) -> None:
+    """That waits for two streams: the work of one is over, and its capture begins, while the other is busy."""
+    ran = run_process(
+        """
+        import threading, time, torch
+        from tests.offers import LAST_DEVICE
+        from tests.runtime.busy import held, sleep_on
+
+        x, first, second = (torch.ones(4, device=LAST_DEVICE) for _ in range(3))
+        busy, short = torch.Stream(device=LAST_DEVICE), torch.Stream(device=LAST_DEVICE)
+        errors = []
+
+        def empty():
+            try:
+                torch.accelerator.empty_cache()
+            except RuntimeError as error:
+                errors.append(error)
+
+        with held(busy) as gate:
+            sleep_on(short, 200)
+            first.record_stream(busy)
+            second.record_stream(short)
+            del first, second
+            emptying = threading.Thread(target=empty)
+            emptying.start()
+            time.sleep(0.05)  # it waits for both by now
+            short.synchronize()
+            graph = torch.accelerator.Graph()
+            with short:
+                graph.capture_begin()  # `with graph` would wait for the device
+                y = x + 1
+                gate.set()
+                emptying.join()
+                graph.capture_end()
+        graph.replay()
+        torch.accelerator.synchronize(LAST_DEVICE)
+        print(errors, y.tolist())
+        """
+    )
+    assert ran.stdout == "[] [2.0, 2.0, 2.0, 2.0]\n", ran.stderr
+
+
 def test_a_capture_begins_while_another_thread_frees_what_its_stream_used() -> None:
     stream, stopped = torch.Stream(device=LAST_DEVICE), threading.Event()
     x = allocated(4)

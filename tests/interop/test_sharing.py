@@ -14,6 +14,7 @@ import torch.multiprocessing as mp
 from tests.interop.capsules import Producer
 from tests.interop.peer import Peer, peer_process
 from tests.offers import DEVICES, LAST_DEVICE
+from torch_openreg import _C
 
 pytestmark = pytest.mark.needs("sharing")
 INDEX = torch.device(LAST_DEVICE).index
@@ -205,6 +206,9 @@ def test_events_of_one_process_are_refused(peer: Peer) -> None:
 
 @pytest.mark.needs("two devices")
 def test_an_event_needs_a_stream_of_its_device() -> None:
+    for wrong in (256, -129):  # not cut off to 8 bits
+        with pytest.raises(RuntimeError, match=f"{wrong}"):
+            _C._InterprocessEvent(wrong)
     event = torch.openreg.InterprocessEvent("openreg:1")
     stream = torch.openreg.default_stream("openreg:0")
     for call in (event.record, event.wait):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -71,6 +72,27 @@ def test_steps_are_those_of_the_cpu(kind: str, dtype: torch.dtype) -> None:
     for one, other in zip(ours, expected, strict=True):
         assert one.stride() == other.stride()
         torch.testing.assert_close(one, other, **TOLERANCE[dtype])
+
+
+INFINITE = {**KINDS, "adamw without decay": (optim.AdamW, {"weight_decay": 0})}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", INFINITE)
+def test_infinite_parameters_stay(kind: str, dtype: torch.dtype) -> None:
+    """As the bias of an excluded class. Where weight decay enters the gradient, they become NaN on the CPU, too."""
+
+    def step(device: str, *, fused: bool) -> list[torch.Tensor]:
+        param = torch.nn.Parameter(torch.tensor([0.5, -math.inf, math.inf, math.nan] * 9, dtype=dtype).to(device))
+        make, options = INFINITE[kind]
+        optimizer: Any = make([param], **{"lr": 0.1, **options}, fused=fused)
+        for gradient in (0.5, 0.0, math.nan):
+            param.grad = torch.full_like(param, gradient).masked_fill_(~param.isfinite(), 0)
+            optimizer.step()
+        return [param.detach().cpu(), *(state.cpu() for state in optimizer.state[param].values() if state is not None)]
+
+    for one, other in zip(step("openreg", fused=True), step("cpu", fused=False), strict=True):
+        torch.testing.assert_close(one, other, **TOLERANCE[dtype], equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

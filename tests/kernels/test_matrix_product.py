@@ -130,6 +130,31 @@ def test_an_output_may_be_a_factor(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.needs("host kernels")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("size", [3, 40])
+def test_an_output_may_be_a_factor_of_many_products_or_of_one_with_a_vector(dtype: torch.dtype, size: int) -> None:
+    """On the CPU the results are wrong."""
+    batch, row = numbers(2, size, size, dtype=dtype), numbers(size, dtype=dtype)
+    ones = torch.ones(2, size, size).to(dtype)
+    other, memory = ones.to("openreg"), torch.cat([batch.flatten(), batch.flatten()]).to("openreg")
+
+    def begins(at: int) -> torch.Tensor:
+        return memory[at : at + batch.numel()].view_as(batch)
+
+    x, y, z = (batch.to("openreg") for _ in range(3))
+    torch.testing.assert_close(torch.bmm(x, x, out=x).cpu(), torch.bmm(batch, batch))
+    torch.testing.assert_close(y.baddbmm_(other, y, beta=2).cpu(), torch.baddbmm(batch, ones, batch, beta=2))
+    torch.testing.assert_close(torch.baddbmm(other, z, other, out=z).cpu(), torch.baddbmm(ones, batch, ones))
+    expected = torch.bmm(begins(1).cpu(), ones)
+    torch.testing.assert_close(torch.bmm(begins(1), other, out=begins(0)).cpu(), expected)
+    expected = torch.baddbmm(begins(3).cpu(), ones, ones)
+    torch.testing.assert_close(torch.baddbmm(begins(3), other, other, out=begins(2)).cpu(), expected)
+    v, w = row.to("openreg"), row.to("openreg")
+    torch.testing.assert_close(torch.mv(other[0], v, out=v).cpu(), ones[0].mv(row))
+    torch.testing.assert_close(w.addmv_(other[0], w, alpha=2).cpu(), torch.addmv(row, ones[0], row, alpha=2))
+
+
+@pytest.mark.needs("host kernels")
 def test_wrong_arguments_are_refused_in_the_words_of_the_cpu() -> None:
     def refused(device: str, sizes: tuple[int, ...], dtype: torch.dtype = torch.float32, **factors: complex) -> str:
         ones = torch.ones(2, 2, device=device)

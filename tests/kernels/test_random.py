@@ -658,6 +658,14 @@ def test_dtypes_without_the_distribution_are_named(name: str) -> None:
         draw(torch.empty(2, dtype=torch.uint32, device="openreg"))
 
 
+@pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.parametrize("device", ["cpu", "openreg"])
+def test_permutations_of_other_dtypes_are_refused(count: int, device: str) -> None:
+    for dtype, name in ((torch.uint16, "UInt16"), (torch.bool, "Bool"), (torch.complex64, "ComplexFloat")):
+        with pytest.raises(NotImplementedError, match=f"\"randperm\" not implemented for '{name}'"):
+            torch.randperm(count, dtype=dtype, device=device)
+
+
 def test_a_wrong_probability_is_refused() -> None:
     x = torch.empty(3, device="openreg")
     for wrong in (-0.5, 1.5, math.nan):

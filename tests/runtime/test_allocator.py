@@ -524,7 +524,10 @@ def test_the_cache_is_emptied_after_a_recorded_stream_was_destroyed() -> None:
 
 
 @pytest.mark.needs("queue")
-def test_emptying_the_cache_leaves_python_to_other_threads() -> None:
+@pytest.mark.parametrize(
+    "empty_cache", [torch.openreg.empty_cache, torch.accelerator.empty_cache], ids=["own", "of all"]
+)
+def test_emptying_the_cache_leaves_python_to_other_threads(empty_cache: Callable[[], None]) -> None:
     stream, done = torch.Stream("openreg"), threading.Event()
     x = torch.ones(4, device="openreg")
     x.record_stream(stream)
@@ -539,7 +542,7 @@ def test_emptying_the_cache_leaves_python_to_other_threads() -> None:
 
     thread = threading.Thread(target=beat)
     thread.start()
-    torch.openreg.empty_cache()
+    empty_cache()
     done.set()
     thread.join()
     assert len(beats) >= 5

@@ -151,11 +151,11 @@ def _merged(mine: str, base: str, theirs: str) -> str | None:
 def _earlier(record: Record) -> _Texts:
     """The repository as it was written; empty if the commit is not in this clone."""
     with tempfile.TemporaryDirectory() as temporary:
-        archive = Path(temporary, "guide.tar")
-        if _git("archive", "--format=tar", f"--output={archive}", record.commit).returncode != 0:
+        archive = Path(temporary, "guide.zip")
+        if _git("archive", "--format=zip", f"--output={archive}", record.commit).returncode != 0:
             return {}
         root = Path(temporary, "guide")
-        shutil.unpack_archive(archive, root, filter="data")
+        shutil.unpack_archive(archive, root)
         texts = tree.files(record.names, record.chapters, record.state, root, record.commit)
         shaped = shape.formatted(texts)
         # An older record is of unformatted sources, or another version of a formatter formats differently.

@@ -23,6 +23,7 @@ from torch._higher_order_ops.flex_attention import (
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 from torch._inductor.pattern_matcher import CallFunctionVarArgs, Match, PatternMatcherPass, register_graph_pattern
 from torch.fx import GraphModule, Interpreter, Node
+from torch.nn.attention.flex_attention import _LARGE_SPARSE_BLOCK_SIZE
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -79,22 +80,65 @@ def _graph(gm: GraphModule, leaf: Any) -> GraphModule | None:
 
 # LITERALINCLUDE START: flex-formula
 def _forward(*args: Any) -> Any:
-    *_, options, _buffers, _buffers_of_mask = args
+    _query, key, _value, _score, blocks, _scale, options, _buffers, _buffers_of_mask = args
     if options.get("BACKEND") == "FLASH":  # its logarithms have another base, so no other kernel can take its place
         raise NotImplementedError(
             "openreg: kernel_options={'BACKEND': 'FLASH'} of flex_attention is a kernel of CUDA: leave it out"
         )
-    result, *statistics = sdpa_dense(*args)
+    given = [*args]
+    given[4] = _with_blocks(blocks, key)
+    result, *statistics = sdpa_dense(*given)
     # The operator declares float32, and what was compiled behind it reads that. The formula keeps float64.
     return result, *(each.to(torch.float32) for each in statistics)
 
 
 def _backward(*args: Any) -> Any:
-    *_, derivative, _mask, _scale, _options, buffers, _buffers_of_mask = args
+    _query, key, *_, derivative, blocks, _scale, _options, buffers, _buffers_of_mask = args
     # It returns a gradient for the score, none for four indices, and one for each buffer that is learned.
     grads = derivative.graph.output_node().args[0][5:]
     with _learned(buffer for buffer, grad in zip(buffers, grads, strict=True) if grad is not None):
-        return sdpa_dense_backward(*args)
+        given = [*args]
+        given[-5] = _with_blocks(blocks, key)
+        return sdpa_dense_backward(*given)
+
+
+def _with_blocks(blocks: tuple[Any, ...], key: Tensor) -> tuple[Any, ...]:
+    """The argument `block_mask`, with a function that also asks which blocks it lists.
+
+    The formula asks the function alone, as PyTorch does in steps. A template visits the blocks that are listed: all of
+    a full one, and of the others what the function allows.
+    """
+    _, _, *listed, query_size, key_size, mask = blocks
+    if key_size == _LARGE_SPARSE_BLOCK_SIZE:  # what stands for no block mask: one block for all
+        return blocks
+    columns = (key.shape[-2] + key_size - 1) // key_size
+    partial = _table(listed[0], listed[1], columns)
+    full = None if listed[2] is None else _table(listed[2], listed[3], columns)
+
+    def is_seen(batch: Tensor, head: Tensor, query: Tensor, key: Tensor, *buffers: Any) -> Tensor:
+        one_for_all = (size == 1 for size in partial.shape[:2])
+        batch_of_blocks, head_of_blocks = (
+            0 * at if one else at for at, one in zip((batch, head), one_for_all, strict=True)
+        )
+        at = (batch_of_blocks, head_of_blocks, query // query_size, key // key_size)
+        seen: Tensor = partial[at] & mask(batch, head, query, key, *buffers)
+        return seen if full is None else seen | full[at]
+
+    return (*blocks[:-1], is_seen)
+
+
+def _table(counts: Tensor, listed: Tensor, columns: Any) -> Tensor:
+    """Which blocks are listed: true or false for each batch, head, row and column of blocks.
+
+    Args:
+        counts: how many blocks of each row are, of shape (batches, heads, rows).
+        listed: their columns, of shape (batches, heads, rows, most blocks of a row); others follow.
+        columns: how many columns there are.
+    """
+    is_listed = torch.arange(listed.shape[-1], device=listed.device) < counts[..., None]
+    # What is not listed goes into a column of its own, which is cut off.
+    table = torch.zeros((*counts.shape, columns + 1), dtype=torch.bool, device=listed.device)
+    return table.scatter(-1, torch.where(is_listed, listed, columns).long(), True)[..., :columns]
 
 
 @contextmanager

@@ -35,7 +35,7 @@ EXPRESSIONS: dict[Any, str] = {
     aten.exp.default: "std::exp({0})",
     aten.mul.Tensor: "({0} * {1})",
     aten.neg.default: "(-{0})",
-    aten.relu.default: "({0} <= 0 ? 0 : {0})",  # not "> 0": NaN stays NaN
+    aten.relu.default: "({0} < 0 ? 0 : {0})",  # NaN and -0.0 stay what they are
     aten.sigmoid.default: "(1 / (1 + std::exp(-{0})))",
     aten.sin.default: "std::sin({0})",
     aten.sqrt.default: "std::sqrt({0})",

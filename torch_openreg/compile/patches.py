@@ -76,11 +76,14 @@ def _compute_on_the_device() -> None:
     """Where a CPU tensor without dimensions meets one of a device, Inductor computes on the device: if it is a GPU.
 
     Without the patch, `2.5 - x` of a tensor or of a float that changes becomes a kernel of the CPU, which reads the
-    device's memory: the process ends. So it does in `addcmul`, which takes the device of its first operand.
+    device's memory: the process ends. So it does in `addcmul`, which takes the device of its first operand. And
+    `number * torch.ones(3, device="openreg")`, of which no memory is read, returns a tensor of the CPU.
     """
-    from torch._inductor import ir
+    from torch._inductor import ir, lowering
     from torch._inductor.virtualized import V
 
+    is_gpu = _found(lowering, "is_gpu")  # Its only use there is to choose the device of an operator with several.
+    lowering.is_gpu = lambda device: device == "openreg" or is_gpu(device)  # type: ignore[attr-defined]
     original = _found(ir.Loops, "create")
     if "create" in vars(ir.Pointwise):
         raise _moved("torch._inductor.ir.Pointwise.create")  # NOT PROVEN: needs another release

@@ -57,6 +57,21 @@ class DeviceWrapper(PythonWrapperCodegen):
             return str(super().make_allocation(name, device, dtype, *rest, **named))  # type: ignore[no-untyped-call]
         return self.allocate(name, dtype, shape, stride)
 
+    def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
+        """Whether the memory of a buffer may become that of another one.
+
+        Not in a graph with blocks of the program's streams: a buffer that one stream writes may still be read on
+        another, since Inductor looks at the order of the calls alone.
+        """
+        if V.graph.scheduler._has_multi_stream_nodes():
+            return False
+        return bool(super().can_reuse(input_buffer, output_buffer))  # type: ignore[no-untyped-call]
+
+    def codegen_free(self, buffer: Any) -> None:
+        """Ends the life of a buffer. In a graph with several streams it ends with the function."""
+        if not V.graph.scheduler._has_multi_stream_nodes():
+            super().codegen_free(buffer)  # type: ignore[no-untyped-call]
+
     def codegen_cuda_stream_exit(self) -> None:
         """Ends a block of the program's stream, after the calls of its kernels."""
         V.graph.scheduler.flush()

@@ -71,7 +71,10 @@ def reset_accumulated_memory_stats(device: _Device = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> None:
-    """Limits this process to a fraction of the device's memory.
+    """Limits the memory of this process's tensors to a fraction of the device's.
+
+    As in ``torch.cuda``, the limit is one of the allocator with its cache. Memory that other processes can open is not
+    counted: that of ``share_memory_()``, and of large collectives.
 
     Args:
         fraction: a fraction of the device's total memory, above 0 and at most 1.

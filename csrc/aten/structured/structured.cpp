@@ -2,7 +2,6 @@
 // arguments. Compiled once, and not for each operator. Called on any thread, with or without the GIL.
 #include "aten/structured/structured.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/Resize.h>
 

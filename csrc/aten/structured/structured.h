@@ -5,6 +5,7 @@
 // the kernel, is the device's own. generate_structured.py writes the classes that join the two.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/core/List.h>
@@ -259,6 +260,16 @@ auto functional(const Given&... arguments) {
   return outputs.take();
 }
 
+// PyTorch's meta function of baddbmm already writes the addend into the output, which may be a factor.
+template <class Op, class Value>
+decltype(auto) kept_from(const at::Tensor& output, const Value& value) {
+  if constexpr (requires { Op::kMetaWrites; } && std::is_same_v<Value, at::Tensor>) {
+    return at::get_overlap_status(output, value) == at::MemOverlapStatus::No ? value : value.clone();
+  } else {
+    return (value);
+  }
+}
+
 // The overload with out=.
 template <class Op, class... Given>
 void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Given&... arguments) {
@@ -270,7 +281,7 @@ void out_variant(std::array<const at::Tensor*, Op::kOutputs> tensors, const Give
     outputs.write_back();
   } else {
     GivenOutputs<Op::kOutputs> outputs(tensors);
-    run_structured<Op>(outputs, arguments...);
+    run_structured<Op>(outputs, kept_from<Op>(*tensors[0], arguments)...);
   }
 }
 

@@ -231,7 +231,14 @@ def read() -> Listed:
         result.operators.append(unsplit(every[name], family, metas[name], parsed.backend_indices[DispatchKey.CPU]))
     for family, name in entries("in_place", in_place):
         function = in_place[name]
-        result.operators.append(Operator({"in_place_only": function}, function, bool(family.get("waits"))))
+        result.operators.append(
+            Operator(
+                {"in_place_only": function},
+                function,
+                bool(family.get("waits")),
+                kernel=str(family.get("kernel", Operator.kernel)),
+            )
+        )
     for _, name in entries("native", single):
         kernel = shared_kernel(parsed, single[name])
         if not kernel:

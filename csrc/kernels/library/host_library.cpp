@@ -2,8 +2,10 @@
 // the thread that queues the kernel.
 #include "kernels/library/host_library.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
-#include <complex>
+#include <limits>
 
 namespace openreg {
 
@@ -76,10 +78,52 @@ void KernelArguments::share_storage(const c10::Storage& of_device) {
 // LITERALINCLUDE END: library-tensors
 
 // LITERALINCLUDE START: library-large
-// A small number fits every dtype. Another may not, and the library then rejects it.
-bool Dtypes::is_large(const at::Scalar& number) {
-  return number.isComplex() ? std::abs(number.toComplexDouble()) > 127 || number.toComplexDouble().imag() != 0
-                            : !(std::abs(number.toDouble()) <= 127);
+void Dtypes::add_magnitude(const at::Scalar& number) {
+  const auto value = number.isComplex() ? number.toComplexDouble() : c10::complex<double>(number.toDouble());
+  if (value.imag() != 0) {
+    largest_ = std::numeric_limits<double>::infinity();  // Most dtypes cannot hold it, so all calls with it wait.
+  } else if (std::isfinite(value.real())) {
+    largest_ = std::max(largest_, std::abs(value.real()));
+  } else {
+    has_infinity_ = true;
+  }
+}
+
+// Up to which magnitude the dtype holds all numbers, at least roughly. The library rejects what is beyond.
+double Dtypes::largest(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kShort:
+      return std::numeric_limits<int16_t>::max();
+    case at::kInt:
+      return std::numeric_limits<int32_t>::max();
+    case at::kLong:
+      return double{int64_t{1} << 53};  // where a double begins to round
+    case at::kHalf:
+    case at::kComplexHalf:
+      return std::numeric_limits<at::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<at::BFloat16>::max();
+    case at::kFloat:
+    case at::kComplexFloat:
+      return std::numeric_limits<float>::max();
+    case at::kBool:                   // Each number is true or false.
+    case at::kDouble:
+    case at::kComplexDouble:
+    case at::ScalarType::Undefined:  // no tensor
+      return std::numeric_limits<double>::max();
+    default:
+      return kHeldByAll;
+  }
+}
+
+bool Dtypes::all_hold() const {
+  for (uint64_t rest = seen_; rest != 0; rest &= rest - 1) {
+    const auto dtype = static_cast<at::ScalarType>(std::countr_zero(rest));
+    if (largest_ > largest(dtype)) return false;
+    const bool holds_infinity = !c10::isIntegralType(dtype, /*includeBool=*/false) && largest(dtype) > kHeldByAll;
+    if (has_infinity_ && !holds_infinity) return false;
+  }
+  return true;
 }
 // LITERALINCLUDE END: library-large
 

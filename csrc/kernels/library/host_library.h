@@ -4,6 +4,8 @@
 // For kernel files only: see Note [Host code as kernels].
 #pragma once
 
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
@@ -176,6 +178,24 @@ struct LibraryKernel {
       launch_library<kWaits>(Op::kName, known, compute_kept<Op, KeptOf<Given>..., KeptOutput<I>...>, outputs, indices,
                              arguments...);
     }(std::make_index_sequence<Op::kOutputs>());
+  }
+};
+
+// masked_fill_, the most frequent operator without a meta function, must not hold up the caller: its call waits only if
+// the library may reject the sizes, or the value of a tensor of another dtype.
+template <class Op, bool>
+struct MaskedFillKernel {
+  static bool fits(const at::Tensor&, const at::Scalar&) { return true; }  // Dtypes looks at numbers.
+  static bool fits(const at::Tensor& self, const at::Tensor& value) {
+    return value.dim() == 0 && value.scalar_type() == self.scalar_type();
+  }
+
+  template <class Value>
+  static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& mask, const Value& value) {
+    const bool is_accepted = at::is_expandable_to(mask.sizes(), self.sizes()) && fits(self, value) &&
+                             at::has_internal_overlap(self) == at::MemOverlap::No;
+    is_accepted ? LibraryKernel<Op, false>::enqueue(outputs, self, mask, value)
+                : LibraryKernel<Op, true>::enqueue(outputs, self, mask, value);
   }
 };
 // LITERALINCLUDE END: library-launch

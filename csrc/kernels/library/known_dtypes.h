@@ -26,21 +26,25 @@ class Dtypes {
     (add(arguments), ...);
   }
 
-  void add(at::ScalarType dtype) { add_number(static_cast<uint64_t>(dtype)); }
-  // The library may not check the dtype of a tensor without elements.
+  void add(at::ScalarType dtype) {
+    add_hashed(static_cast<uint64_t>(dtype));
+    see(dtype);
+  }
+  // The library may not check the dtype of a tensor without elements, but it may check numbers.
   void add(const at::TensorBase& tensor) {
     add(tensor.defined() && tensor.numel() != 0 ? tensor.scalar_type() : at::ScalarType::Undefined);
+    if (tensor.defined()) see(tensor.scalar_type());
   }
   void add(const at::Tensor& tensor) { add(static_cast<const at::TensorBase&>(tensor)); }
   void add(const at::ITensorListRef& tensors) {
     for (const at::Tensor& tensor : tensors) add(tensor);
   }
   void add(const at::Scalar& number) {
-    add(number.type());
-    has_large_number_ = has_large_number_ || is_large(number);
+    add_hashed(static_cast<uint64_t>(number.type()));
+    add_magnitude(number);
   }
   // The library accepts only some values of a string option.
-  void add(std::string_view name) { add_number(std::hash<std::string_view>()(name)); }
+  void add(std::string_view name) { add_hashed(std::hash<std::string_view>()(name)); }
   template <class Value>
   void add(const std::optional<Value>& value) {
     value ? add(*value) : add(at::ScalarType::Undefined);
@@ -49,18 +53,27 @@ class Dtypes {
   void add(const Other&) {}
 
   uint64_t hash() const { return hash_; }
-  // Whether a number does not fit every dtype, such as 300. The library must check those in each call.
-  bool has_large_number() const { return has_large_number_; }
+  // Whether one of the dtypes may not hold one of the numbers, as int8 does not hold 300. The library must check those
+  // in each call.
+  bool has_large_number() const { return (largest_ > kHeldByAll || has_infinity_) && !all_hold(); }
 
  private:
   // An odd factor loses no bit, and a large one moves a small number to all of them.
-  void add_number(uint64_t number) { hash_ = hash_ * 0x9e3779b97f4a7c15 + number + 1; }
+  void add_hashed(uint64_t number) { hash_ = hash_ * 0x9e3779b97f4a7c15 + number + 1; }
 
-  static bool is_large(const at::Scalar& number);
+  void see(at::ScalarType dtype) { seen_ |= uint64_t{1} << static_cast<unsigned>(dtype); }
+  void add_magnitude(const at::Scalar& number);
+  bool all_hold() const;
+  static double largest(at::ScalarType dtype);
+
+  static constexpr double kHeldByAll = 127;
 
   uint64_t hash_ = 1;
-  bool has_large_number_ = false;
+  uint64_t seen_ = 0;  // a bit for each dtype
+  double largest_ = 0;
+  bool has_infinity_ = false;  // or NaN
 };
+static_assert(static_cast<int>(at::ScalarType::NumOptions) <= 64, "Dtypes has 64 bits");
 
 // The dtypes that one function has accepted.
 class KnownDtypes {

@@ -34,6 +34,14 @@ bool is_read_late(const at::Tensor& out, const at::Tensor& argument);
 inline bool is_same(const at::Tensor& out, const at::Tensor& added) {
   return out.data_ptr() == added.data_ptr() && out.strides() == added.strides();
 }
+
+inline bool is_any_read_late(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  return is_read_late(out, a) || is_read_late(out, b);
+}
+// The same with an addend of the output's sizes.
+inline bool is_any_read_late(const at::Tensor& out, const at::Tensor& added, const at::Tensor& a, const at::Tensor& b) {
+  return is_any_read_late(out, a, b) || (is_read_late(out, added) && !is_same(out, added));
+}
 // LITERALINCLUDE END: product-overlap
 
 // LITERALINCLUDE START: product-kernel
@@ -43,7 +51,7 @@ struct MatrixProduct {
   static constexpr bool kCopiesOverlap = true;
 
   static void enqueue(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
-    if (is_read_late(outputs.get(0), a) || is_read_late(outputs.get(0), b)) {
+    if (is_any_read_late(outputs.get(0), a, b)) {
       enqueue(outputs, a.clone(), b.clone());
     } else if (!launch_blas_product(Op::kName, outputs.get(0), a, b, 1, {})) {
       LibraryKernel<Op, kWaits>::enqueue(outputs, a, b);
@@ -54,7 +62,7 @@ struct MatrixProduct {
     const at::Tensor& out = outputs.get(0);
     if (self.dim() > out.dim()) host_view(self).expand(out.sizes());  // Throws: a message without the device's type.
     const at::Tensor added = self.expand(out.sizes());  // Throws: if it does not fit.
-    if (is_read_late(out, a) || is_read_late(out, b) || (is_read_late(out, added) && !is_same(out, added))) {
+    if (is_any_read_late(out, added, a, b)) {
       enqueue(outputs, self.clone(), a.clone(), b.clone(), beta, alpha);
     } else if (!launch_blas_product(Op::kName, out, a, b, alpha, {added, beta})) {
       LibraryKernel<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
@@ -62,13 +70,36 @@ struct MatrixProduct {
   }
 };
 
+// The kernel of bmm and baddbmm, which the tensor library computes.
+template <class Op, bool kWaits>
+struct BatchProduct {
+  static constexpr bool kCopiesOverlap = true;
+  static constexpr bool kMetaWrites = true;
+
+  static void enqueue(const Outputs& outputs, const at::Tensor& a, const at::Tensor& b) {
+    is_any_read_late(outputs.get(0), a, b) ? LibraryKernel<Op, kWaits>::enqueue(outputs, a.clone(), b.clone())
+                                           : LibraryKernel<Op, kWaits>::enqueue(outputs, a, b);
+  }
+  static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                      const at::Scalar& beta, const at::Scalar& alpha) {
+    const at::Tensor& out = outputs.get(0);
+    // The library raises if the addend does not fit.
+    const bool is_late =
+        at::is_expandable_to(self.sizes(), out.sizes()) && is_any_read_late(out, self.expand(out.sizes()), a, b);
+    is_late ? LibraryKernel<Op, kWaits>::enqueue(outputs, self.clone(), a.clone(), b.clone(), beta, alpha)
+            : LibraryKernel<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
+  }
+};
+
 // The product of a matrix and a vector. For a matrix without elements the library loses the sizes of the output.
 template <class Op, bool kWaits>
 struct VectorProduct {
+  static constexpr bool kCopiesOverlap = true;
+
   static void enqueue(const Outputs& outputs, const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
                       const at::Scalar& beta, const at::Scalar& alpha) {
     if (a.numel() != 0) {
-      LibraryKernel<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
+      BatchProduct<Op, kWaits>::enqueue(outputs, self, a, b, beta, alpha);
       return;
     }
     const at::Tensor& out = outputs.get(0);

@@ -14,6 +14,13 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: fused-sgd
+// Without weight decay an infinite parameter, such as the bias of a class that is excluded, must stay: 0 times infinity
+// is NaN.
+template <class Math>
+Math with_decay(Math grad, Math decay, Math param) {
+  return decay == 0 ? grad : grad + decay * param;
+}
+
 struct Sgd {
   static constexpr auto kName = "_fused_sgd_";
   static constexpr size_t kState = 0;
@@ -24,7 +31,7 @@ struct Sgd {
   template <class Math>
   auto at(double lr, double) const {
     return [lr = static_cast<Math>(lr), decay = static_cast<Math>(weight_decay)](Math& param, Math grad) {
-      param -= lr * (grad + decay * param);
+      param -= lr * with_decay(grad, decay, param);
     };
   }
 };
@@ -40,7 +47,7 @@ struct SgdWithMomentum {
     return [*this, lr = static_cast<Math>(lr), decay = static_cast<Math>(weight_decay),
             momentum = static_cast<Math>(momentum),
             undamped = static_cast<Math>(1 - dampening)](Math& param, Math grad, Math& buffer) {
-      grad += decay * param;
+      grad = with_decay(grad, decay, param);
       // In the first step the buffer holds nothing yet.
       buffer = is_first_step ? grad : momentum * buffer + undamped * grad;
       param -= lr * (nesterov ? grad + momentum * buffer : buffer);
@@ -60,13 +67,13 @@ struct Adam {
 
   template <class Math>
   struct Numbers {
-    Math lr, decay, beta2, rest1, rest2, eps, step_size, square_correction;
+    Math kept, decay, beta2, rest1, rest2, eps, step_size, square_correction;
 
     void averages(Math& param, Math grad, Math& average, Math& square) const {
       if constexpr (kDecoupled) {
-        param -= lr * decay * param;
+        param *= kept;
       } else {
-        grad += decay * param;
+        grad = with_decay(grad, decay, param);
       }
       average += rest1 * (grad - average);
       square = beta2 * square + rest2 * grad * grad;
@@ -82,7 +89,7 @@ struct Adam {
   Numbers<Math> numbers(double lr, double counted) const {
     const double step = std::max(counted, 1.0);
     const auto as_math = [](double number) { return static_cast<Math>(number); };
-    return {.lr = as_math(lr),
+    return {.kept = as_math(1 - lr * weight_decay),
             .decay = as_math(weight_decay),
             .beta2 = as_math(beta2),
             .rest1 = as_math(1 - beta1),
@@ -111,7 +118,7 @@ struct Amsgrad : Adam<kDecoupled> {
     return [numbers = this->template numbers<Math>(lr, step)](Math& param, Math grad, Math& average, Math& square,
                                                               Math& largest) {
       numbers.averages(param, grad, average, square);
-      largest = largest < square ? square : largest;
+      largest = square <= largest || std::isnan(largest) ? largest : square;  // NaN counts as the largest
       numbers.go(param, average, largest);
     };
   }
@@ -129,7 +136,7 @@ struct Adagrad {
   auto at(double lr, double step) const {
     return [decayed = static_cast<Math>(lr / (1 + (std::max(step, 1.0) - 1) * lr_decay)),
             decay = static_cast<Math>(weight_decay), eps = static_cast<Math>(eps)](Math& param, Math grad, Math& sum) {
-      grad += decay * param;
+      grad = with_decay(grad, decay, param);
       sum += grad * grad;
       param -= decayed * grad / (std::sqrt(sum) + eps);
     };

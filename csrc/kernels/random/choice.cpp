@@ -47,13 +47,11 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   // PyTorch's check makes a tensor like this one. An empty CPU tensor is enough, and does not involve the device.
   at::native::check_supported_max_int_with_precision(n, at::empty({0}, out.options().device(c10::kCPU)));
   out.resize_({n});
-  if (n == 0) {
-    return out;
-  }
-  const size_t bytes = ((n - 1) * out.stride(0) + 1) * out.element_size();
-  const PhiloxSequence sequence = reserve_sequence(generator, out.device(), n);
   AT_DISPATCH_V2(
       out.scalar_type(), "randperm", AT_WRAP([&] {
+        if (n == 0) return;  // here, since a dtype is refused whether or not there are elements
+        const size_t bytes = ((n - 1) * out.stride(0) + 1) * out.element_size();
+        const PhiloxSequence sequence = reserve_sequence(generator, out.device(), n);
         launch("randperm", out.device().index(), bytes,
                Permutation<scalar_t>{sequence, host_alias(out.mutable_data_ptr<scalar_t>(), bytes), out.stride(0), n});
       }),
