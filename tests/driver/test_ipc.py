@@ -318,10 +318,16 @@ def test_dropped_work_is_known_when_the_records_place_is_used_again(peer: Peer) 
     assert f"process {peer.process.pid}, which recorded the event, dropped the work before it" in driver.detail()
 
 
-def test_a_process_that_is_killed_is_noticed(peer: Peer) -> None:
+def recorded_behind_long_work(peer: Peer) -> int:
+    """A shared event that the other process has recorded behind a kernel that sleeps for a minute."""
     event = driver.event_create(SHARED)
     other = peer(f"driver.open_event({driver.event_handle(event)!r})")
     assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    return event
+
+
+def test_a_process_that_is_killed_is_noticed(peer: Peer) -> None:
+    event = recorded_behind_long_work(peer)
     stream = driver.stream_create()
     driver.check(lib.orStreamWaitEvent(stream, event))
     peer.kill()
@@ -332,9 +338,7 @@ def test_a_process_that_is_killed_is_noticed(peer: Peer) -> None:
 
 
 def test_a_reset_ends_the_wait(peer: Peer) -> None:
-    event = driver.event_create(SHARED)
-    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
-    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    event = recorded_behind_long_work(peer)
     driver.check(lib.orStreamWaitEvent(driver.stream_create(), event))
     begin = time.monotonic()
     driver.check(lib.orDeviceReset())
@@ -342,9 +346,7 @@ def test_a_reset_ends_the_wait(peer: Peer) -> None:
 
 
 def test_a_reset_ends_the_wait_of_a_host_thread(peer: Peer) -> None:
-    event = driver.event_create(SHARED)
-    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
-    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    event = recorded_behind_long_work(peer)
     waits = Thread(target=lambda: seen.append((lib.orEventSynchronize(event), driver.detail())))
     seen: list[tuple[Error, str]] = []
     waits.start()
@@ -435,9 +437,7 @@ def test_an_exit_that_drops_work_is_the_end_of_its_process(peer: Peer) -> None:
 
 
 def test_a_query_and_a_record_after_the_recorder_was_killed(peer: Peer) -> None:
-    event = driver.event_create(SHARED)
-    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
-    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    event = recorded_behind_long_work(peer)
     assert lib.orEventQuery(event) == Error.NOT_READY
     peer.kill()
     deadline = time.monotonic() + 30
@@ -452,9 +452,7 @@ def test_a_query_and_a_record_after_the_recorder_was_killed(peer: Peer) -> None:
 
 def test_records_of_others_do_not_hide_that_the_recorder_was_killed(peer: Peer) -> None:
     """They wake who waits more often than it looks, and take the place of the record that never passes."""
-    event, waiting = driver.event_create(SHARED), driver.stream_create()
-    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
-    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    event, waiting = recorded_behind_long_work(peer), driver.stream_create()
     driver.check(lib.orStreamWaitEvent(waiting, event))
     peer.kill()
     for _ in range(200):
@@ -465,9 +463,7 @@ def test_records_of_others_do_not_hide_that_the_recorder_was_killed(peer: Peer) 
 
 
 def test_the_place_of_a_record_that_never_passes_is_used_again(peer: Peer) -> None:
-    event = driver.event_create(SHARED)
-    other = peer(f"driver.open_event({driver.event_handle(event)!r})")
-    assert peer(f"(driver.sleep(60), lib.orEventRecord({other}, None))[1]") == 0
+    event = recorded_behind_long_work(peer)
     peer.kill()
     slow, waiting = driver.stream_create(), driver.stream_create()
     driver.sleep(0.2, slow)
