@@ -24,6 +24,7 @@ def two_layers() -> None:
     result.sum().backward(retain_graph=True)
     (expected,) = torch.autograd.grad(references[1](references[0](host)).sum(), host)
     print("gradients agree:", torch.allclose(x.grad.cpu(), expected, atol=1e-6))
+    print("largest element of the sample:", sample.max().item())
     attempt("its backward pass again", result.sum().backward)
     late = second(first(x))
     first(x)
@@ -47,6 +48,11 @@ def main() -> None:
     graphed(given)[1].sum().backward()
     print("gradients of a and b:", given["a"].grad.tolist(), given["b"].grad.tolist())
     attempt("in another form", lambda: graphed(tuple(given.values())))
+    runs: list[Tensor] = []
+    make(lambda y: (runs.append(y), y + 1)[1], (torch.ones(2, device="openreg"),))  # type: ignore[func-returns-value]
+    print("runs of a function:", len(runs))
+    elsewhere = make(torch.neg, (torch.ones(2, device="openreg:1"),))
+    print("on device 1:", elsewhere(torch.tensor([2.0, 3.0], device="openreg:1")).tolist())
     before = torch.openreg.default_generators[0].get_offset()
     dropout = make(nn.Dropout(0.5), (torch.ones(8, device="openreg"),))
     print("random numbers drawn:", torch.openreg.default_generators[0].get_offset() - before)

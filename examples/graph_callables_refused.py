@@ -24,7 +24,7 @@ class Gated(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, None]:
         """Two results, of which one has no gradient."""
         product = x * self.weight * self.scale
-        return product, product.argmax(), None
+        return product, product.detach().amax(), None
 
 
 class Counting(nn.Module):
@@ -92,6 +92,7 @@ def attempt(name: str, call: Callable[[], object]) -> None:
 def cannot_be_made() -> None:
     """What is refused before or during the capture."""
     attempt("a list", lambda: make([Gated()], (x(),)))
+    attempt("no tuple", lambda: make(torch.sin, x()))
     attempt("one callable twice", lambda: make((torch.sin, torch.sin), ((x(),), (x(),))))
     attempt("a number", lambda: make(torch.add, (x(), 1)))
     attempt("another device", lambda: make(torch.add, (x(), torch.ones(2))))
@@ -99,11 +100,14 @@ def cannot_be_made() -> None:
     attempt("inference mode", in_inference_mode)
     attempt("a hook", lambda: make(hooked(), (x(),)))
     attempt("a buffer", lambda: make(trained_buffer(), (x(),)))
-    attempt("a buffer that is replaced", lambda: make(Counting(), (x(),)))
+    counting = nn.Sequential(Counting())
+    attempt("a buffer that is replaced", lambda: make(counting, (x(),)))
+    print("the buffer afterwards:", counting[0].calls.item())
     attempt("in a capture", lambda: in_capture(lambda: make(torch.sin, (x(),))))
     attempt("an unused parameter", lambda: make(Gated(), (x(),)))
     attempt("a tensor from outside", lambda: make(lambda y: y * outside, (x(),)))
     attempt("a result on the CPU", lambda: make(lambda y: y.cpu(), (x(),)))
+    attempt("a number as a result", lambda: make(len, (x(),)))
     attempt("a change in place", lambda: make(lambda y: y.add_(1), (x(),)))
     attempt("a value on the host", lambda: make(lambda y: y * y.sum().item(), (x(),)))
 
@@ -113,7 +117,8 @@ def cannot_be_called() -> None:
     module = make(Gated(), (x(requires_grad=True),), allow_unused_input=True)
     product, largest, nothing = module(x())
     print("results:", product.requires_grad, largest.requires_grad, nothing)
-    attempt("a keyword", lambda: module(x=x()))
+    attempt("a keyword", lambda: module(x(), x=x()))
+    attempt("a number", lambda: module(1))
     attempt("another shape", lambda: module(x(3)))
     attempt("in a capture", lambda: in_capture(lambda: module(x())))
     later = module(x())[0]

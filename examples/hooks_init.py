@@ -1,4 +1,4 @@
-"""Starts the devices: with a driver that cannot start, again when it can, and in a child that was forked afterwards."""
+"""Starts the devices: with a driver that cannot start, again when it can, and in children forked after each."""
 
 from __future__ import annotations
 
@@ -18,22 +18,28 @@ def tell(call: str) -> None:
         print(f"{call}\n    {error}", flush=True)
 
 
+def tell_in_child(call: str) -> None:
+    """The same in a forked child."""
+    child = os.fork()
+    if child == 0:
+        print("in a forked child", flush=True)
+        tell(call)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def main() -> None:
     """Makes all calls."""
     os.environ["OPENREG_DEVICE_COUNT"] = "none"
     tell("torch.openreg.init()")
     os.environ["OPENREG_DEVICE_COUNT"] = "3"
-    print("from here on, OPENREG_DEVICE_COUNT is 3")
+    print("from here on, OPENREG_DEVICE_COUNT is 3", flush=True)
+    tell_in_child("torch.openreg.init()")
     tell("torch.accelerator.device_count()")
     tell("len(torch.accelerator.memory_stats())")
     tell("torch.openreg.init()")
     tell("len(torch.accelerator.memory_stats()) > 0")
-    child = os.fork()
-    if child == 0:
-        print("in a forked child")
-        tell("torch.openreg.init()")
-        os._exit(0)
-    os.waitpid(child, 0)
+    tell_in_child("torch.openreg.init()")
 
 
 if __name__ == "__main__":

@@ -70,11 +70,11 @@ def main() -> None:
     try:
         COMMANDS[name].check(name, options.arguments)
         choose(options.driver, options.host_kernels)
-        os.chdir(ROOT)
         interpreter = chosen_interpreter()
         if interpreter != Path(sys.executable):
             os.environ["VIRTUAL_ENV"] = str(interpreter.parent.parent)
             os.execv(interpreter, [str(interpreter), __file__, name, *options.arguments])
+        os.chdir(ROOT)
         # As in an active environment: its cmake, ninja and clang-format come first.
         os.environ["PATH"] = os.pathsep.join([str(interpreter.parent), os.environ["PATH"]])
         COMMANDS[name].prepare(name)

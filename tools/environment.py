@@ -29,6 +29,8 @@ from prerequisites import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
+# Where the user is, to whom a relative path means something. Commands run in ROOT.
+STARTED_IN = Path.cwd()
 VENV = ROOT / ".venv"
 LONG_AGO = 1_000_000_000  # seconds; older than any source
 # Set to find out what another release changes in the pages, which are about the reference release.

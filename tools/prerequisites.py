@@ -10,6 +10,7 @@ import importlib.util
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,18 +48,19 @@ def platform_fault() -> str | None:
 
 def compiler_fault() -> str | None:
     """No C++ compiler, or one without C++20."""
-    command = os.environ.get("CXX") or "c++"
+    command, *options = shlex.split(os.environ.get("CXX", "")) or ["c++"]  # "ccache g++", as CMake reads it
     compiler = shutil.which(command) or (shutil.which("g++") if command == "c++" else None)
     if compiler is None:
         return f"a C++20 compiler is needed, found no {command!r} on PATH; install g++ 11 or newer, or set CXX"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.cpp")
         source.write_text("#include <concepts>\n#include <span>\nstatic_assert(std::integral<int>);\n")
-        probe = [compiler, "-std=c++20", "-fsyntax-only", str(source)]
+        probe = [compiler, *options, "-std=c++20", "-fsyntax-only", str(source)]
         ran = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if ran.returncode == 0:
         return None
-    return f"a C++20 compiler is needed, {compiler} does not compile C++20; install g++ 11 or newer, or set CXX"
+    named = shlex.join([compiler, *options])
+    return f"a C++20 compiler is needed, {named} does not compile C++20; install g++ 11 or newer, or set CXX"
 
 
 def headers_fault() -> str | None:

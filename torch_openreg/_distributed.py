@@ -36,15 +36,17 @@ def create(store: Store, rank: int, size: int, timeout: timedelta) -> Backend:
         torch.distributed.DistBackendError: if not all processes come within the timeout.
     """
     # A group that is created again, after the first one was destroyed, may have its name, and the store still has the
-    # addresses of that one. Each rank counts for itself: they all create the same groups.
-    creation = store.add(f"groups of {rank}", 1)
+    # addresses of that one. Each rank counts the groups that it has completed: of two that try again after a timeout,
+    # one may have tried more often.
+    completed = f"groups of {rank}"
     prefix_store = torch.distributed.distributed_c10d.PrefixStore
-    store = prefix_store(str(creation), store)
-    gloo = torch.distributed.ProcessGroupGloo(store, rank, size, timeout)
+    own = prefix_store(str(store.add(completed, 0)), store)
+    gloo = torch.distributed.ProcessGroupGloo(own, rank, size, timeout)
     control = None
-    if _share_memory(store, rank, size):
-        control = torch.distributed.ProcessGroupGloo(prefix_store("windows", store), rank, size, timeout)
-    return _C._staged_backend(gloo, control, store)
+    if _share_memory(own, rank, size):
+        control = torch.distributed.ProcessGroupGloo(prefix_store("windows", own), rank, size, timeout)
+    store.add(completed, 1)
+    return _C._staged_backend(gloo, control, own)
 
 
 # LITERALINCLUDE END: distributed-create

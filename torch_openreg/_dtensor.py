@@ -59,8 +59,8 @@ def _register() -> None:
              [part, part, part, part, None if bias is None else mask, None, part, of_sums,
               *[seed if isinstance(argument, type(query)) else None for argument in rest]])
             for part, of_sums, mask in _split(query, key, bias)
-            # The gradient of a mask that all ranks have is a sum over them.
-            if bias is None or not needs[3] or part == mask
+            # The gradient of a mask that all ranks have is a sum over them, unless all have everything.
+            if bias is None or not needs[3] or mask.is_replicate() == part.is_replicate()
         ]  # fmt: skip
 
 

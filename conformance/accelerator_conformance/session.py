@@ -87,6 +87,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks, and keeps backends out of the process that collects."""
     config.addinivalue_line("markers", "chapter(name): the chapter of the guide that has the cure")
     config.addinivalue_line("markers", "level(name): the level that asks it: minimal, usable or complete")
+    if config.option.help:
+        return  # there may be no device yet
     for_poster = config.getoption("poster") is not None
     config.option.level = config.option.level or (LEVELS[-1] if for_poster else "usable")
     _refuse_impossible(config, for_poster)

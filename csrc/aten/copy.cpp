@@ -96,6 +96,11 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   const c10::DataPtr& data = (to_device ? src : dst).storage().data_ptr();
   const c10::DeviceIndex device = (to_device ? dst : src).device().index();
   void* const pinned = non_blocking ? pinned_memory_with(data.get()) : nullptr;
+  // The host tensor may be freed before the copy has run: its memory must not be reused until then. The cache knows
+  // memory by its start, and a tensor of another library, such as NumPy, may begin behind it.
+  const auto keep = [&](void* memory) {
+    if (memory != nullptr) host_allocator().record_event(memory, data.get_context(), current_stream(device));
+  };
   orStream_t stream = current_stream_handle(device);
   if (!non_blocking) {
     before_implicit_wait(
@@ -114,11 +119,14 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   // Operators run without the GIL, but torch.save, pickle and accesses of a storage copy with it.
   pinned != nullptr ? copy() : wait_without_gil(copy);
   if (!non_blocking) {
-    wait_without_gil([&] { synchronize_stream(stream, device); });
+    try {
+      wait_without_gil([&] { synchronize_stream(stream, device); });
+    } catch (...) {  // of a signal's handler: the copy is still queued if the memory is pinned
+      keep(pinned_memory_with(data.get()));
+      throw;
+    }
   } else if (pinned != nullptr) {
-    // The host tensor may be freed before the copy has run: its memory must not be reused until then. The cache knows
-    // memory by its start, and a tensor of another library, such as NumPy, may begin behind it.
-    host_allocator().record_event(pinned, data.get_context(), current_stream(device));
+    keep(pinned);
   } else if (!to_device) {
     raise_kernel_error(device);  // the driver has waited
   }

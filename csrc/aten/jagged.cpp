@@ -3,9 +3,9 @@
 // without the GIL.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -37,12 +37,16 @@ at::Tensor jagged_to_padded(const at::Tensor& values, at::TensorList offsets, at
   std::vector<int64_t> shape = values.sizes().vec();
   shape[0] = length;
   shape.insert(shape.begin(), rows);
-  if (values.size(0) == 0) return at::full(shape, padding, values.options());
   const at::Tensor places = bounds.narrow(0, 0, rows).unsqueeze(1) + at::arange(length, bounds.options());
   at::Tensor is_padding = places >= bounds.narrow(0, 1, rows).unsqueeze(1);
+  // Padding reads any value, and others their own: offsets that end behind the values have an index that is refused.
+  const bool is_empty = values.size(0) == 0;
+  const at::Tensor index = (is_empty ? places + 1 : places).masked_fill(is_padding, 0).flatten();
   while (is_padding.dim() < static_cast<int64_t>(shape.size())) is_padding = is_padding.unsqueeze(-1);
-  const at::Tensor padded = values.index_select(0, places.clamp_max(values.size(0) - 1).flatten()).view(shape);
-  return padded.masked_fill(is_padding, padding);
+  std::vector<int64_t> one_value = values.sizes().vec();
+  one_value[0] = 1;
+  const at::Tensor read = is_empty ? at::zeros(one_value, values.options()) : values;
+  return read.index_select(0, index).view(shape).masked_fill(is_padding, padding);
 }
 
 // schema: aten::_padded_dense_to_jagged_forward(Tensor dense, Tensor[] offsets, SymInt? total_L=None) -> Tensor

@@ -21,7 +21,7 @@ TemporaryFolder::~TemporaryFolder() {
 
 orError_t TemporaryFolder::create() {
   const char* const named = std::getenv("TMPDIR");
-  const char* const parent = named != nullptr ? named : "/tmp";
+  const char* const parent = named != nullptr && *named != '\0' ? named : "/tmp";
   std::string pattern = std::string(parent) + "/openreg-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) {
     return fail(orErrorNotSupported, "no folder can be made in %s (%s); set TMPDIR to a folder for temporary files",

@@ -53,6 +53,7 @@ py::dict get_device_properties(int64_t index) {
 
 const Bindings device_bindings([](py::module_& m) {
   m.def("_init", &init);
+  m.def("_is_initialized", &is_initialized);
   m.def("_is_in_bad_fork", &is_in_bad_fork);
   m.def("_device_count", &device_count_or_zero);
   m.def("_current_device", &current_device);

@@ -1,4 +1,6 @@
 // Handles Ctrl-C while the runtime waits for the device.
+#include <c10/core/AutogradState.h>
+#include <c10/core/InferenceMode.h>
 #include <pybind11/pybind11.h>
 
 #include <optional>
@@ -12,6 +14,17 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: bridge-signals
+// While it lives, PyTorch's operators record gradients as they did in the program. The operator that waits has switched
+// that off for the operators that it calls itself.
+class ProgramModes {
+ private:
+  const c10::AutogradState state_ = c10::AutogradState::get_tls_state();
+  const c10::InferenceMode keys_{state_.get_inference_mode()};  // restores dispatch keys, and changes the state
+
+ public:
+  ProgramModes() { c10::AutogradState::set_tls_state(state_); }
+};
+
 // Runs the handlers of signals that have arrived; that of Ctrl-C raises KeyboardInterrupt. Called by waits, without the
 // GIL, even after the interpreter has ended.
 void check_signals() {
@@ -19,6 +32,7 @@ void check_signals() {
     return;  // NOT PROVEN: requires a static object whose destructor waits for the device
   }
   const py::gil_scoped_acquire gil;
+  const ProgramModes modes;
   if (PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -46,13 +47,22 @@ MemoryHistory& memory_history() {
 }
 
 // LITERALINCLUDE START: allocator-settings
+// Whether the settings are those for CUDA, which PyTorch reads where there are no others.
+bool are_for_cuda(const std::string& settings) {
+  const char* const cuda = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
+  return std::getenv("PYTORCH_ALLOC_CONF") == nullptr && cuda != nullptr && settings == cuda;
+}
+
 // Read whenever the pool splits a block or asks for a segment: a program may change them while it runs.
 PoolSettings settings() {
-  TORCH_CHECK_NOT_IMPLEMENTED(!AcceleratorAllocatorConfig::use_expandable_segments() &&
-                                  AcceleratorAllocatorConfig::garbage_collection_threshold() == 0,
-                              "openreg: expandable_segments and garbage_collection_threshold of PYTORCH_ALLOC_CONF are "
-                              "not supported, got ",
-                              AcceleratorAllocatorConfig::last_allocator_settings(), ": leave them out");
+  if (AcceleratorAllocatorConfig::use_expandable_segments() ||
+      AcceleratorAllocatorConfig::garbage_collection_threshold() != 0) {
+    const std::string given = AcceleratorAllocatorConfig::last_allocator_settings();
+    const char* const names = "expandable_segments and garbage_collection_threshold of ";
+    TORCH_CHECK_NOT_IMPLEMENTED(are_for_cuda(given), "openreg: ", names, "PYTORCH_ALLOC_CONF are not supported, got ",
+                                given, ": leave them out");
+    TORCH_WARN_ONCE("openreg: ", names, "PYTORCH_CUDA_ALLOC_CONF have no effect on openreg, got ", given);
+  }
   return {AcceleratorAllocatorConfig::large_segment_size(), AcceleratorAllocatorConfig::max_split_size(),
           AcceleratorAllocatorConfig::max_non_split_rounding_size()};
 }

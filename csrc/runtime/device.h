@@ -62,7 +62,7 @@ OPENREG_EXPORT void synchronize_device(int64_t index);
 void initialize();
 
 // Whether this process has used a device.
-bool is_initialized() noexcept;
+OPENREG_EXPORT bool is_initialized() noexcept;
 
 // Whether this process was forked after its parent started the driver. Device threads and locks do not survive a fork,
 // so any use of the device here is an error.

@@ -48,6 +48,18 @@ def test_jagged_rows_to_padded_ones_and_back(values: torch.Tensor, bounds: list[
                 assert_close(cut(here, [offsets.to(LAST_DEVICE)], total).cpu(), cut(there, [offsets], total))
 
 
+@pytest.mark.parametrize(("values", "bounds"), [(6, [0, 2, 2, 9]), (6, [0, 7]), (0, [0, 1]), (3, [-1, 2])])
+def test_offsets_that_end_elsewhere_than_the_values_are_refused(values: int, bounds: list[int]) -> None:
+    given, offsets = torch.arange(1.0, values + 1, device=LAST_DEVICE), torch.tensor(bounds, device=LAST_DEVICE)
+    with pytest.raises(IndexError, match="index out of range"):
+        torch.ops.aten._jagged_to_padded_dense_forward(given, [offsets], [9], 0.0)
+    if len(bounds) > 2:  # of a single row, PyTorch looks at no offsets
+        nested = torch.nested.nested_tensor_from_jagged(given.unsqueeze(1), offsets)
+        for reduce in (torch.sum, torch.mean, torch.amax):
+            with pytest.raises(IndexError, match="index out of range"):
+                reduce(nested, 1)
+
+
 def test_offsets_that_do_not_fit_the_padded_rows_are_refused() -> None:
     cut, padded = torch.ops.aten._padded_dense_to_jagged_forward, torch.ones(2, 2, device=LAST_DEVICE)
     for bounds, total in (([0, 3, 4], 4), ([0, 1, 2], 3), ([0, 1, 2, 3], 3), ([0, 2, 1], 1)):

@@ -135,6 +135,13 @@ def test_compiler_without_cxx20_is_one_line(tmp_path: Path) -> None:
     ]
 
 
+def test_a_compiler_may_have_a_launcher_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "env g++ -Wall")
+    assert prerequisites.compiler_fault() is None
+    monkeypatch.setenv("CXX", "env false")
+    assert "/env false does not compile C++20; install" in (prerequisites.compiler_fault() or "")
+
+
 def test_unsupported_platform_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")

@@ -61,6 +61,7 @@ def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         ("my_openreg", "that is the name that is replaced"),
         ("class", "it is a keyword of Python"),
         ("union", "it is to be a namespace"),
+        ("acme_", "the name of a package ends with a letter"),
         ("at", "it is to be a namespace"),
         ("cuda", "it is a device of PyTorch's own: cpu, cuda,"),
         ("mkldnn", "it is a device of PyTorch's own"),
@@ -84,6 +85,7 @@ def test_names_that_are_refused(name: str, why: str) -> None:
         ("acme", "A", "'A': give two to eight letters, in lower case"),
         ("z", None, "'z': give two to eight letters, in lower case"),
         ("acme", "cu", "'cu': those of another driver do; give others"),
+        ("acme", "torch", "'torch': those of another driver do; give others"),
     ],
 )
 def test_prefixes_that_are_refused(name: str, prefix: str | None, why: str) -> None:
@@ -102,6 +104,7 @@ def test_prefixes_that_are_refused(name: str, prefix: str | None, why: str) -> N
         ("torch_acme", r"libtorch_acme\.so is the backend itself"),
         ("libacme", r"the file would be liblibacme\.so"),
         ("stdc++", "lower-case letters"),
+        *((name, "a namespace inside PyTorch's, or the driver's") for name in ("native", "driver")),
         *((name, "a header of the C library has the name") for name in ("sync", "link", "wait", "stat", "read")),
         *((name, r"CMake has a target of this name; .* LIBRARY=acme_torch") for name in ("help", "clean", "install")),
     ],
@@ -131,6 +134,12 @@ def test_a_name_that_makes_two_files_one_is_refused(name: str, tmp_path: Path) -
         tree.files(names.Names("acme", "am", name))
     assert list(tmp_path.iterdir()) == []
     assert f"csrc/driver/{name}_torch.h" in tree.files(names.Names(name, "am", f"{name}_torch"))
+
+
+def test_a_device_that_hides_a_module_is_refused() -> None:
+    why = r"a backend cannot be called 'stable': the module torch_stable/stable\.py would be hidden by a folder"
+    with pytest.raises(Fault, match=f"^{why}$"):
+        tree.files(names.Names("stable", "st"))
 
 
 @pytest.mark.parametrize("library", ["", "acme_rt"])
@@ -209,6 +218,20 @@ def test_the_prefix_is_the_initials() -> None:
 )
 def test_what_is_renamed(ours: str, theirs: str) -> None:
     assert ACME.put_into(ours) == theirs
+
+
+@pytest.mark.parametrize("named", [names.Names("or_chip", "oc"), names.Names("acme", "oc", "or_chip")])
+def test_names_that_begin_like_the_drivers_functions(named: names.Names) -> None:
+    assert named.put_into("OR_API orError_t; OPENREG_LAUNCH") == "OC_API ocError_t; OR_CHIP_LAUNCH"
+
+
+def test_namespaces_of_the_sources_are_no_names_of_a_vendor() -> None:
+    found: set[str] = set()
+    for folder in ("csrc", "conformance/driver"):
+        for file in (each for each in (ROOT / folder).rglob("*") if each.suffix in {".cpp", ".h", ".in"}):
+            named = re.findall(r"^\s*(?:inline )?namespace ([\w:]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+            found |= {part for name in named for part in name.split("::")}
+    assert found - set(names.TAKEN_NAMESPACES) == {"at", "openreg", "openreg_stable", "torch"}
 
 
 @pytest.mark.parametrize(
@@ -1033,6 +1056,12 @@ def test_a_folder_of_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(Fault, match=f"^{tmp_path}/nowhere is no folder"):
         cli.main(["--name", "acme", "--dest", "~/nowhere/torch_acme", "--chapters", "driver"])
+
+
+def test_a_relative_folder_is_where_the_user_is(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools/dev.py"), "vendor", "--name", "acme", "--dest", "nowhere/torch_acme"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"{tmp_path}/nowhere is no folder" in ran.stderr
 
 
 def test_an_apostrophe_in_a_value_is_kept() -> None:

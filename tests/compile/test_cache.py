@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -34,6 +38,30 @@ def test_a_second_process_finds_the_graph(run_process: RunProcess, tmp_path: Pat
     first, second, third = run(other=False), run(other=False), run(other=True)
     assert first[0] == second[0] == third[0]
     assert (first[1], second[1], third[1]) == ("0 1", "1 0", "0 1")
+
+
+THREADS = """
+    import os, sys, warnings
+    warnings.simplefilter("ignore")
+    import torch
+    from torch._dynamo.utils import counters
+    torch.set_num_threads(int(sys.argv[1]))
+    x = torch.ones(1 << 20, device="openreg")
+    print(torch.compile(lambda x: x.sum())(x).item(), counters["inductor"]["fxgraph_cache_miss"])
+"""
+
+
+# In a process of its own from the start: OpenMP reads its environment when it is loaded.
+@pytest.mark.long
+@pytest.mark.usefixtures("inductor")
+def test_a_kernel_has_the_threads_for_which_it_was_generated(tmp_path: Path) -> None:
+    """The thread of the driver would start more of them than the arrays on its stack have places for."""
+    processors = os.cpu_count() or 1
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": str(processors + 6)}
+    for threads in (processors, processors + 6, processors + 3):  # each generates its own code
+        command = [sys.executable, "-c", textwrap.dedent(THREADS), str(threads)]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+        assert (ran.returncode, ran.stdout) == (0, f"{float(1 << 20)} 1\n"), ran.stderr
 
 
 STANDALONE = """

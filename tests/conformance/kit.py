@@ -53,6 +53,11 @@ def collected(folder: Path, *options: str) -> list[str]:
     return [f"{area}/{what}" for area, what in found]
 
 
+def helped(folder: Path) -> Ran:
+    """What a user reads who knows nothing yet, also no device."""
+    return _run(folder, "--help")
+
+
 def start_kit(folder: Path, *options: str, **environment: str) -> subprocess.Popen[bytes]:
     """A run that goes on in the background."""
     return subprocess.Popen([*COMMAND, *options], cwd=folder, env=_environment() | environment)

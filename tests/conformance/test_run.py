@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.kit import KIT, ROOT, Ran, run_kit
+from tests.conformance.kit import KIT, ROOT, Ran, helped, run_kit
 
 AREAS = "device,module,hooks,guard,memory,tensors,streams,events,random,serialization,autograd,amp,models"
 
@@ -90,6 +90,12 @@ def test_options_that_cannot_be_are_refused(options: list[str], message: str, tm
     ran = run_kit(tmp_path / "report", *options)
     assert ran.status == 4
     assert message in ran.output
+
+
+def test_the_options_can_be_read_without_a_device(tmp_path: Path) -> None:
+    ran = helped(tmp_path / "none")
+    assert ran.status == 0, ran.output
+    assert "--device=DEVICE" in ran.output
 
 
 def test_python_without_assertions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

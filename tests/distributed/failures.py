@@ -135,6 +135,23 @@ def timed_out(numel: int, of_group: bool) -> tuple[str, float]:
     return message, time.monotonic() - start
 
 
+def late_once() -> tuple[int, float]:
+    """Rank 1 comes too late for the first attempt of rank 0. Returns the attempts, and a sum over both."""
+    dist.barrier()
+    time.sleep(4 * dist.get_rank())
+    attempts = 1
+    while True:
+        try:
+            limit = timedelta(seconds=2.5)
+            group = dist.new_group([0, 1], timeout=limit, backend="staged", use_local_synchronization=True)
+            break
+        except RuntimeError:
+            attempts += 1
+    tensor = torch.ones(3, device="openreg")
+    dist.all_reduce(tensor, group=group)
+    return attempts, tensor[0].item()
+
+
 def last_reference() -> None:
     """Drops a group that has a pending operation, whose tensor its threads let go of."""
     group = dist.new_group(backend="staged", timeout=timedelta(seconds=2))

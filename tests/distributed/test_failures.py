@@ -56,6 +56,13 @@ def test_a_rank_that_does_not_come() -> None:
         assert "Timed out waiting 2000ms" in late
 
 
+@pytest.mark.long
+def test_a_group_is_created_by_a_later_attempt() -> None:
+    """The number of attempts differs between the ranks, and each attempt must look where the others do."""
+    with ranks(2) as group:
+        assert group(failures.late_once) == [(2, 2.0), (1, 2.0)]
+
+
 @pytest.mark.parametrize("numel", [3, 1_000_000], ids=["staged", "direct"])
 @pytest.mark.parametrize("of_group", [True, False], ids=["of the group", "of the operation"])
 def test_a_timeout_after_the_groups_creation(numel: int, of_group: bool) -> None:

@@ -198,6 +198,37 @@ def test_a_child_does_not_go_on_with_the_profile_of_its_parent(run_process: RunP
     assert result.stdout == "True\n['add', 'add']\n"
 
 
+def test_a_profile_of_the_cpu_where_no_device_can_be_used(run_process: RunProcess) -> None:
+    code = """
+        import torch
+        from torch.profiler import profile
+        with profile() as recorded:
+            torch.ones(2) + 1
+        print([event.name for event in recorded.events() if event.name == "aten::add"])
+        torch.openreg.synchronize()
+        """
+    result = run_process(code, OPENREG_DEVICE_COUNT="0")
+    assert (result.returncode, result.stdout) == (0, "['aten::add']\n"), result.stderr
+    assert "openreg: this profile lacks the device: orErrorInitialization" in result.stderr
+
+
+@pytest.mark.needs("simulator")
+def test_a_profile_of_the_cpu_in_a_child_that_cannot_use_the_device(run_process: RunProcess) -> None:
+    code = """
+        import os, sys, torch
+        from torch.profiler import profile
+        torch.ones(3, device="openreg")
+        if (child := os.fork()) == 0:
+            with profile() as recorded:
+                torch.ones(2) + 1
+            print([event.name for event in recorded.events() if event.name == "aten::add"], flush=True)
+            sys.exit(0)
+        print(os.waitpid(child, 0)[1])
+        """
+    result = run_process(code, KINETO_LOG_LEVEL="99")
+    assert (result.returncode, result.stdout) == (0, "['aten::add']\n0\n"), result.stderr
+
+
 def test_a_program_may_end_inside_a_profile(run_process: RunProcess) -> None:
     code = """
         import sys, torch

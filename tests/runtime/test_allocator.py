@@ -367,6 +367,41 @@ def test_settings_that_are_not_supported_are_refused(run_process: RunProcess, se
     assert f"of PYTORCH_ALLOC_CONF are not supported, got {setting}: leave them out" in done.stderr
 
 
+def test_settings_for_cuda_do_not_make_the_device_unusable(run_process: RunProcess) -> None:
+    code = """
+        import warnings
+        warnings.simplefilter("default")
+        import torch
+        print([torch.ones(1, device="openreg").item() for _ in range(2)])
+        """
+    done = run_process(code, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert done.stdout.strip() == "[1.0, 1.0]"
+    told = "expandable_segments and garbage_collection_threshold of PYTORCH_CUDA_ALLOC_CONF have no effect on openreg"
+    assert done.stderr.count(told) == 1
+
+
+def test_figures_do_not_start_the_driver_but_check_the_device(run_process: RunProcess) -> None:
+    done = run_process(
+        """
+        import torch
+        o = torch.openreg
+        pinned = o.host_memory_stats()["allocations.current"]
+        print(dict(o.memory_stats()), o.memory_allocated(), o.max_memory_reserved(0), pinned)
+        o.reset_peak_memory_stats(); o.reset_peak_host_memory_stats(); o.reset_accumulated_host_memory_stats()
+        try:
+            o.memory_allocated(-2)
+        except ValueError as error:
+            print(error)
+        print(o.is_initialized(), len(torch.accelerator.memory_stats()))
+        """
+    )
+    assert done.stdout.splitlines() == [
+        "{} 0 0 0",
+        "openreg: device index -2 was asked for, and no device has it",
+        "False 0",
+    ], done.stderr
+
+
 def test_statistics_can_be_reset() -> None:
     x = torch.empty(1000, device="openreg")
     torch.openreg.reset_accumulated_memory_stats()

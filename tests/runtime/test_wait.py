@@ -117,6 +117,85 @@ print("waited", torch.accelerator.current_stream().query())
     assert run(code).splitlines() == ["handled False", "waited True"]
 
 
+# x[i] waits inside a call of the library, the others in operators below autograd, the last in no operator.
+@pytest.mark.needs("queue", "kernels")
+def test_a_handler_is_a_part_of_the_program_and_not_of_the_operator_that_waits() -> None:
+    code = """
+x, i = torch.ones(8, device="openreg"), torch.tensor([0], device="openreg")
+made = []
+
+def handler(*_):
+    weight = torch.nn.Parameter(torch.full((2,), 3.0, device="openreg"))
+    weight.square().sum().backward()
+    made.append(weight)
+    modes = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    print("handled", weight.grad.tolist(), weight.is_inference(), *modes)
+
+signal.signal(signal.SIGUSR1, handler)
+for wait in (lambda: x[i], lambda: x.sum().item(), lambda: x.cpu(), torch.accelerator.synchronize):
+    torch.openreg._sleep(500 * MILLISECOND)
+    send_soon(signal.SIGUSR1)
+    wait()
+    made[-1].data.add_(1)
+    print(torch.is_inference_mode_enabled(), torch.is_grad_enabled(), (x.requires_grad_() * 2).requires_grad)
+
+def tell(*_):
+    print(torch.is_inference_mode_enabled(), torch.is_grad_enabled())
+
+signal.signal(signal.SIGUSR1, tell)
+for mode in (torch.no_grad, torch.inference_mode):
+    with mode():
+        torch.openreg._sleep(500 * MILLISECOND)
+        send_soon(signal.SIGUSR1)
+        x[i]
+"""
+    handled = ["handled [6.0, 6.0] False False True", "False True True"]
+    assert run(code).splitlines() == [*handled * 4, "False False", "True False"]
+
+
+@pytest.mark.needs("queue", "kernels")
+@pytest.mark.parametrize("direction", ["to_the_host", "to_the_device"])
+def test_memory_of_an_interrupted_copy_is_not_reused_before_the_copy_is_over(direction: str) -> None:
+    """A copy that blocks waits for the work before it, queues, and waits again: the signal must fall into that."""
+    code = f"""
+to_device = {direction == "to_the_device"}
+count = 1 << 18
+on_device = torch.full((count,), 7.0, device="openreg")
+host = torch.full((count,), 5.0).pin_memory()
+torch.accelerator.synchronize()
+stream = torch.accelerator.current_stream()
+
+def handler(*_):
+    raise TimeoutError
+
+signal.signal(signal.SIGUSR1, handler)
+
+def keep_busy():  # the first wait ends before the stream is idle, and the second begins behind this
+    time.sleep(0.2)
+    for _ in range(20):
+        torch.openreg._sleep(200 * MILLISECOND)
+        time.sleep(0.19)
+"""
+    code += """
+torch.openreg._sleep(300 * MILLISECOND)
+thread = threading.Thread(target=keep_busy)
+thread.start()
+threading.Timer(0.45, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+address = host.data_ptr()
+try:
+    on_device.copy_(host) if to_device else host.copy_(on_device)
+    print("not interrupted")
+except TimeoutError:
+    pass
+del host
+others = [torch.zeros(count).pin_memory() for _ in range(3)]
+thread.join()
+torch.accelerator.synchronize()
+print(any(each.any() for each in others), set(on_device.tolist()) <= {5.0, 7.0})
+"""
+    assert run(code).splitlines() == ["False True"]
+
+
 def test_the_wait_of_another_thread_is_left_alone() -> None:
     code = """
 torch.openreg._sleep(500 * MILLISECOND)

@@ -48,6 +48,8 @@ extern "C" int count_down(int n) {
     "toy-unseen": 'extern "C" int unseen(int n) { return n + 7; }\n',
     # No example runs it.
     "toy-unreached": 'extern "C" int unreached(int n) { return n + 7; }\n',
+    # No example can run it, as it says.
+    "toy-excused": 'extern "C" int excused(int n) { return n + 7; }  // NOT PROVEN: needs a second machine\n',
     # The boundary mutant is equivalent.
     "toy-limit": """\
 extern "C" int limited(int value, int limit) {
@@ -221,6 +223,12 @@ def test_a_mutant_at_which_no_example_looks_survives(toy: Toy) -> None:
 def test_what_no_example_reaches_survives_without_a_run(toy: Toy) -> None:
     assert len(toy.regions()["toy-unreached"]["survived"]) == 2
     assert len(log(toy, ": not reached (0.0 s)")) == 2
+
+
+def test_an_excused_line_has_no_mutants(toy: Toy) -> None:
+    excused = toy.regions()["toy-excused"]
+    assert (excused["killed"], excused["survived"], excused["refused"]) == (0, [], 0)
+    assert not log(toy, f"csrc/toy.cpp:{excused['first']}:")
 
 
 def test_an_equivalent_mutant_is_told_apart(toy: Toy) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from environment import ROOT, Fault
+from environment import ROOT, STARTED_IN, Fault
 from vendor import history, names, place, record, shape, tree, update
 from vendor.chapters import Choice
 from vendor.states import States
@@ -45,7 +45,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """Writes or updates the repository, and says what to do with it."""
     options = parse(arguments)
-    destination = Path(options.dest).expanduser().resolve()
+    destination = (STARTED_IN / Path(options.dest).expanduser()).resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
     if wanted == ["all"]:

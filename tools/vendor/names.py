@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from environment import Fault
 
-_NAME = re.compile(r"[a-z][a-z_]*")
+_NAME = re.compile(r"[a-z](?:[a-z_]*[a-z])?")
 _PREFIX = re.compile(r"[a-z]{2,8}")
 _LIBRARY = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 # The name becomes a namespace: the keywords of C++20 cannot, and `at` is PyTorch's.
@@ -42,15 +42,22 @@ _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
     "torch_global_deps", "torch_python",
 )  # fmt: skip
+# Namespaces inside the vendor's own, and inside those of PyTorch in which sources define something: there, the vendor's
+# name would mean them. tests/build/test_vendor.py compares them with the sources.
+TAKEN_NAMESPACES = (
+    "accelerator", "autocast", "autograd", "c10d", "caching", "conformance", "detail", "device_code", "driver",
+    "fs", "functionalization", "functorch", "impl", "indexing", "internal", "jit", "kernels", "metal", "minimal",
+    "native", "opencl", "py", "sparse", "tracer", "vec", "vml",
+)  # fmt: skip
 # Targets that CMake makes itself, in one generator or another.
-_TAKEN_BY_CMAKE = ("all", "clean", "edit_cache", "help", "install", "rebuild_cache")
+_TAKEN_BY_CMAKE = ("all", "clean", "edit_cache", "help", "install", "preinstall", "rebuild_cache")
 # Devices whose package torch_<name> exists. Libraries such as accelerate take any package of that name for it, and call
 # functions of it that another package lacks.
 _TAKEN_PACKAGES = (
     "directml", "gcu", "mlu", "musa", "neuron", "neuronx", "npu", "ort", "rbln", "sdaa", "tpu", "xla",
 )  # fmt: skip
-# Prefixes of drivers whose headers a program may include together with the vendor's.
-_TAKEN_PREFIXES = ("cu", "cuda", "hip", "sycl", "ze")
+# Prefixes of drivers whose headers a program may include together with the vendor's, and of PyTorch's macros.
+_TAKEN_PREFIXES = ("at", "cu", "cuda", "hip", "sycl", "torch", "ze")
 # The second alternative is the linker's pattern for all of them, in exports.map.
 _DRIVER_NAME = re.compile(r"\bor(?=[A-Z][a-z]|\[A-Z\]\*)")
 _DRIVER_MACRO = re.compile(r"\bOR_(?=[A-Z])")
@@ -106,12 +113,12 @@ class Names:
 
     def put_into(self, text: str, path: str = "") -> str:
         """The text, or a path, with the vendor's names; ``path`` is that of the text: CMake files name targets."""
+        # First, since the name of the device may begin with or_, and then OR_ in capitals.
+        text = _DRIVER_MACRO.sub(f"{self.prefix.upper()}_", _DRIVER_NAME.sub(self.prefix, text))
         text = _OF_LIBRARY.sub(self._as_library, text)
         if _CMAKE.search(path):
             text = _OF_CMAKE.sub(self.library, text)
-        text = text.replace("openreg", self.device).replace("OPENREG", self.device.upper())
-        text = _DRIVER_NAME.sub(self.prefix, text)
-        return _DRIVER_MACRO.sub(f"{self.prefix.upper()}_", text)
+        return text.replace("openreg", self.device).replace("OPENREG", self.device.upper())
 
     def _as_library(self, found: re.Match[str]) -> str:
         return found[0].replace("openreg", self.library).replace("OPENREG", self.library.upper())
@@ -154,6 +161,10 @@ def _library_fault(names: Names, is_given: bool) -> str | None:
         return "give lower-case letters, digits, and single underscores between them"
     if library in _TAKEN_BY_CPP.split() or library in _TAKEN_LIBRARIES:
         return "it is a word of C++, or a library or namespace that a process with PyTorch has already"
+    if library in TAKEN_NAMESPACES:
+        return (
+            f"a namespace inside PyTorch's, or the driver's, has the name; give another, LIBRARY={names.device}_torch"
+        )
     if library in _TAKEN_BY_CMAKE:
         return f"CMake has a target of this name; give another, LIBRARY={names.device}_torch"
     if "openreg" in library:
@@ -193,7 +204,10 @@ def _initials(device: str) -> str:
 
 def _fault(device: str) -> str | None:
     if not _NAME.fullmatch(device):
-        return "PyTorch reads letters and underscores as the name of a device, and no capitals; a digit is its index"
+        return (
+            "PyTorch reads letters and underscores as the name of a device, and no capitals; a digit is its index, and "
+            "the name of a package ends with a letter"
+        )
     if "openreg" in device:
         return "that is the name that is replaced"
     if keyword.iskeyword(device):

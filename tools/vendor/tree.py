@@ -93,6 +93,10 @@ def files(
             for placeholder, value in values.items():
                 text = text.replace(placeholder, value)
             result[names.put_into(path)] = text
+    folders = {str(folder) for path in result for folder in Path(path).parents}
+    for path in result:
+        if path.endswith(".py") and path.removesuffix(".py") in folders:
+            raise Fault(f"a backend cannot be called {names.device!r}: the module {path} would be hidden by a folder")
     return result
 
 
@@ -131,7 +135,7 @@ def _stands(states: States, number: int) -> str:
 ## State {number} of {len(states.all)}: {state.title}
 
 What this state adds: {state.adds}.
-The chapter `states` of the guide says what works by now, and what comes next.
+The chapter `states` of the guide says what works by now{", and what comes next" if number < len(states.all) else ""}.
 """
     if number < len(states.all):
         text += f"""

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch._inductor.codegen.common import custom_backend_passes
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
+from torch._inductor.utils import parallel_num_threads
 
 from torch_openreg.compile.cpp_wrapper import HEADER
 
@@ -24,10 +25,13 @@ class SourcesKey(CustomGraphModulePass):
         """Changes nothing."""
 
     def uuid(self) -> str:
-        """The digest of what code is generated from, and of the header that it includes by its path."""
+        """The digest of what code is generated from, of the header that it includes by its path, and of the threads.
+
+        The number of threads is in Inductor's key as well, but only of graphs with tensors of the CPU.
+        """
         sources = [*sorted(Path(__file__).parent.glob("*.py")), HEADER]
         contents = [source.read_bytes() for source in sources if source.is_file()]  # a build may have no header
-        return hashlib.sha256(b"".join([*contents, bytes(HEADER)])).hexdigest()
+        return hashlib.sha256(b"".join([*contents, bytes(HEADER), str(parallel_num_threads()).encode()])).hexdigest()
 
 
 def depend_on_sources() -> None:

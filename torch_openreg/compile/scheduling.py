@@ -10,7 +10,7 @@ from typing import Any
 from torch._inductor import config
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.scheduler import Scheduler
-from torch._inductor.utils import Placeholder, get_fused_kernel_name
+from torch._inductor.utils import Placeholder, get_fused_kernel_name, parallel_num_threads
 from torch._inductor.virtualized import V
 
 from torch_openreg.compile.kernel import expect_launcher
@@ -28,6 +28,15 @@ class Scheduling(CppScheduling):
     def __init__(self, scheduler: Scheduler | None) -> None:
         expect_launcher()
         super().__init__(scheduler)  # type: ignore[no-untyped-call]
+
+    def codegen_node(self, node: Any) -> None:
+        """Generates the loops of fused nodes, which name their number of threads: their arrays have as many places.
+
+        Inductor leaves the number out if it is that of the processors, since `torch.set_num_threads` has set it for the
+        thread that calls. A kernel of the device runs on a thread of the driver, for which nobody has.
+        """
+        with config.patch({} if config.cpp.dynamic_threads else {"cpp.threads": parallel_num_threads()}):
+            super().codegen_node(node)
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         """Writes a kernel's source into the generated module, once, and returns its name there."""

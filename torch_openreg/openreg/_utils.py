@@ -25,8 +25,15 @@ def _index(device: torch.device | int | str | None) -> int:
 
 
 def _resolved_if_in_use(device: torch.device | int | str | None) -> int:
-    """The same as `_resolved`, but while no device is in use: 0, and the driver is not started."""
-    return _resolved(device) if is_initialized() else max(_index(device), 0)
+    """The same as `_resolved`, but the driver is not started, which knows how many devices there are.
+
+    While no device is in use, the current one is 0, and an index that is too large is not noticed.
+    """
+    if is_initialized():
+        return _resolved(device)
+    if (index := _index(device)) < -1:
+        raise ValueError(f"openreg: device index {index} was asked for, and no device has it")
+    return max(index, 0)
 
 
 def _resolved(device: torch.device | int | str | None) -> int:

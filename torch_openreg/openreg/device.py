@@ -43,9 +43,14 @@ def set_device(device: torch.device | int | str) -> None:
 def synchronize(device: torch.device | int | str | None = None) -> None:
     """Waits until all work of the device (default: the current one) has finished.
 
+    Without an argument it does nothing in a process that has used no device: `torch.profiler.profile` calls it at its
+    end, also on a machine without one, and in a forked child.
+
     Raises:
         torch.AcceleratorError: if a kernel failed; the message names it.
     """
+    if device is None and not _C._is_initialized():
+        return
     _lazy_init()
     _C._synchronize(_index(device))
 

@@ -1,7 +1,8 @@
 """Device memory: what is in use, what is cached, and how much this process may use.
 
 The figures are PyTorch's own (`torch.accelerator.memory_stats`), under the names that users of other accelerators know.
-All sizes are in bytes. Reading or resetting them does not start the device. Before its first use, each is 0.
+All sizes are in bytes. Before the device is first used, each figure is 0. To read or reset figures does not start the
+device; `mem_get_info` and `memory_snapshot` do.
 """
 
 from __future__ import annotations
@@ -247,17 +248,14 @@ def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
 
 def host_memory_stats() -> dict[str, int]:
     """Statistics of PyTorch's pinned-memory cache, with the keys of `torch.cuda.host_memory_stats` but for times."""
-    _lazy_init()
     return _C._host_memory_stats()
 
 
 def reset_peak_host_memory_stats() -> None:
     """Sets every peak of `host_memory_stats` to the current value."""
-    _lazy_init()
     _C._reset_peak_host_memory_stats()
 
 
 def reset_accumulated_host_memory_stats() -> None:
     """Sets every total of `host_memory_stats` to 0."""
-    _lazy_init()
     _C._reset_accumulated_host_memory_stats()

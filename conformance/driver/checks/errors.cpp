@@ -52,11 +52,46 @@ void belong_to_the_thread() {
   expect_equal(orSuccess, driver.orPeekLastError(), "the last error of another thread");
 }
 
+// What a driver does not have yet is not asked.
+template <class Function, class... Arguments>
+void refuses_null(const Function& function, Arguments... arguments) {
+  if (function.exists()) refused(orErrorInvalidValue, function(arguments...), std::string("null, ") + function.name());
+}
+
 void null_is_refused() {
-  refused(orErrorInvalidValue, driver.orGetDeviceCount(nullptr), "null");
-  refused(orErrorInvalidValue, driver.orGetDevice(nullptr), "null");
-  refused(orErrorInvalidValue, driver.orGetDeviceProperties(nullptr, 0), "null");
-  refused(orErrorInvalidValue, driver.orDriverGetVersion(nullptr), "null");
+  refuses_null(driver.orGetDeviceCount, nullptr);
+  refuses_null(driver.orGetDevice, nullptr);
+  refuses_null(driver.orGetDeviceProperties, nullptr, 0);
+  refuses_null(driver.orDriverGetVersion, nullptr);
+
+  size_t bytes = 0;
+  refuses_null(driver.orMalloc, nullptr, 8);
+  refuses_null(driver.orMallocHost, nullptr, 8);
+  refuses_null(driver.orMemGetInfo, nullptr, &bytes);
+  refuses_null(driver.orMemGetInfo, &bytes, nullptr);
+  refuses_null(driver.orPointerGetAttributes, nullptr, &bytes);
+  std::byte* const device = driver.orMalloc.exists() ? device_memory(8) : nullptr;
+  refuses_null(driver.orMemcpy, device, nullptr, 8, orMemcpyHostToDevice);
+  refuses_null(driver.orMemcpy, nullptr, device, 8, orMemcpyDeviceToHost);
+  refuses_null(driver.orMemset, nullptr, 0, 8);
+
+  int number = 0;
+  refuses_null(driver.orStreamCreate, nullptr);
+  refuses_null(driver.orStreamCreateWithPriority, nullptr, 0);
+  refuses_null(driver.orDeviceGetDefaultStream, nullptr, 0);
+  refuses_null(driver.orDeviceGetStreamPriorityRange, nullptr, &number);
+  refuses_null(driver.orDeviceGetStreamPriorityRange, &number, nullptr);
+  orStream_t stream = driver.orStreamCreate.exists() ? new_stream() : nullptr;
+  refuses_null(driver.orStreamGetDevice, stream, nullptr);
+  refuses_null(driver.orStreamGetPriority, stream, nullptr);
+
+  refuses_null(driver.orEventCreate, nullptr);
+  refuses_null(driver.orEventCreateWithFlags, nullptr, orEventDefault);
+  orEvent_t event = driver.orEventCreate.exists() ? new_event(orEventDefault) : nullptr;
+  refuses_null(driver.orEventElapsedTime, nullptr, event, event);
+  orKernel_t kernel = nullptr;
+  refuses_null(driver.orGetKernel, nullptr, "sleep");
+  refuses_null(driver.orGetKernel, &kernel, nullptr);
 }
 
 void not_ready_is_kept_nowhere() {

@@ -182,8 +182,10 @@ void dead_and_foreign_handles_are_refused() {
 }
 
 void default_cannot_be_destroyed() {
-  refused(orErrorInvalidValue, driver.orStreamDestroy(default_stream(0)), "the default stream");
-  ok(driver.orStreamSynchronize(default_stream(0)));
+  for (int device = 0; device < device_count(); ++device) {
+    refused(orErrorInvalidValue, driver.orStreamDestroy(default_stream(device)), "the default stream");
+    ok(driver.orStreamSynchronize(default_stream(device)));
+  }
 }
 
 void destroying_waits() {

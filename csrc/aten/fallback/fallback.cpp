@@ -203,8 +203,8 @@ class FallbackCall {
   // LITERALINCLUDE END: fallback-replace-arguments
 
   // LITERALINCLUDE START: fallback-check-overlap
-  // Rejects an output that shares part of its memory with another argument. The CPU's kernel would reject it too, but
-  // sees the copies, which share nothing.
+  // Rejects an output that shares part of its memory with another argument. Most of the CPU's kernels would reject it,
+  // too, but see the copies, which share nothing; some compute in a copy, and a few return wrong numbers.
   void check_overlap() const {
     for (const c10::TensorImpl* written : written_) {
       for (const auto& [impl, copy] : copies_) {

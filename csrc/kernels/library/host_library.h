@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -120,11 +121,13 @@ using KeptOutput = at::Tensor;
 // LITERALINCLUDE END: library-call
 
 // LITERALINCLUDE START: library-known
-// Queues a library call, and waits for its errors if the library has not accepted these dtypes before.
+// Queues a library call, and waits for its errors if the library has not accepted these dtypes before. The scope ends
+// before the wait, in which a signal may run the program's handler: what that computes has gradients.
 template <class Call>
 void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, const KernelArguments& kernel,
-                  Call&& call) {
+                  std::optional<LibraryScope>& scope, Call&& call) {
   const bool is_known = known.has(dtypes);
+  if (!is_known) scope.reset();
   const bool has_run =
       openreg::launch(name, kernel.device().index(), kernel.bytes(), std::forward<Call>(call), /*wait=*/!is_known);
   if (!is_known && has_run) known.add(dtypes);
@@ -136,11 +139,11 @@ void launch_known(const char* name, KnownDtypes& known, const Dtypes& dtypes, co
 // returns no new tensor. Requires: every tensor is on the device, and none that is written overlaps itself.
 template <class Op, class... Given>
 void launch_in_place(c10::Device device, const Given&... arguments) {
-  const LibraryScope scope;
+  std::optional<LibraryScope> scope(std::in_place);
   static KnownDtypes known;
   KernelArguments kernel(device);
   LibraryCall<KeptOf<Given>...> call{compute_kept<Op, KeptOf<Given>...>, {kernel.keep(arguments)...}};
-  launch_known(Op::kName, known, Dtypes(arguments...), kernel, std::move(call));
+  launch_known(Op::kName, known, Dtypes(arguments...), kernel, scope, std::move(call));
 }
 // LITERALINCLUDE END: library-in-place
 
@@ -158,13 +161,14 @@ void launch_library(const char* name, KnownDtypes& known, void (*compute)(Kept&.
   if (!device) {
     return;
   }
-  const LibraryScope scope;  // Views are made faster without autograd.
+  std::optional<LibraryScope> scope(std::in_place);  // Views are made faster without autograd.
   KernelArguments kernel(*device);
   LibraryCall<Kept...> call{compute, {kernel.keep(arguments)..., kernel.keep_output(outputs.get(I))...}};
   if constexpr (kWaits) {
+    scope.reset();
     openreg::launch(name, device->index(), kernel.bytes(), std::move(call), /*wait=*/true);
   } else {
-    launch_known(name, known, Dtypes(arguments..., outputs.get(I)...), kernel, std::move(call));
+    launch_known(name, known, Dtypes(arguments..., outputs.get(I)...), kernel, scope, std::move(call));
   }
 }
 

@@ -248,10 +248,11 @@ class ForeachKernel final : public c10::OperatorKernel {
     if (lists.fit(loop_, dtypes)) {
       launch(name, model.device().index(), lists.bytes(), lists.on(loop_, results));
     } else {
-      const LibraryScope scope;
       const bool is_known = known_.has(dtypes);
-      const bool has_run =
-          launch(name, model.device().index(), lists.bytes(), lists.on(host_view, results), /*wait=*/!is_known);
+      std::optional<LibraryScope> scope(std::in_place);
+      ListCall call = lists.on(host_view, results);
+      if (!is_known) scope.reset();  // before the wait, as in launch_known()
+      const bool has_run = launch(name, model.device().index(), lists.bytes(), std::move(call), /*wait=*/!is_known);
       if (!is_known && has_run) known_.add(dtypes);
     }
     torch::jit::drop(*stack, op.schema().arguments().size());

@@ -13,7 +13,7 @@ from weaver.sources.cpp_tree import LANGUAGE, parse
 
 CXX = {".cpp", ".h"}
 PYTHON = {".py"}
-_EXCUSE = re.compile(r"(?://|#) NOT PROVEN: (?P<reason>\S.*)")
+EXCUSE = re.compile(r"(?://|#) NOT PROVEN: (?P<reason>\S.*)")
 _BODIES = Query(LANGUAGE, "(template_declaration (function_definition body: (compound_statement) @body))")
 _CXX_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')
 # The parts of a line that do nothing by themselves.
@@ -62,7 +62,7 @@ def classify(
             listing.executed.append(number)
         elif reason:
             listing.silent.setdefault(reason, []).append(number)
-        elif excuse := _EXCUSE.search(text[number - 1]):
+        elif excuse := EXCUSE.search(text[number - 1]):
             listing.excused[number] = excuse["reason"]
         else:
             listing.missed.append(number)

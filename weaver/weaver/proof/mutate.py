@@ -296,7 +296,8 @@ def main(configuration: Configuration, arguments: list[str]) -> None:
     keep = {place.listing: result.kept(place, earlier, shown, reasons) for place in shown.places}
     explicit = bool(options.all or options.region)
     places = [place for place in named if explicit or _is_due(place, keep[place.listing])]
-    say(f"{len(shown.mutants)} mutants in {len(shown.places)} listings, {shown.left_out} removals of locks left out")
+    left_out = f"{shown.left_out} in excused lines, or of locks, left out"
+    say(f"{len(shown.mutants)} mutants in {len(shown.places)} listings, {left_out}")
     if shown.unread:
         say(f"not mutated, because tree-sitter cannot read it: {', '.join(shown.unread)}")
     again = {place.listing for place in places}

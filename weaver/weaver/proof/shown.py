@@ -8,6 +8,7 @@ from pathlib import Path
 
 from weaver.configuration import Configuration, Mutants
 from weaver.proof import cxx_mutants, python_mutants
+from weaver.proof.lines import EXCUSE
 from weaver.proof.measured import is_mutated
 from weaver.proof.mutants import Mutant, Source, identified
 from weaver.proof.planned import Page
@@ -98,10 +99,11 @@ def _add(shown: Shown, path: str, text: bytes, numbers: Numbers, macros: Mutants
     shown.texts[path] = text
     places = [place for place in shown.places if place.listing.path == path]
     lines = {line for place in places for line in range(place.listing.first, place.listing.last + 1)}
+    excused = {number for number, line in enumerate(text.decode().splitlines(), 1) if EXCUSE.search(line)}
     source = read_source(path, text, lines, macros)
     shown.unread += [f"{path}:{line}" for line in sorted(source.unread)]
     for mutant in identified(source.mutants, text):
-        if mutant.operator in _LEFT_OUT:
+        if mutant.operator in _LEFT_OUT or mutant.line in excused:
             shown.left_out += 1
             continue
         around = [
