@@ -37,17 +37,11 @@ def moved() -> dict[str, object]:
         dist.irecv(again, (rank - 1) % size)
     both.wait()
     assert torch.equal(again, received)
-    many = _numbers(500_000)
-    everyone = [torch.empty_like(many) for _ in range(size)]
-    dist.all_gather(everyone, many)
-    dist.broadcast(many, src=1)
     dist.barrier(device_ids=[torch.openreg.current_device()])
     return {
         "all_to_all_single": rows.tolist(),
         "all_to_all": torch.cat(pieces).tolist(),
         "from the left": received.tolist(),
-        "2 MB of each": [tensor[1].item() for tensor in everyone],
-        "2 MB from rank 1": many[:2].tolist(),
     }
 
 
@@ -55,10 +49,6 @@ def reduced() -> dict[str, object]:
     """Values that are combined."""
     part = torch.empty(1, device="openreg")
     dist.reduce_scatter_single(part, _numbers(2))
-    half = torch.empty(250_000, device="openreg")
-    dist.reduce_scatter_single(half, _numbers(500_000))
-    whole = _numbers(500_000)
-    dist.all_reduce(whole)
     average = _numbers(2, torch.int32)
     dist.all_reduce(average, dist.ReduceOp.AVG)
     anyone = torch.tensor([dist.get_rank() == 1, False], device="openreg")
@@ -70,20 +60,42 @@ def reduced() -> dict[str, object]:
     assert work.is_completed()
     return {
         "reduce_scatter_single": part.tolist(),
-        "half of 2 MB each": half[:1].tolist(),
-        "SUM of 2 MB": whole[:2].tolist(),
         "AVG of int32": average.tolist(),
         "SUM of bool": anyone.tolist(),
         "PREMUL_SUM by 0.5": halves.tolist(),
     }
 
 
+def large() -> dict[str, object]:
+    """The same with 2 MB. Tensors of this size stay on the device."""
+    before = torch.openreg.host_memory_stats()["num_host_alloc"]
+    many = _numbers(500_000)
+    everyone = [torch.empty_like(many) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, many)
+    half = torch.empty(250_000, device="openreg")
+    dist.reduce_scatter_single(half, many)
+    whole = many.clone()
+    dist.all_reduce(whole)
+    dist.broadcast(many, src=1)
+    blocks = torch.openreg.host_memory_stats()["num_host_alloc"] - before
+    dist.barrier()  # of the device that the group was given
+    return {
+        "all_gather": [tensor[1].item() for tensor in everyone],
+        "reduce_scatter_single": half[:1].tolist(),
+        "all_reduce": whole[:2].tolist(),
+        "broadcast": many[:2].tolist(),
+        "blocks of pinned memory": blocks,
+    }
+
+
 # LITERALINCLUDE END: distributed-collectives
 
 if __name__ == "__main__":
-    results = {function: on_ranks(function) for function in (moved, reduced)}
-    for first, second in results.values():
+    results = {function: on_ranks(function, with_device=function is large) for function in (moved, reduced, large)}
+    for function, (first, second) in results.items():
+        print(f"{function.__name__}:")
         for name, value in first.items():
-            print(f"{name}: {value} and {second[name]}")
+            print(f"    {name}: {value} and {second[name]}")
     os.environ["OPENREG_COLLECTIVES"] = "staged"
     print("the same through host memory:", on_ranks(moved) == results[moved])
+    print("pinned memory for 2 MB:", on_ranks(large, with_device=True)[0]["blocks of pinned memory"] > 0)

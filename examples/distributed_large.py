@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tempfile
@@ -13,6 +14,14 @@ import torch.distributed as dist
 from examples.distributed_ranks import on_ranks
 
 MILLION = 1_000_000
+REDUCTIONS = {
+    "PRODUCT": torch.mul,
+    "MIN": torch.minimum,
+    "MAX": torch.maximum,
+    "BAND": torch.bitwise_and,
+    "BOR": torch.bitwise_or,
+    "BXOR": torch.bitwise_xor,
+}
 
 
 # LITERALINCLUDE START: distributed-large
@@ -25,33 +34,52 @@ def summed(numel: int) -> tuple[float, int]:
     return tensor[0].cpu().item(), torch.openreg.host_memory_stats()["num_host_alloc"] - before
 
 
-def others() -> dict[str, list[int]]:
-    """The first values that the other collectives give, of five million numbers."""
+def numbers(rank: int) -> torch.Tensor:
+    """Three million numbers of a rank, which differ from place to place: more than a window holds."""
+    return (torch.arange(3 * MILLION) % 1009 + 6 + rank).int()
+
+
+def others() -> dict[str, bool]:
+    """For each of the other collectives, whether all values are right on this rank."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    mine = torch.full((5 * MILLION, 2), 6 + rank, dtype=torch.int32, device="openreg")[:, 0]  # not contiguous
-    moved = mine.clone()
+    of_rank = [numbers(each) for each in range(size)]
+    total = torch.stack(of_rank).sum(0, dtype=torch.int32)
+    columns = torch.stack([numbers(rank), numbers(rank)], 1).to("openreg")
+    mine = columns[:, 0]  # not contiguous
+    right = {}
+
+    def check(name: str, result: torch.Tensor, expected: torch.Tensor) -> None:
+        right[name] = torch.equal(result.cpu(), expected)
+
+    moved, summed = mine.clone(), mine.clone()
     dist.broadcast(moved, src=1)
+    check("broadcast", moved, of_rank[1])
     gathered = mine.new_empty(size * len(mine))
     dist.all_gather_single(gathered, mine)
-    scattered = mine.new_empty(len(mine))
-    dist.reduce_scatter_single(scattered, mine.repeat(size))
-    results = {"broadcast": moved[:1], "gathered": gathered[:: len(mine)], "scattered": scattered[:1]}
-    collected = list(torch.empty_like(gathered).chunk(size)) if rank == 0 else None
-    dist.gather(mine, collected, dst=0)
-    back, exchanged, summed = torch.empty_like(moved), torch.empty_like(gathered), mine.clone()
-    dist.scatter(back, collected, src=0)
-    dist.all_to_all_single(exchanged, mine.repeat(size))
-    dist.reduce(summed, dst=0)
-    results |= {"back": back[:1], "exchanged": exchanged[:: len(mine)], "reduced": summed[:1]}
-    for name in ("AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"):
-        results[name] = mine.narrow(0, 0, MILLION).clone()
-        dist.all_reduce(results[name], getattr(dist.ReduceOp, name))
-    weighted = mine.float()
-    dist.all_reduce(weighted, dist._make_nccl_premul_sum(0.5))
-    average = mine.float()
+    check("all_gather", gathered, torch.cat(of_rank))
+    scattered = mine.new_empty(len(mine) // size)
+    dist.reduce_scatter_single(scattered, mine)
+    check("reduce_scatter", scattered, total.chunk(size)[rank])
+    collected = list(torch.empty_like(gathered).chunk(size)) if rank == 2 else None
+    dist.gather(mine, collected, dst=2)
+    check("gather", torch.cat(collected or [gathered]), torch.cat(of_rank))
+    dist.scatter(scattered, list(mine.chunk(size)) if rank == 2 else None, src=2)
+    check("scatter", scattered, of_rank[2].chunk(size)[rank])
+    exchanged = torch.empty_like(moved)
+    dist.all_to_all_single(exchanged, mine)
+    check("all_to_all", exchanged, torch.cat([each.chunk(size)[rank] for each in of_rank]))
+    dist.reduce(summed, dst=2)
+    check("reduce", summed, total if rank == 2 else of_rank[rank])
+    for name, function in REDUCTIONS.items():
+        reduced = mine.clone()
+        dist.all_reduce(reduced, getattr(dist.ReduceOp, name))
+        check(name, reduced, functools.reduce(function, of_rank))
+    average, weighted = mine.clone(), mine.float()
     dist.all_reduce(average, dist.ReduceOp.AVG)
-    results |= {"weighted": weighted, "average": average}
-    return {name: [int(value) for value in result.cpu()[:size]] for name, result in results.items()}
+    check("AVG", average, total // size)
+    dist.all_reduce(weighted, dist._make_nccl_premul_sum(0.5))
+    check("PREMUL_SUM", weighted, total / 2)
+    return right
 
 
 def elsewhere() -> float:
@@ -92,8 +120,9 @@ def warned(function: Callable[[], tuple[float, int]]) -> tuple[str, tuple[float,
 if __name__ == "__main__":
     for numel in (1, MILLION):
         print(f"{4 * numel} bytes:", *on_ranks(summed, numel))
-    for name, values in on_ranks(others, size=3)[0].items():
-        print(f"{name}: {values}")
+    on_three = on_ranks(others, size=3)
+    for name in on_three[0]:
+        print(f"{name:<14}", *(right[name] for right in on_three))
     print("on another device:", on_ranks(elsewhere))
     os.environ["OPENREG_DEVICE_MEMORY"] = "64M"
     for warning, result in on_ranks(without_a_window):

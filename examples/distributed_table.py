@@ -20,17 +20,23 @@ DTYPES = {
     ],
 }  # fmt: skip
 Call = Callable[[Tensor], Tensor]
+Both = Callable[[Tensor, Tensor], Tensor]
+
+
+def _numbers(dtype: torch.dtype, rank: int) -> Tensor:
+    """Four numbers: both ranks have one, neither has, or one of them has; so they are as bools, too."""
+    return torch.tensor([[2, 0, 0, 3], [3, 0, 4, 0]][rank]).to(dtype)
 
 
 def _move(tensor: Tensor) -> Tensor:
-    output = tensor.new_empty(2 * tensor.numel())
-    dist.all_gather_single(output, tensor)
-    dist.broadcast(tensor, src=0)
-    dist.all_to_all_single(output, output.clone())
-    return output
+    gathered, exchanged = tensor.new_empty(2, len(tensor)), tensor.new_empty(2, len(tensor))
+    dist.all_gather_single(gathered, tensor)
+    dist.all_to_all_single(exchanged, tensor.expand(2, -1))
+    dist.broadcast(tensor, src=1)
+    return torch.cat([gathered, exchanged, tensor[None]])
 
 
-def _reduce(operation: dist.ReduceOp.RedOpType) -> Call:
+def _reduce(operation: dist.ReduceOp | dist.ReduceOp.RedOpType) -> Call:
     def call(tensor: Tensor) -> Tensor:
         dist.all_reduce(tensor, operation)
         return tensor
@@ -38,9 +44,19 @@ def _reduce(operation: dist.ReduceOp.RedOpType) -> Call:
     return call
 
 
-CALLS: dict[str, Call] = {
-    "moves": _move,
-    **{name: _reduce(getattr(dist.ReduceOp, name)) for name in ("SUM", "AVG", "PRODUCT", "MAX", "BOR")},
+def _average(one: Tensor, other: Tensor) -> Tensor:
+    return torch.div(one + other, 2, rounding_mode=None if one.is_floating_point() or one.is_complex() else "trunc")
+
+
+# What is called on the ranks, and what it does to the tensors of both, by a function of the CPU.
+CALLS: dict[str, tuple[Call, Both]] = {
+    "moves": (_move, lambda one, other: torch.stack([one, other, one, other, other])),
+    "SUM": (_reduce(dist.ReduceOp.SUM), torch.add),
+    "AVG": (_reduce(dist.ReduceOp.AVG), _average),
+    "PREMUL": (_reduce(dist._make_nccl_premul_sum(torch.tensor(0.5))), lambda one, other: one / 2 + other / 2),
+    "PRODUCT": (_reduce(dist.ReduceOp.PRODUCT), torch.mul),
+    "MAX": (_reduce(dist.ReduceOp.MAX), torch.maximum),
+    "BOR": (_reduce(dist.ReduceOp.BOR), torch.bitwise_or),
 }
 
 
@@ -50,18 +66,19 @@ def tried() -> list[list[str]]:
     rows = []
     for title, dtypes in DTYPES.items():
         row = [title]
-        for call in CALLS.values():
-            taken = {_is_taken(call, dtype) for dtype in dtypes}
+        for call, expected in CALLS.values():
+            taken = {_is_taken(call, expected, dtype) for dtype in dtypes}
             row.append("some" if len(taken) > 1 else "yes" if taken.pop() else "no")
         rows.append(row)
     return rows
 
 
-def _is_taken(call: Call, dtype: torch.dtype) -> bool:
+def _is_taken(call: Call, expected: Both, dtype: torch.dtype) -> bool:
     try:
-        call(torch.ones(2).to(dtype).to("openreg")).cpu()
+        result = call(_numbers(dtype, dist.get_rank()).to("openreg")).cpu()
     except (TypeError, ValueError):  # raised before anything is sent, on every rank
         return False
+    assert torch.equal(result, expected(_numbers(dtype, 0), _numbers(dtype, 1))), (dtype, result)
     return True
 
 

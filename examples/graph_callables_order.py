@@ -34,6 +34,33 @@ def two_layers() -> None:
     attempt("after another call of the second", early.sum().backward)
 
 
+def one_pool() -> None:
+    """Callables of two calls with one pool."""
+    pool, x = torch.openreg.graph_pool_handle(), torch.ones(2, device="openreg", requires_grad=True)
+    sine, cosine = (make(function, (x,), pool=pool) for function in (torch.sin, torch.cos))
+    early = sine(x).sum()
+    cosine(x)
+    attempt("after a call of another one with the pool", early.backward)
+
+
+def doubled_slowly(x: Tensor) -> Tensor:
+    """Reads its argument after 20 milliseconds."""
+    torch.openreg._sleep(20_000_000)
+    return x * 2
+
+
+def two_streams() -> None:
+    """A second call on another stream, before the first one has run."""
+    graphed = make(doubled_slowly, (torch.zeros(2, device="openreg"),))
+    inputs, results = [torch.full((2,), value, device="openreg") for value in (1.0, 10.0)], []
+    torch.accelerator.synchronize()
+    for each in inputs:
+        with torch.Stream():
+            results.append(graphed(each))
+    torch.accelerator.synchronize()
+    print("on two streams:", *(result.tolist() for result in results))
+
+
 def one_result_of_two(tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """A function of a dictionary."""
     return tensors["a"] * 2, tensors["b"] * 3
@@ -43,6 +70,8 @@ def main() -> None:
     """Prints what each part shows."""
     torch.manual_seed(0)
     two_layers()
+    one_pool()
+    two_streams()
     given = {name: torch.ones(2, device="openreg", requires_grad=True) for name in "ab"}
     graphed = make(one_result_of_two, (given,))
     graphed(given)[1].sum().backward()

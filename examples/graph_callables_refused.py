@@ -121,8 +121,12 @@ def cannot_be_called() -> None:
     attempt("a number", lambda: module(1))
     attempt("another shape", lambda: module(x(3)))
     attempt("in a capture", lambda: in_capture(lambda: module(x())))
-    later = module(x())[0]
+    early = module(x())[0]
     attempt("an earlier call's backward pass", product.sum().backward)
+    with torch.no_grad():
+        module.weight.mul_(1)
+    attempt("a weight that has changed in between", early.sum().backward)
+    later = module(x())[0]
     attempt("second derivatives", lambda: torch.autograd.grad(later.sum(), module.weight, create_graph=True))
     attempt("the last call's backward pass", later.sum().backward)
     print("gradients:", module.weight.grad.tolist(), module.unused.grad)

@@ -1,4 +1,6 @@
 // What only C++ code can do with the allocator: raw allocations, a block freed twice, another allocator's memory.
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -34,7 +36,13 @@ int main() {
   std::cout << "initialized: " << allocator->initialized() << '\n';
   void* const block = allocator->raw_allocate(1000);
   std::cout << "initialized: " << allocator->initialized() << ", allocated: " << allocated() << '\n';
-  std::cout << "a clone has memory of its own: " << (allocator->clone(block, 1000).get() != block) << '\n';
+  {
+    const at::Tensor sevens = at::full({250}, 7, at::device(c10::kPrivateUse1).dtype(at::kFloat));
+    const c10::DataPtr clone = allocator->clone(sevens.data_ptr(), sevens.nbytes());
+    const at::Tensor cloned = at::from_blob(clone.get(), sevens.sizes(), sevens.options());
+    std::cout << "a clone has memory of its own: " << (clone.get() != sevens.data_ptr())
+              << ", and the values: " << cloned.equal(sevens) << '\n';
+  }
   allocator->raw_deallocate(block);
   std::cout << "allocated: " << allocated() << '\n';
   allocator->raw_deallocate(block);

@@ -2,6 +2,7 @@
 // Compiled, loaded and used by storage_class.py.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/library.h>
 
@@ -36,6 +37,7 @@ c10::intrusive_ptr<c10::StorageImpl> make_counted(c10::StorageImpl::use_byte_siz
 // LITERALINCLUDE START: storage-class-empty
 // What `empty` must do instead of at::detail::empty_generic, which always creates a plain c10::StorageImpl.
 at::Tensor empty_in_own_class(int64_t bytes, at::Device device) {
+  const c10::DeviceGuard guard(device);  // the allocator uses the current device
   c10::Allocator* allocator = c10::GetAllocator(device.type());
   const auto storage = c10::make_storage_impl(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
                                               allocator, /*resizable=*/true, device);

@@ -91,8 +91,13 @@ class _Worker:
 
     def outcomes(self, names: Sequence[str], is_doubtful: bool) -> Iterator[Outcome]:
         """Sends the names, and whether the device may be unusable; yields outcomes until the worker has ended."""
-        if self._receive(START_SECONDS) != "ready":
-            raise DoesNotStart(self._told())
+        ready = self._receive(START_SECONDS)
+        if ready is _SILENT:
+            self._kill(signal.SIGABRT)  # faulthandler writes the stack of each thread
+            late = f"a worker was not ready after {START_SECONDS:g} s; it was {self._place()}"
+            raise DoesNotStart(f"{late}:\n{self._told()}")
+        if ready != "ready":
+            raise DoesNotStart(f"a worker ended before its first check; it said:\n{self._told()}")
         self.pipe.send((list(names), is_doubtful))
         has_begun = False
         while isinstance(began := self._receive(self.timeout), str):

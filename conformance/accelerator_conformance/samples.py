@@ -80,7 +80,8 @@ class Comparison:
             before = torch.get_rng_state()
             try:
                 given = sample.noncontiguous() if mode == "noncontiguous" else sample
-                expected = call(self._moved(given, "cpu"))
+                host_sample = self._moved(given, "cpu")
+                expected = call(host_sample)
             except Exception:
                 continue
             device_sample = self._moved(given, self.device)
@@ -88,6 +89,8 @@ class Comparison:
             has_values = self.has_values and torch.equal(before, torch.get_rng_state())
             try:
                 self._compare(call(device_sample), expected, exact if has_values else None)
+                if has_values:
+                    self._compare_arguments(device_sample, host_sample)
             except Exception as error:
                 error.add_note(f"The sample: {device_sample.summary()}")
                 raise
@@ -163,8 +166,7 @@ class Comparison:
                 given, wanted = (tuple(one.shape), one.dtype), (tuple(other.shape), other.dtype)
                 assert given == wanted, f"a result has shape and dtype {given}, on the CPU {wanted}"
             if exact is not None and isinstance(other, torch.Tensor | float | complex):
-                usual = default_tolerances(*(one, other) if isinstance(other, torch.Tensor) else (torch.float64,))
-                rtol, atol = map(max, usual, tolerance(self.entry, self.dtype))
+                rtol, atol = self._tolerances(one, other)
                 try:
                     assert_close(one, other, check_device=False, equal_nan=True, rtol=rtol, atol=atol)
                 except AssertionError:
@@ -174,14 +176,39 @@ class Comparison:
             elif exact is not None:
                 assert one == other, f"the result is {one!r}, on the CPU {other!r}"
 
+    def _compare_arguments(self, actual: SampleInput, expected: SampleInput) -> None:
+        """Compares what an operator has made of its arguments, such as running statistics."""
+        for one, other in zip(_tensors(actual), _tensors(expected), strict=True):
+            rtol, atol = self._tolerances(one, other)
+            wrong = "an argument is changed in another way than on the CPU:\n{}".format
+            assert_close(
+                one.detach(), other.detach(), check_device=False, equal_nan=True, rtol=rtol, atol=atol, msg=wrong
+            )
+
+    def _tolerances(self, one: Any, other: Any) -> tuple[float, float]:
+        """The relative and absolute tolerance of a pair; indices and counts are exact, whatever they come from."""
+        if not isinstance(other, torch.Tensor):
+            usual = default_tolerances(torch.float64)
+        elif other.is_floating_point() or other.is_complex():
+            usual = default_tolerances(one, other)
+        else:
+            return 0.0, 0.0
+        rtol, atol = map(max, usual, tolerance(self.entry, self.dtype))
+        return rtol, atol
+
+
+def _tensors(sample: SampleInput) -> list[torch.Tensor]:
+    leaves = tree_leaves((sample.input, sample.args, sample.kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
 
 def _copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
     """A copy on the device, with the same strides and offset in a copy of the whole storage."""
     if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
-        copy = tensor.detach().to(device)
+        copy = tensor.detach().to(device, copy=True)
     else:
         held = tensor.untyped_storage()
-        flat = torch.empty(0, dtype=torch.uint8).set_(held).to(device).untyped_storage()
+        flat = torch.empty(0, dtype=torch.uint8).set_(held).to(device, copy=True).untyped_storage()
         copy = torch.empty(0, dtype=tensor.dtype, device=device)
         copy = copy.set_(flat, tensor.storage_offset(), tensor.size(), tensor.stride())
     return copy.requires_grad_(tensor.requires_grad)

@@ -267,7 +267,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                     if session.shouldfail or session.shouldstop:
                         raise session.Failed(session.shouldfail or session.shouldstop)
         except DoesNotStart as error:
-            report.fault = f"a worker ended before its first check; it said:\n{error}"
+            report.fault = str(error)
             session.shouldfail = "the backend cannot be asked anything"
             raise session.Failed(session.shouldfail) from None
     return True

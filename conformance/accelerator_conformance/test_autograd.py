@@ -202,16 +202,29 @@ def test_checkpoint_repeats_random_numbers(device: str) -> None:
 @chapter("stream")
 def test_backward_on_the_stream_of_the_forward_pass(device: str, busy: Callable[[float], None]) -> None:
     """A backward operator runs on the stream of its forward operator, and the caller's stream waits for it."""
+    streams: list[torch.Stream] = []
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 3
+
+        @staticmethod
+        def backward(context: Any, *gradients: torch.Tensor) -> torch.Tensor:
+            streams.append(torch.accelerator.current_stream())
+            busy(0.1)
+            return gradients[0] * 3
+
     x = torch.ones(1000, device=device, requires_grad=True)
     torch.accelerator.synchronize()
     side = torch.Stream(f"{device}:0")
     with side:
-        busy(0.05)
-        loss = (x * 3).sum()
+        loss = Slow.apply(x).sum()
     torch.accelerator.current_stream().wait_stream(side)
     loss.backward()
     assert x.grad is not None
-    assert x.grad.tolist() == [3.0] * 1000
+    assert x.grad.tolist() == [3.0] * 1000, "the caller's stream does not wait for the backward pass"
+    assert streams == [side], "a backward operator runs on another stream than its forward operator"
 
 
 @level("usable")

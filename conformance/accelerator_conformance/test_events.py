@@ -150,14 +150,21 @@ def test_waiting_leaves_python_to_other_threads(
     assert during > 5, f"another thread came to run {during} times in 0.3 s: synchronize() holds Python's lock"
 
 
-def test_destroyed_event_leaves_its_waiters(device: str, new_event: Callable[..., torch.Event]) -> None:
+def test_destroyed_event_leaves_its_waiters(
+    device: str, busy: Callable[[float], None], new_event: Callable[..., torch.Event]
+) -> None:
     """An event may be destroyed while a stream waits for it."""
-    stream = torch.Stream(f"{device}:0")
-    stream.wait_event(recorded(new_event()))
+    stream, source = torch.Stream(f"{device}:0"), torch.zeros(4, device=device)
+    torch.accelerator.synchronize()
+    busy(0.1)
+    source.fill_(1)
+    event = recorded(new_event())
+    stream.wait_event(event)
+    del event
     with stream:
-        x = torch.ones(4, device=device) + 1
+        x = source + 1
     stream.synchronize()
-    assert x.tolist() == [2] * 4
+    assert x.tolist() == [2] * 4, "a stream went on when the event was destroyed for which it waited"
 
 
 def test_future_waits_on_the_stream(

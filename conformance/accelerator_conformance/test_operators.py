@@ -43,7 +43,8 @@ USABLE = names("""
     nn.functional.bilinear nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
     nn.functional.conv1d nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.cosine_similarity
     nn.functional.cross_entropy nn.functional.embedding nn.functional.gelu nn.functional.group_norm
-    nn.functional.hardtanh nn.functional.interpolate nn.functional.layer_norm nn.functional.leaky_relu
+    nn.functional.hardtanh nn.functional.interpolate.bilinear nn.functional.interpolate.nearest
+    nn.functional.layer_norm nn.functional.leaky_relu
     nn.functional.max_pool2d nn.functional.mse_loss nn.functional.nll_loss nn.functional.normalize
     nn.functional.one_hot nn.functional.pad.constant nn.functional.rms_norm
     nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.smooth_l1_loss

@@ -134,7 +134,7 @@ def test_priorities(new_stream: Callable[..., torch.Stream]) -> None:
     assert x.tolist() == [2] * 4
 
 
-def test_no_stream_of_the_cpu(device: str) -> None:
+def test_no_stream_of_a_device_that_is_not_there(device: str) -> None:
     """A stream whose device does not exist is refused."""
     with optional():
         torch.Stream(device)

@@ -269,7 +269,8 @@ void Busy::must_be_over(const std::string& claim, Where where) const {
 
 void Busy::need_asynchronous(const char* call) const {
   if (!surely_runs()) {
-    not_offered(std::string("work behind the caller's back: ") + call + " returned when the work before it had ended");
+    not_offered(std::string("work behind the caller's back: ") + call +
+                " returned when the sleeping kernel could have ended");
   }
 }
 

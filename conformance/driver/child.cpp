@@ -10,6 +10,12 @@
 #include <cstring>
 
 namespace conformance {
+namespace {
+
+// Begins the report of a child that found that the driver does not offer what the check asks about.
+constexpr char kNotOffered = '\1';
+
+}  // namespace
 
 Child::Child(const std::function<void()>& body, Where where) {
   int ends[2];
@@ -24,6 +30,8 @@ Child::Child(const std::function<void()>& body, Where where) {
       wrong = failed.expected + ": " + failed.seen;
     } catch (const Missing& missing) {
       wrong = std::string("the library has no ") + missing.function;
+    } catch (const NotOffered& absent) {
+      wrong = kNotOffered + absent.reason;
     }
     const ssize_t written = write(ends[1], wrong.data(), wrong.size());
     std::exit(written == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
@@ -43,6 +51,7 @@ void Child::finish(const std::string& claim, Where where) {
   int status = 0;
   waitpid(process_, &status, 0);
   process_ = -1;
+  if (bytes > 0 && wrong[0] == kNotOffered) not_offered(wrong + 1);
   if (bytes > 0) fail(claim, wrong, where);
   if (WIFSIGNALED(status)) fail(claim, std::string("the child died of SIG") + sigabbrev_np(WTERMSIG(status)), where);
   if (status != 0) fail(claim, "the child left with status " + std::to_string(WEXITSTATUS(status)), where);

@@ -160,6 +160,13 @@ Result run_check(const Check& check, const char* library, milliseconds limit) {
                             : WIFSIGNALED(status) ? std::string("it died of SIG") + sigabbrev_np(WTERMSIG(status))
                                                   : "it left with status " + std::to_string(WEXITSTATUS(status));
     result.seen = how + ", " + position(shared) + last_line(output);
+    // What a check has found explains more than how its process ended then.
+    if (shared.written.load() && shared.outcome == Outcome::kFailed) {
+      result.outcome = Outcome::kFailed;
+      result.expected = shared.expected;
+      result.seen = std::string(shared.seen) + "; then " + result.seen;
+      result.where = shared.where;
+    }
   }
   std::fclose(output);
   munmap(memory, sizeof(Shared));

@@ -103,9 +103,9 @@ void transfer(const at::Tensor& dst, const at::Tensor& src, orMemcpyKind kind, b
   };
   orStream_t stream = current_stream_handle(device);
   if (!non_blocking) {
-    before_implicit_wait(
-        to_device ? "a copy to the device without non_blocking=True" : "a copy to the CPU without non_blocking=True",
-        stream);
+    before_implicit_wait(to_device ? "a copy to the device without non_blocking=True"
+                                   : "a copy to the CPU without non_blocking=True, or one that the host converts",
+                         stream);
   } else if (pinned == nullptr && !to_device) {
     before_implicit_wait("a copy to the CPU with non_blocking=True into memory that is not pinned", stream);
   } else if (pinned == nullptr) {
@@ -157,7 +157,7 @@ void copy_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_block
   } else {
     const at::Tensor same = empty_dense(dst, c10::kCPU);
     same.copy_(src);
-    transfer(dst, same, orMemcpyHostToDevice, false);
+    transfer(dst, same, orMemcpyHostToDevice, non_blocking);  // the driver has read `same` when it returns
   }
 }
 // LITERALINCLUDE END: copy-to-device

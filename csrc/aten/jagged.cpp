@@ -16,13 +16,13 @@ namespace openreg {
 namespace {
 
 // LITERALINCLUDE START: jagged-composed
-// `offsets` has where each row begins, and where the last one ends.
-const at::Tensor& offsets_of(const char* operation, at::TensorList offsets) {
+// Where each row begins, and where the last one ends, as numbers that can count all values.
+at::Tensor offsets_of(const char* operation, at::TensorList offsets) {
   TORCH_CHECK_VALUE(offsets.size() == 1, operation, ": expected offsets of one dimension, got those of ",
                     offsets.size());
   TORCH_CHECK_VALUE(offsets[0].dim() == 1 && offsets[0].numel() > 0, operation,
                     ": expected offsets as a vector of at least one element, got the shape ", offsets[0].sizes());
-  return offsets[0];
+  return offsets[0].to(at::kLong);
 }
 
 // schema: aten::_jagged_to_padded_dense_forward(Tensor values, Tensor[] offsets, SymInt[] max_lengths,
@@ -31,7 +31,8 @@ const at::Tensor& offsets_of(const char* operation, at::TensorList offsets) {
 // Of a row that is longer than `max_lengths`, the rest is left out.
 at::Tensor jagged_to_padded(const at::Tensor& values, at::TensorList offsets, at::IntArrayRef max_lengths,
                             double padding) {
-  const at::Tensor& bounds = offsets_of("_jagged_to_padded_dense_forward", offsets);
+  const at::Tensor bounds = offsets_of("_jagged_to_padded_dense_forward", offsets);
+  TORCH_CHECK_VALUE(values.dim() > 0, "_jagged_to_padded_dense_forward: expected values of at least one dimension");
   const int64_t rows = bounds.numel() - 1;
   const int64_t length = max_lengths.at(0);
   std::vector<int64_t> shape = values.sizes().vec();
@@ -53,7 +54,7 @@ at::Tensor jagged_to_padded(const at::Tensor& values, at::TensorList offsets, at
 //
 // Waits for the device if the caller does not know the number of values, `total`.
 at::Tensor padded_to_jagged(const at::Tensor& dense, at::TensorList offsets, std::optional<int64_t> total) {
-  const at::Tensor& bounds = offsets_of("_padded_dense_to_jagged_forward", offsets);
+  const at::Tensor bounds = offsets_of("_padded_dense_to_jagged_forward", offsets);
   const int64_t rows = bounds.numel() - 1;
   const int64_t length = dense.size(1);
   if (!total.has_value()) total = bounds[rows].item<int64_t>();

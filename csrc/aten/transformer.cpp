@@ -45,6 +45,10 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   TORCH_CHECK(query.dim() == 3 && query.size(2) == embed_dim && num_head > 0 && embed_dim % num_head == 0,
               "openreg: multi-head attention expects [batch, length, ", embed_dim, "] for ", num_head,
               " heads that divide the last size, got ", query.sizes());
+  TORCH_CHECK(qkv_weight.dim() == 2 && qkv_weight.size(0) == 3 * embed_dim && qkv_bias.dim() == 1 &&
+                  qkv_bias.size(0) == 3 * embed_dim,
+              "openreg: multi-head attention expects weights of ", 3 * embed_dim, " rows and as many biases, got ",
+              qkv_weight.sizes(), " and ", qkv_bias.sizes());
   const auto weights = qkv_weight.chunk(3);
   const auto biases = qkv_bias.chunk(3);
   const auto heads = [&](const at::Tensor& input, size_t which) {

@@ -99,8 +99,8 @@ WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions&
   static constexpr auto kName = "all_reduce";
   check_one(kName, tensors.size());
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
+  const c10::Device device = device_of(kName, tensors);
   const at::Tensor prepared = reduction.prepare(tensors[0]);
-  const c10::Device device = device_of(kName, tensors, prepared);
   if (is_direct(kName, device, options.timeout, prepared.nbytes())) {
     const at::Tensor into = flattened(prepared);
     return submit(
@@ -126,13 +126,14 @@ WorkPtr StagedBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allredu
   static constexpr auto kName = "all_reduce_coalesced";
   TORCH_CHECK_VALUE(!tensors.empty(), kName, ": expected at least one tensor");
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
+  const c10::Device device = device_of(kName, tensors);
   Tensors prepared;
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK_TYPE(tensor.scalar_type() == tensors[0].scalar_type(), kName, ": expected one dtype, but got ",
                      tensors[0].scalar_type(), " and ", tensor.scalar_type());
     prepared.push_back(reduction.prepare(tensor));
   }
-  Staging staging = stage(kName, tensors, prepared);
+  Staging staging(streams(device.index()));
   Tensors hosts;
   Tensors views;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -156,10 +157,10 @@ WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& optio
   check_one(kName, tensors.size());
   check_root(kName, options.rootRank, getSize());
   const Reduction reduction(kName, options.reduceOp, tensors[0].scalar_type(), getSize());
-  const at::Tensor prepared = reduction.prepare(tensors[0]);
   const auto root = static_cast<int>(options.rootRank);
   const bool is_root = root == getRank();
-  const c10::Device device = is_root ? device_of(kName, tensors, prepared) : device_of(kName, {}, tensors);
+  const c10::Device device = is_root ? device_of(kName, tensors) : device_of(kName, {}, tensors);
+  const at::Tensor prepared = reduction.prepare(tensors[0]);
   if (is_direct(kName, device, options.timeout, prepared.nbytes())) {
     const at::Tensor from = flattened(prepared);
     const at::Tensor into = is_root ? flattened(tensors[0]) : tensors[0];  // The others' stay as they are.
@@ -208,7 +209,7 @@ WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input, co
     const at::Tensor whole = flattened(output);
     at::Tensor part = flattened(input);
     // The input may be this rank's part of the output, as in FSDP. Elsewhere in the output, another part comes over it.
-    const bool is_in_place = part.const_data_ptr() == whole.narrow(0, getRank() * part.numel(), 0).const_data_ptr();
+    const bool is_in_place = part.storage_offset() == whole.storage_offset() + getRank() * part.numel();
     if (part.is_alias_of(whole) && !is_in_place) part = part.clone();
     const Tensors outputs = bytes(whole).view({getSize(), -1}).unbind();
     return submit({next(kName),
@@ -315,11 +316,16 @@ WorkPtr StagedBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10d
 }
 
 // LITERALINCLUDE START: distributed-barrier
-// Waits for the work that was queued on the current stream of each process, as a collective on tensors would.
+// Waits for the work that was queued on the current stream of each process, as a collective on tensors would: the
+// stream of the device that the program names, or else that of the group, or else the current one.
 WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   static constexpr auto kName = "barrier";
-  const c10::DeviceIndex device =
-      options.device_ids.empty() ? -1 : static_cast<c10::DeviceIndex>(options.device_ids[0]);
+  c10::DeviceIndex device = -1;
+  if (!options.device_ids.empty()) {
+    device = static_cast<c10::DeviceIndex>(options.device_ids[0]);
+  } else if (const std::optional<c10::Device> bound = getBoundDeviceId(); bound && bound->is_privateuseone()) {
+    device = bound->index();
+  }
   const c10::Stream stream = current_stream(device);
   expect_possible(kName, stream.device());
   Staging staging(streams(stream.device_index()));

@@ -60,12 +60,13 @@ void StagedBackend::run(const std::shared_ptr<DirectOperation>& operation, const
     const c10::Stream stream = current_stream(device.index());
     ready.block(stream);
     DirectExchange direct(*windows_, getRank(), getSize(), meetings_of(work, timeout));
+    // First: what has been queued uses the memory also if the exchange fails.
+    for (const Tensors* tensors : {&results, &from, &into}) {
+      for (const at::Tensor& tensor : *tensors) allocator().recordStream(tensor.storage().data_ptr(), stream);
+    }
     exchange(direct);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!into[i].is_alias_of(results[i])) results[i].copy_(into[i].view(results[i].sizes()));
-    }
-    for (const Tensors* tensors : {&results, &from, &into}) {
-      for (const at::Tensor& tensor : *tensors) allocator().recordStream(tensor.storage().data_ptr(), stream);
     }
     done.record(stream);
     conclude(work, [this, operation, work] { finish(*operation, *work); });

@@ -160,7 +160,12 @@ void DirectExchange::gather(const Tensors& outputs, const at::Tensor& input, int
     window(rank_).copy_(piece);
     publish();
     for (int rank = 0; rank < static_cast<int>(outputs.size()); ++rank) {
-      outputs[rank].narrow(0, start, piece.numel()).copy_(rank == rank_ ? piece : window(rank));
+      const at::Tensor output = outputs[rank].narrow(0, start, piece.numel());
+      if (rank != rank_) {
+        output.copy_(window(rank));
+      } else if (output.const_data_ptr() != piece.const_data_ptr()) {  // it is the same memory in FSDP
+        output.copy_(piece);
+      }
     }
     windows_.turn();
     start += piece.numel();

@@ -62,9 +62,10 @@ WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors
   static constexpr auto kName = "reduce_scatter_single";
   check_parts(kName, outputs, inputs, getSize());
   const Reduction reduction(kName, options.reduceOp, inputs[0].scalar_type(), getSize());
+  const c10::Device device = device_of(kName, outputs, inputs);
   Tensors prepared;
   for (const at::Tensor& input : inputs) prepared.push_back(reduction.prepare(input));
-  Staging staging = stage(kName, outputs, prepared);
+  Staging staging(streams(device.index()));
   Tensors from;
   Tensors into;
   Tensors hosts;
@@ -91,6 +92,7 @@ WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
   TORCH_CHECK_VALUE(inputs[0].size() == static_cast<size_t>(getSize()), kName, ": expected ", getSize(),
                     " inputs, one for each process, but got ", inputs[0].size());
   const Reduction reduction(kName, options.reduceOp, outputs[0].scalar_type(), getSize());
+  const c10::Device device = device_of(kName, outputs, inputs[0]);
   Tensors prepared;
   for (const at::Tensor& input : inputs[0]) {
     TORCH_CHECK_VALUE(input.numel() == outputs[0].numel(), kName, ": expected inputs of ", outputs[0].numel(),
@@ -99,7 +101,6 @@ WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                      outputs[0].scalar_type(), " and ", input.scalar_type());
     prepared.push_back(reduction.prepare(input));
   }
-  const c10::Device device = device_of(kName, outputs, prepared);
   if (is_direct(kName, device, options.timeout, outputs[0].nbytes())) {
     const Tensors from = flattened(prepared);
     const Tensors into = apart(outputs, from);

@@ -12,6 +12,7 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/core/InferenceMode.h>
 
 namespace openreg {
 namespace {
@@ -103,7 +104,10 @@ Reduction::Reduction(const char* name, const c10d::ReduceOp& op, at::ScalarType 
 }
 
 at::Tensor Reduction::view(const at::Tensor& host) const {
-  if (dtype_ == at::kBool) return host.view(at::kByte);
+  if (dtype_ == at::kBool) {
+    const c10::InferenceMode normal(false);  // Gloo's threads write to it, and a view of that mode belongs to the mode
+    return host.view(at::kByte);
+  }
   return c10::isComplexType(dtype_) ? at::view_as_real(host).view(-1) : host;
 }
 

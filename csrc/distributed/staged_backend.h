@@ -107,7 +107,8 @@ class OPENREG_EXPORT StagedBackend final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return collectives_; }
 
   // Waits for all operations, which end at their timeouts at the latest, and for their callbacks. The destructor does,
-  // too. Receives are aborted: what does not come at once is wanted no more.
+  // too. Receives are aborted: what does not come at once is wanted no more. A callback cannot wait for its own thread:
+  // the call raises, and a callback that drops the last reference to the group ends the process.
   void shutdown() override;
   // Every pending operation fails at once. An exchange that the host library cannot end goes on until its timeout.
   void abort() override;

@@ -37,6 +37,7 @@ void Turns::conclude_transfer(const Task& end) {
 }
 
 void Turns::add(const std::shared_ptr<Turn>& turn, Task start) {
+  turn->turns = this;
   turn->start = std::move(start);
   {
     const std::lock_guard lock(mutex_);
@@ -68,7 +69,7 @@ void Turns::conclude(const std::shared_ptr<Turn>& turn, const Task& end) {
 
 // It is, if it comes after the collective of that callback, or after one whose callback has called that one.
 bool Turns::is_held_up_by_caller(const Turn& turn) {
-  if (concluding.turn == nullptr) return false;
+  if (concluding.turn == nullptr || concluding.turns != turn.turns) return false;  // another group has its own lock
   const std::lock_guard lock(concluding.turns->mutex_);
   if (turn.outer == nullptr || turn.outer->inner.front().get() == &turn) return false;
   const Turn* outer = concluding.turn->outer.get();

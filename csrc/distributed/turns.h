@@ -9,8 +9,11 @@
 namespace openreg {
 
 // LITERALINCLUDE START: distributed-turns-class
+class Turns;
+
 // A collective's place in the order. Only Turns reads and writes it.
 struct Turn {
+  const Turns* turns = nullptr;  // whose lock guards the rest; set before the program gets the work
   std::function<void()> start;
   std::shared_ptr<Turn> outer;  // the collective whose callback has called this one, or the program; null once over
   std::deque<std::shared_ptr<Turn>> inner;  // called by its callbacks, and not over; the first one has started

@@ -163,12 +163,15 @@ bool Capture::forbids_wait_for(const Device& device) const {
   return std::ranges::any_of(last_, [&](const auto& entry) { return &entry.first->device() == &device; });
 }
 
+orError_t refuse_captured(Capture& capture, const char* what) {
+  char text[192];
+  std::snprintf(text, sizeof(text), "the stream is being captured, and %s", what);
+  return capture.refuse(orErrorStreamCaptureUnsupported, text);
+}
+
 orError_t refuse_if_captured(Stream& stream, const char* what) {
   const std::shared_ptr<Capture> capture = stream.capture();
-  if (capture == nullptr) return orSuccess;
-  char text[128];
-  std::snprintf(text, sizeof(text), "the stream is being captured, and %s", what);
-  return capture->refuse(orErrorStreamCaptureUnsupported, text);
+  return capture == nullptr ? orSuccess : refuse_captured(*capture, what);
 }
 
 orError_t refuse_wait_while_captured(const Device& device) {

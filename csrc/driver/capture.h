@@ -81,6 +81,7 @@ struct CapturedRecord {
 orError_t begin_capture(Stream& stream, uint64_t generation, orStreamCaptureMode mode);
 // Refuses a call that is not allowed on a captured stream; `what` completes "the stream is being captured, and".
 orError_t refuse_if_captured(Stream& stream, const char* what);
+orError_t refuse_captured(Capture& capture, const char* what);
 // Refuses a call that waits for all streams of the device, if a capture forbids it.
 orError_t refuse_wait_while_captured(const Device& device);
 

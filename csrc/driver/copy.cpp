@@ -150,7 +150,7 @@ orError_t queue_staged(const StreamRef& ref, const CopyWork& copy) {
   std::memcpy(staged, copy.src, copy.bytes);
   uint64_t sequence = 0;
   return ref.stream->submit(ref.generation, Task(StagedCopyWork{copy.dst, staged, copy.bytes}), Placement::kQueue,
-                            &sequence);
+                            &sequence, kPageable);
 }
 // LITERALINCLUDE END: copy-staged
 

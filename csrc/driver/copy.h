@@ -45,7 +45,10 @@ orError_t queue_copy(const StreamRef& ref, const Side& dst, const Side& src, con
   }
   const Placement placement = wait ? device.placement_when_waited_for() : device.placement(bytes);
   uint64_t sequence = 0;
-  if (const orError_t error = ref.stream->submit(ref.generation, Task(copy), placement, &sequence)) return error;
+  if (const orError_t error =
+          ref.stream->submit(ref.generation, Task(copy), placement, &sequence, wait ? kPageable : nullptr)) {
+    return error;
+  }
   // A copy to pageable memory synchronizes, and therefore reports failures. A copy from it does not: whether it waits
   // depends on its size and on the stream's other work, and when a failure is reported must not depend on that.
   if (dst.pageable()) return device.synchronize(*ref.stream, sequence);

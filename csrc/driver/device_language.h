@@ -185,8 +185,8 @@ static inline std::make_unsigned_t<T> abs(T x) {
 
 // LITERALINCLUDE START: modules-language-words
 // Host code has one address space, so these qualifiers mean nothing, except for a variable in local memory, whose
-// `__local` the driver turns into `__LOCAL`. It outlives the item, and the items of a group share it, since they run on
-// one thread.
+// `__local` or `local` the driver turns into `__LOCAL` or `__LOC`. It outlives the item, and the items of a group share
+// it, since they run on one thread.
 #define __kernel static
 #define kernel static
 #define __global
@@ -197,7 +197,7 @@ static inline std::make_unsigned_t<T> abs(T x) {
 #define local
 #define __private
 #define __LOCAL static thread_local
-#define LOCAL static thread_local
+#define __LOC static thread_local
 #define __read_only
 #define __write_only
 #define restrict __restrict__

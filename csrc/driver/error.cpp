@@ -60,6 +60,7 @@ struct ThreadErrors {
   uint64_t resets_seen = 0;
   char detail[1024] = "";
   const char* log = nullptr;  // the whole text of an error from fail_with_log; `detail` has its beginning
+  bool keeps_logs = true;     // false when the thread ends
 
   [[nodiscard]] orError_t current() const {
     if (last != orSuccess) return last;
@@ -76,7 +77,10 @@ thread_local ThreadErrors t_errors;
 struct Log {
   std::string text;
 
-  ~Log() { t_errors.log = nullptr; }
+  ~Log() {
+    t_errors.log = nullptr;
+    t_errors.keeps_logs = false;
+  }
 };
 
 thread_local Log t_log;
@@ -103,6 +107,7 @@ orError_t fail(orError_t error, const char* format, ...) noexcept {
 // LITERALINCLUDE START: memory-error-whole-log
 orError_t fail_with_log(orError_t error, const char* log) noexcept {
   (void)fail(error, "%s", log);
+  if (!t_errors.keeps_logs) return error;  // in a handler at exit: the beginning is kept
   try {
     t_log.text = std::string(t_errors.function) + ": " + log;
     t_errors.log = t_log.text.c_str();

@@ -336,6 +336,6 @@ orError_t orStreamWaitEvent(orStream_t stream, orEvent_t event) {
   };
   uint64_t sequence = 0;
   return stream_ref.stream->submit(stream_ref.generation, Task(WaitFor{point.stream, point.sequence}),
-                                   Placement::kQueue, &sequence);
+                                   Placement::kQueue, &sequence, "the event was recorded outside the capture");
 }
 // LITERALINCLUDE END: event-stream-wait

@@ -167,7 +167,8 @@ orError_t orGraphLaunch(orGraphExec_t exec, orStream_t stream) {
   if (const orError_t error = find_graph(HandleKind::kGraphExec, exec, &graph)) return error;
   StreamRef ref;
   if (const orError_t error = get_stream(stream, &ref)) return error;
-  if (const orError_t error = refuse_if_captured(*ref.stream, "a graph cannot contain a graph")) return error;
+  constexpr const char* kNotNested = "a graph cannot contain a graph";
+  if (const orError_t error = refuse_if_captured(*ref.stream, kNotNested)) return error;
   if (const orError_t error = graph->check_devices()) return error;
   Device& device = ref.stream->device();
   if (&graph->device() != &device) {
@@ -187,7 +188,7 @@ orError_t orGraphLaunch(orGraphExec_t exec, orStream_t stream) {
     delete kept;  // NOT PROVEN: needs a host that is out of memory
     return error;  // NOT PROVEN: as above
   }
-  const orError_t error = submit_kernel(ref, GraphWork{kept}, placement);
+  const orError_t error = submit_kernel(ref, GraphWork{kept}, placement, kNotNested);
   static_cast<void>(guarded(note));  // again, now with the sequence number: there is an entry already
   return error;
 }

@@ -74,7 +74,7 @@ orError_t keep(const Reference& shared, Reference** kept) {
 template <class Work>
 orError_t queue(const StreamRef& ref, const Work& work) {
   uint64_t sequence = 0;
-  return ref.stream->submit(ref.generation, Task(work), Placement::kQueue, &sequence);
+  return ref.stream->submit(ref.generation, Task(work), Placement::kQueue, &sequence, kNotShared);
 }
 
 orError_t raise_loss(const SharedEvent& shared, uint64_t record, SharedEvent::Outcome outcome) {

@@ -77,7 +77,8 @@ orError_t orIpcCloseMemory(void* pointer) {
   Device* device = nullptr;
   size_t offset = 0;
   if (const orError_t error = find_memory(pointer, &device, &offset)) return error;
-  if (const orError_t error = device->synchronize()) return error;
+  rest_if_process_is_ending();
+  if (const orError_t error = process_is_ending() ? orSuccess : device->synchronize()) return error;
   return device->memory.free_opened(offset);
 }
 // LITERALINCLUDE END: ipc-memory-handle

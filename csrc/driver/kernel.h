@@ -48,7 +48,7 @@ struct Hanging {
 
 // Launches the kernel on the stream. Always takes ownership of the work, and releases it on failure.
 template <class Work>
-orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
+orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement, const char* not_captured = nullptr) {
   Device& device = ref.stream->device();
   if (const orError_t error = device.failure.refuse()) {
     work.release();
@@ -60,11 +60,11 @@ orError_t submit_kernel(const StreamRef& ref, Work work, Placement placement) {
   const bool runs = ref.stream->capture() == nullptr;  // a captured one does not, and leaves injected faults to others
   if (runs && device.faults.take(orFaultHang)) {
     const Placement hanging = placement == Placement::kCallerIfIdle ? Placement::kQueue : placement;
-    error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work, resets}), hanging, &sequence);
+    error = ref.stream->submit(ref.generation, Task(Hanging<Work>{work, resets}), hanging, &sequence, not_captured);
   } else if (runs && device.faults.take(orFaultKernel)) {
-    error = ref.stream->submit(ref.generation, Task(Failing<Work>{work}), placement, &sequence);
+    error = ref.stream->submit(ref.generation, Task(Failing<Work>{work}), placement, &sequence, not_captured);
   } else {
-    error = ref.stream->submit(ref.generation, Task(work), placement, &sequence);
+    error = ref.stream->submit(ref.generation, Task(work), placement, &sequence, not_captured);
   }
   if (error != orSuccess || device.launch != LaunchMode::kInline) return error;
   return device.failure.report();

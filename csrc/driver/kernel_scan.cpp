@@ -62,15 +62,15 @@ Token after_parenthesis(Token open, Token end) {
 // The kernel defined after the word `kernel`; without a name if there is none, as for a declaration.
 ScannedKernel read_kernel(Token token, Token end) {
   ScannedKernel kernel;
-  while (token != end && *token == "__attribute__") token = after_parenthesis(token + 1, end);
-  const Token open = std::find(token, end, "(");
+  Token open = token;  // the parenthesis of the parameters, and not of an attribute before the name
+  while (open != end && *open != "(") open = *open == "__attribute__" ? after_parenthesis(open + 1, end) : open + 1;
   const Token close = after_parenthesis(open, end);
   if (open == token || close == end || *close != "{") return kernel;
   kernel.name = *(open - 1);
   uint64_t parameter = 1;
-  for (; open != close && token != close; ++token) {
-    if (*token == ",") parameter <<= 1;
-    if (is_local_word(*token)) kernel.local_parameters |= parameter;
+  for (; open != close; ++open) {
+    if (*open == ",") parameter <<= 1;
+    if (is_local_word(*open)) kernel.local_parameters |= parameter;
   }
   return kernel;
 }
@@ -103,7 +103,7 @@ ScannedSource scan_kernels(std::string_view source) {
       }
     } else if (is_local_word(*token) && parentheses == 0 && declares_variable(token + 1, tokens.end())) {
       scanned.text.append(copied, token->data());
-      scanned.text.append("__LOCAL");
+      scanned.text.append(*token == "local" ? "__LOC" : "__LOCAL");  // as long as the word
       copied = token->data() + token->size();
     }
   }

@@ -15,7 +15,7 @@ struct ScannedKernel {
 };
 
 struct ScannedSource {
-  std::string text;  // with __LOCAL in place of each variable's __local: see device_language.h
+  std::string text;  // with __LOCAL or __LOC for each variable's __local or local: see device_language.h
   std::vector<ScannedKernel> kernels;
 };
 

@@ -269,7 +269,8 @@ OR_CALL orError_t orEventElapsedTime(double* milliseconds, orEvent_t start, orEv
 // calling thread; in inline the launch itself does. Until then launches succeed, but the device runs nothing more. Once
 // it is reported, every function that touches the device returns it, until orDeviceReset.
 // These functions synchronize: orDeviceSynchronize, orStreamSynchronize, orEventSynchronize, orMemcpy, orMemset,
-// orFree, orMemcpyAsync to pageable memory. orStreamQuery, orEventQuery and orEventElapsedTime report failures, too.
+// orFree, orMemcpyAsync to pageable memory. orStreamQuery and orEventQuery report failures, too, and so does
+// orEventElapsedTime if a failure has dropped a record.
 // LITERALINCLUDE END: driver-launch-modes
 
 // The kernels built into the device: "sleep" (argument: uint64_t nanoseconds; always queued unless the mode is inline)

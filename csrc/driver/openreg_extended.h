@@ -28,7 +28,8 @@ OR_OPTIONAL orError_t orHostRegister(void* pointer, size_t bytes);
 OR_OPTIONAL orError_t orHostUnregister(void* pointer);
 
 // Stream-ordered allocation: the memory is available to work queued later on the stream, and freeing it takes effect
-// when the stream has finished the work queued before. Neither waits for the device.
+// when the stream has finished the work queued before. Neither waits for the device. Work of other streams is not
+// waited for: make the stream wait for their events first.
 OR_OPTIONAL orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream);
 OR_OPTIONAL orError_t orFreeAsync(void* pointer, orStream_t stream);
 // LITERALINCLUDE END: driver-extended-memory

@@ -47,14 +47,16 @@ orError_t SharedEvent::open(int file, std::shared_ptr<SharedEvent>* event) {
     return fail(orErrorMemoryAllocation, "the host could not map a shared event (%s)", std::strerror(reason));
   }
   static_assert(decltype(Records::last)::is_always_lock_free);  // a lock would belong to one process
-  try {
-    event->reset(new SharedEvent(static_cast<Records*>(page), file));
-  } catch (const std::bad_alloc&) {
+  auto* const made = new (std::nothrow) SharedEvent(static_cast<Records*>(page), file);
+  if (made == nullptr) {
     munmap(page, sizeof(Records));  // NOT PROVEN: needs a host that is out of memory
     close(file);                    // NOT PROVEN: as above
     return fail(orErrorMemoryAllocation, "the host has no memory for a shared event");  // NOT PROVEN: as above
   }
-  return orSuccess;
+  return guarded([&] {
+    event->reset(made);  // if it throws, it has destroyed the event, which closes the file
+    return orSuccess;
+  });
 }
 
 SharedEvent::~SharedEvent() {

@@ -119,7 +119,8 @@ orError_t Stream::end(uint64_t expected_generation) {
 // LITERALINCLUDE END: stream-begin-and-end
 
 // LITERALINCLUDE START: driver-submit
-orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence) {
+orError_t Stream::submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence,
+                         const char* not_captured) {
   ReleasedUnlessQueued pending(task);  // declared first, to release after unlocking: that may take the owner's locks
   std::unique_lock lock(submit_);
   const auto drop = [&lock] {
@@ -129,6 +130,8 @@ orError_t Stream::submit(uint64_t expected_generation, Task task, Placement plac
   *sequence = queued();
   if (const orError_t error = expect(expected_generation)) return error;
   if (Capture* const capture = active_capture()) {
+    // The caller has looked before; this capture has begun since.
+    if (not_captured != nullptr) return refuse_captured(*capture, not_captured);
     if (!keep(task)) return unserved();
     if (const orError_t error = capture->add(*this, task, placement)) return error;
     pending.dismiss();

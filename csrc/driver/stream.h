@@ -40,7 +40,9 @@ class Stream {
 
   // Always takes ownership of the task, and releases it on failure. `sequence` becomes the number to wait for.
   // Returns: orErrorDeinitialized on the thread that ends the process, if the task was dropped.
-  orError_t submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence);
+  // `not_captured`: why a capture must not record the task, if so; it completes "the stream is being captured, and".
+  orError_t submit(uint64_t expected_generation, Task task, Placement placement, uint64_t* sequence,
+                   const char* not_captured = nullptr);
 
   [[nodiscard]] Device& device() const noexcept { return *device_; }
   [[nodiscard]] uint32_t index() const noexcept { return index_; }

@@ -96,8 +96,12 @@ class Group {
 };
 
 thread_local Group* t_group = nullptr;
+thread_local bool t_keeps_fibers = true;  // false when the thread ends: an exit handler may still launch
+struct Fibers : std::deque<Fiber> {
+  ~Fibers() { t_keeps_fibers = false; }
+};
 // Kept for later launches on the thread.
-thread_local std::deque<Fiber> t_fibers;
+thread_local Fibers t_fibers;
 // LITERALINCLUDE END: groups-runner
 
 // LITERALINCLUDE START: groups-switch
@@ -174,6 +178,7 @@ bool Group::start_items() {
 
 // The one behind those that hold an item. Null when the host has no memory for another.
 Fiber* Group::next_fiber() {
+  if (!t_keeps_fibers) return nullptr;
   if (waiting_ < t_fibers.size()) return &t_fibers[waiting_];
   try {
     t_fibers.emplace_back();

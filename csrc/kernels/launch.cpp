@@ -13,6 +13,7 @@
 namespace openreg {
 
 void refuse_address(orError_t error, const void* address, size_t bytes) {
+  if (address == nullptr) static_cast<void>(orGetLastError());  // this error is reported here
   TORCH_CHECK(address != nullptr, "openreg: a tensor of ", bytes,
               " bytes has no memory: its storage was resized to 0; give it its size again before the tensor is used");
   try {
@@ -46,7 +47,7 @@ std::exception_ptr for_python() noexcept {
 void KernelCall::raised() const noexcept {
   if (at_launch != nullptr) {
     *at_launch = for_python();
-  } else if (waited_for) {
+  } else if (waited_for && waited_for.use_count() > 1) {  // else the launch has given up its wait
     *waited_for = for_python();
   } else {
     keep_kernel_error(device, name, for_python());

@@ -1,6 +1,7 @@
 // Handles Ctrl-C while the runtime waits for the device.
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
 #include <optional>
@@ -22,7 +23,11 @@ class ProgramModes {
   const c10::InferenceMode keys_{state_.get_inference_mode()};  // restores dispatch keys, and changes the state
 
  public:
-  ProgramModes() { c10::AutogradState::set_tls_state(state_); }
+  ProgramModes() {
+    c10::AutogradState::set_tls_state(state_);
+    // InferenceMode leaves this one as it is: without it no version would be counted, and no view recorded.
+    c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView, false);
+  }
 };
 
 // Runs the handlers of signals that have arrived; that of Ctrl-C raises KeyboardInterrupt. Called by waits, without the

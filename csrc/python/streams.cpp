@@ -15,6 +15,7 @@ const Bindings streams_bindings([](py::module_& m) {
   m.def("_current_stream", &current_stream, py::arg("device"));
   m.def("_default_stream", &default_stream, py::arg("device"));
   m.def("_external_stream", &external_stream, py::arg("handle"));
+  m.def("_stream_for_capture", &stream_for_capture, py::arg("device"));
   m.def("_stream_priority", &stream_priority, py::arg("stream"));
   m.def("_sleep", &sleep_on_stream, py::arg("nanoseconds"), py::call_guard<py::gil_scoped_release>());
 });

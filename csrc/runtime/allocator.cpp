@@ -47,10 +47,14 @@ MemoryHistory& memory_history() {
 }
 
 // LITERALINCLUDE START: allocator-settings
-// Whether the settings are those for CUDA, which PyTorch reads where there are no others.
-bool are_for_cuda(const std::string& settings) {
-  const char* const cuda = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
-  return std::getenv("PYTORCH_ALLOC_CONF") == nullptr && cuda != nullptr && settings == cuda;
+// The variable of another device that these settings are from, or null. PyTorch prefers such a variable to
+// PYTORCH_ALLOC_CONF, whatever the device.
+const char* variable_of_others(const std::string& settings) {
+  for (const char* const name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}) {
+    const char* const given = std::getenv(name);
+    if (given != nullptr) return settings == given ? name : nullptr;
+  }
+  return nullptr;
 }
 
 // Read whenever the pool splits a block or asks for a segment: a program may change them while it runs.
@@ -59,9 +63,10 @@ PoolSettings settings() {
       AcceleratorAllocatorConfig::garbage_collection_threshold() != 0) {
     const std::string given = AcceleratorAllocatorConfig::last_allocator_settings();
     const char* const names = "expandable_segments and garbage_collection_threshold of ";
-    TORCH_CHECK_NOT_IMPLEMENTED(are_for_cuda(given), "openreg: ", names, "PYTORCH_ALLOC_CONF are not supported, got ",
+    const char* const others = variable_of_others(given);
+    TORCH_CHECK_NOT_IMPLEMENTED(others != nullptr, "openreg: ", names, "PYTORCH_ALLOC_CONF are not supported, got ",
                                 given, ": leave them out");
-    TORCH_WARN_ONCE("openreg: ", names, "PYTORCH_CUDA_ALLOC_CONF have no effect on openreg, got ", given);
+    TORCH_WARN_ONCE("openreg: ", names, others, " have no effect on openreg, got ", given);
   }
   return {AcceleratorAllocatorConfig::large_segment_size(), AcceleratorAllocatorConfig::max_split_size(),
           AcceleratorAllocatorConfig::max_non_split_rounding_size()};

@@ -52,7 +52,10 @@ orError_t BlockPool::allocate(void** address, int device, orStream_t stream, siz
   orError_t error = allocate_segment(wanted, whole, now, address);
   if (error != orErrorMemoryAllocation) return error;
   if (!is_captured()) {  // otherwise the driver would refuse to wait for the device, as a release of memory does
-    if (const orError_t failure = release_cached(device)) return failure;
+    // The driver also refuses if another thread's capture has just begun: what was to be freed is in the cache again.
+    const orError_t failure = release_cached(device);
+    if (failure != orSuccess && failure != orErrorStreamCaptureUnsupported) return failure;
+    if (failure != orSuccess) (void)orGetLastError();  // this error is answered here
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       PerDevice& owner = of(device);
@@ -192,8 +195,8 @@ orError_t BlockPool::allocate_segment(const Block& wanted, size_t bytes, const P
   whole.bytes = bytes;
   Block* const segment = add_block(whole);
   if (segment == nullptr) {
-    lock.unlock();                                                // NOT PROVEN: only when host memory
-    error = orFree(pointer);                                      // NOT PROVEN: is exhausted, as in
+    lock.unlock();  // NOT PROVEN: only when host memory
+    error = orFree(pointer);  // NOT PROVEN: is exhausted, as in
     return error != orSuccess ? error : orErrorMemoryAllocation;  // NOT PROVEN: tests/stress/memory.cpp
   }
   owner.statistics.segment_came(*segment);

@@ -1,6 +1,8 @@
 // Draws in a capture, and the start of each replay. Called on any thread that captures or replays.
 #include "runtime/captured_draws.h"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,15 +15,22 @@
 namespace openreg {
 
 // LITERALINCLUDE START: draws-in-capture
-Positions CapturedDraws::reserve(const at::Generator& generator, uint64_t count) {
-  const auto* const source = generator.get<Generator>();
+Positions CapturedDraws::reserve(at::Generator generator, uint64_t count) {
+  // Over the state that it has now: another thread may give it another one.
+  const at::Generator source = [&generator] {
+    const std::lock_guard lock(generator.mutex());
+    return at::Generator(generator.get<Generator>()->graphsafe_get_state());
+  }();
+  const auto is_drawn = [&source](const Drawn& one) {
+    return one.generator.get<Generator>()->shares_state_with(*source.get<Generator>());
+  };
+  const c10::DeviceGuard guard(source.device());  // the kernel reads the start there
   for (c10::DataPtr start;; start = allocate_beside(pool_, 2 * sizeof(uint64_t))) {  // not under the lock: it may wait
     const std::lock_guard lock(mutex_);
-    auto found = std::ranges::find_if(
-        drawn_, [source](const Drawn& one) { return one.generator.get<Generator>()->shares_state_with(*source); });
+    auto found = std::ranges::find_if(drawn_, is_drawn);
     if (found == drawn_.end()) {
       if (!start) continue;
-      drawn_.push_back({at::Generator(source->graphsafe_get_state()), std::move(start)});
+      drawn_.push_back({source, std::move(start)});
       found = std::prev(drawn_.end());
     }
     const uint64_t offset = std::exchange(found->count, found->count + count);

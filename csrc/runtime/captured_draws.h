@@ -25,7 +25,7 @@ class CapturedDraws {
 
   // Reserves positions relative to the generator's offset at each replay. Called while a random operator is captured;
   // the first call for a generator registers it.
-  Positions reserve(const at::Generator& generator, uint64_t count);
+  Positions reserve(at::Generator generator, uint64_t count);
   // Reserves, for one replay, what the captured operators draw, and queues the start of each generator on the stream,
   // behind the replay before, which reads the same memory.
   void advance(const c10::Stream& stream);

@@ -134,12 +134,13 @@ void initialize() {
 
 // LITERALINCLUDE START: device-synchronize
 void synchronize_device(int64_t index) {
-  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, resolve_device_index(index)));
+  const c10::DeviceIndex device = resolve_device_index(index);
   const DriverCall call("orDeviceSynchronize");
-  wait_for_device(current_device());
+  wait_for_device(device);  // before the guard: the handlers of signals, which run in it, have the program's device
+  const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, device));
   check(orDeviceSynchronize());
   trace(&Tracer::trace_gpu_device_synchronization);
-  raise_kernel_error(current_device());
+  raise_kernel_error(device);
 }
 // LITERALINCLUDE END: device-synchronize
 

@@ -17,8 +17,8 @@ namespace openreg {
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~
 // PyTorch calls a backend on any thread, including its own autograd threads, with or without the GIL. So only
 // csrc/python takes the GIL: a deleter that did would deadlock with a thread that holds the GIL and waits for the
-// allocator's lock. A function that may wait for the device is called without the GIL if Python is the caller
-// (module.cpp), so that other Python threads continue.
+// allocator's lock. A function that may wait for the device is called without the GIL if Python is the caller,
+// so that other Python threads continue.
 // LITERALINCLUDE END: device-note-gil
 
 // LITERALINCLUDE START: device-note-fork

@@ -147,6 +147,8 @@ void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& o
 
 // LITERALINCLUDE START: generator-default-registry
 const at::Generator& default_generator(c10::DeviceIndex index) {
+  // First: it raises in a forked child, where the lock of the static variable may be held for ever.
+  const c10::DeviceIndex device_index = resolve_device_index(index);
   // Never destroyed: other threads may draw until the process ends.
   static const std::vector<at::Generator>& generators = *new std::vector<at::Generator>([] {
     std::vector<at::Generator> all;
@@ -156,7 +158,7 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
     }
     return all;
   }());
-  return generators[resolve_device_index(index)];
+  return generators[device_index];
 }
 
 at::Generator new_generator(c10::DeviceIndex index) {

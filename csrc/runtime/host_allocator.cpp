@@ -6,6 +6,7 @@
 #include "runtime/host_allocator.h"
 
 #include <c10/core/Event.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cstring>
 #include <exception>
@@ -72,6 +73,24 @@ class PinnedAllocator final : public at::CachingHostAllocatorInterface<PinnedMem
   // its locks: a thread with the GIL may wait for them.
   void empty_cache() override {
     wait_without_gil([this] { CachingHostAllocatorInterface::empty_cache(); });
+  }
+  // These take the locks, too, which another thread may hold while the driver waits.
+  at::HostStats get_stats() override {
+    at::HostStats stats;
+    with_locks([&] { stats = CachingHostAllocatorInterface::get_stats(); });
+    return stats;
+  }
+  void reset_accumulated_stats() override {
+    with_locks([this] { CachingHostAllocatorInterface::reset_accumulated_stats(); });
+  }
+  void reset_peak_stats() override {
+    with_locks([this] { CachingHostAllocatorInterface::reset_peak_stats(); });
+  }
+
+ private:
+  static void with_locks(c10::function_ref<void()> use) {
+    if (is_in_bad_fork()) static_cast<void>(device_count());  // raises: in a child they may be held for ever
+    wait_without_gil(use);
   }
 };
 

@@ -165,6 +165,7 @@ void share_storage(const c10::Storage& storage) {
   // before the allocation, whose deleter would wait again if Ctrl-C ended it.
   wait_for_device(device.index());
   check(orDeviceSynchronize());
+  c10::DataPtr old;  // freed without the lock: a trace of it may call Python, which runs the handlers of signals
   const std::lock_guard lock(moving);
   if (is_shared(storage)) return;  // meanwhile
   check(orDeviceSynchronize());  // for what was queued meanwhile
@@ -175,7 +176,7 @@ void share_storage(const c10::Storage& storage) {
     check(orDeviceSynchronize());
   }
   c10::StorageImpl* const moved = storage.unsafeGetStorageImpl();
-  moved->set_data_ptr_noswap(std::move(data));
+  old = moved->set_data_ptr(std::move(data));
   moved->set_resizable(false);  // it would move away from the other processes
 }
 // LITERALINCLUDE END: shared-memory-move
@@ -208,7 +209,6 @@ c10::Storage open_storage(const std::string& handle, int64_t bytes, int64_t inde
 // LITERALINCLUDE START: shared-memory-new
 c10::Storage new_shared_storage(int64_t bytes, c10::Device device) {
   check_can_share(device);
-  TORCH_CHECK_VALUE(bytes >= 0, "openreg: a storage cannot have ", bytes, " bytes");
   const c10::DeviceGuard guard(device);
   return fixed_storage(bytes, allocate_shareable(bytes, device));
 }

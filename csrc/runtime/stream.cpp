@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <mutex>
@@ -88,14 +89,12 @@ class StreamPool {
   std::array<orStream_t, kStreams> handles_{};
 };
 
-StreamPool& stream_pool(c10::DeviceIndex index, bool high_priority) {
-  struct Pools {
-    StreamPool normal;
-    StreamPool high;
-  };
+enum Purpose : uint8_t { kForNormal, kForUrgent, kForCaptures, kPurposes };
+
+StreamPool& stream_pool(c10::DeviceIndex index, Purpose purpose) {
+  using Pools = std::array<StreamPool, kPurposes>;
   static auto* const pools = new std::vector<Pools>(static_cast<size_t>(device_count()));
-  Pools& of_device = pools->at(static_cast<size_t>(index));
-  return high_priority ? of_device.high : of_device.normal;
+  return pools->at(static_cast<size_t>(index))[purpose];
 }
 // LITERALINCLUDE END: stream-pool
 
@@ -120,22 +119,30 @@ c10::Stream exchange_stream(const c10::Stream& stream) {
 // LITERALINCLUDE END: stream-current-of-device
 
 // LITERALINCLUDE START: stream-from-pool
-c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
+static c10::Stream take_stream(int64_t index, Purpose purpose) {
   const c10::DeviceIndex device = resolve_device_index(index);
   const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, device));
   int lowest = 0;
   int highest = 0;
   check(orDeviceGetStreamPriorityRange(&lowest, &highest));
   // 0 is PyTorch's normal priority. A driver's range need not begin there, nor contain it.
-  const bool high = priority < 0;
-  return stream_pool(device, high).take(device, high ? highest : std::clamp(0, highest, lowest));
+  const int priority = purpose == kForUrgent ? highest : std::clamp(0, highest, lowest);
+  return stream_pool(device, purpose).take(device, priority);
 }
+
+c10::Stream stream_from_pool(c10::DeviceIndex index, int priority) {
+  return take_stream(index, priority < 0 ? kForUrgent : kForNormal);
+}
+
+c10::Stream stream_for_capture(int64_t index) { return take_stream(index, kForCaptures); }
 // LITERALINCLUDE END: stream-from-pool
 
 // LITERALINCLUDE START: stream-all-handles
 std::vector<orStream_t> stream_handles(c10::DeviceIndex index) {
   std::vector<orStream_t> handles{default_stream_handle(index)};
-  for (const bool high : {false, true}) stream_pool(index, high).add_handles(&handles);
+  for (const Purpose purpose : {kForNormal, kForUrgent, kForCaptures}) {
+    stream_pool(index, purpose).add_handles(&handles);
+  }
   return handles;
 }
 // LITERALINCLUDE END: stream-all-handles

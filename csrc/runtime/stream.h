@@ -30,6 +30,10 @@ c10::Stream exchange_stream(const c10::Stream& stream);
 // one with the first. A priority below 0 is high, any other normal.
 c10::Stream stream_from_pool(c10::DeviceIndex index, int priority);
 
+// A stream for a capture that the backend begins by itself, from a pool of its own. A program never gets it: what
+// another thread queues on a captured stream is recorded, and does not run.
+OPENREG_EXPORT c10::Stream stream_for_capture(int64_t index);
+
 // A stream that other code created with the driver, and will destroy: not while PyTorch uses it.
 // Throws: when the driver does not know the stream.
 OPENREG_EXPORT c10::Stream external_stream(uint64_t handle);

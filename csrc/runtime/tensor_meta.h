@@ -9,7 +9,8 @@
 namespace openreg {
 
 // Whether the fallback must not copy the tensor, or the tensor that it is a view of, to the CPU.
-// Limits: a view of an inference tensor does not know its base.
+// Limits: a view of an inference tensor does not know its base. A conjugate or negative view is copied on the device,
+// without the mark, before an operator gets it: mark what resolve_conj() or resolve_neg() returns.
 OPENREG_EXPORT bool forbids_fallback(const at::Tensor& tensor);
 
 // Sets or clears the mark of this tensor. Tensors that share its memory but are not views of it are unaffected.

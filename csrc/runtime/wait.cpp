@@ -30,7 +30,17 @@ bool is_interruptible() {
 }
 // LITERALINCLUDE END: wait-who
 
+thread_local int t_interrupt_depth = 0;
+
 // LITERALINCLUDE START: wait-poll
+class InInterrupt {
+ public:
+  InInterrupt() { ++t_interrupt_depth; }
+  ~InInterrupt() { --t_interrupt_depth; }
+  InInterrupt(const InInterrupt&) = delete;
+  InInterrupt& operator=(const InInterrupt&) = delete;
+};
+
 using WaitClock = std::chrono::steady_clock;
 
 // Returns false when a signal has interrupted the sleep.
@@ -56,6 +66,7 @@ void poll(Query query) {
     // A signal that arrived before the sleep did not interrupt it. Checking takes the GIL, so it is not done each time.
     if (!slept || now - checked > 100ms) {
       checked = now;
+      const InInterrupt inside;
       interrupt_check.load()();
     }
   }
@@ -87,6 +98,8 @@ class Marker {
 // LITERALINCLUDE END: wait-marker
 
 }  // namespace
+
+int interrupt_depth() noexcept { return t_interrupt_depth; }
 
 void set_interrupt_check(InterruptCheck check) { interrupt_check.store(check); }
 

@@ -26,6 +26,10 @@ void wait_for_device(c10::DeviceIndex device);
 void wait_for_event(orEvent_t event);
 // LITERALINCLUDE END: wait-contract
 
+// How many interrupt checks the calling thread is in. What runs within one belongs to the program, and not to the call
+// that waits.
+int interrupt_depth() noexcept;
+
 // Runs a wait without the GIL, for those in functions that PyTorch may call with it, such as the copies of torch.save:
 // other threads of Python go on. The bindings set how, once; without them there is no GIL.
 using WaitRunner = void (*)(c10::function_ref<void()> wait);

@@ -71,3 +71,17 @@ def test_offsets_that_do_not_fit_the_padded_rows_are_refused() -> None:
         cut(padded, [offsets, offsets], 1)
     with pytest.raises(ValueError, match=r"^_padded_dense_to_jagged_forward: .* a vector .*, got the shape \[1, 2\]$"):
         cut(padded, [offsets[None]], 1)
+
+
+def test_a_value_without_dimensions_is_refused() -> None:
+    value, offsets = torch.tensor(1.0, device=LAST_DEVICE), torch.tensor([0, 1], device=LAST_DEVICE)
+    with pytest.raises(ValueError, match="expected values of at least one dimension"):
+        torch.ops.aten._jagged_to_padded_dense_forward(value, [offsets], [3])
+
+
+def test_small_offsets_of_padded_rows_that_they_cannot_count() -> None:
+    """65,536 rows of 32,768 places: more than an int32 counts."""
+    dense = torch.empty(1 << 16, 1 << 15, 0, device=LAST_DEVICE)
+    offsets = torch.full(((1 << 16) + 1,), 2, dtype=torch.int32, device=LAST_DEVICE)
+    offsets[0] = 0
+    assert torch.ops.aten._padded_dense_to_jagged_forward(dense, [offsets], 2).shape == (2, 0)

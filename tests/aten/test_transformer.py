@@ -127,6 +127,9 @@ def test_sizes_that_do_not_fit() -> None:
     for wrong, heads in ((x[0], 2), (x[..., 1:], 2), (x, 3), (x, 0)):
         with pytest.raises(RuntimeError, match=r"expects \[batch, length, 8\] for . heads that divide the last size"):
             torch._native_multi_head_attention(wrong, wrong, wrong, 8, heads, weight, bias, weight[:8], bias[:8])
+    for rows, biases in ((weight[:4], bias), (weight, bias[:1]), (weight[0], bias), (weight, bias[None])):
+        with pytest.raises(RuntimeError, match="expects weights of 24 rows and as many biases, got"):
+            torch._native_multi_head_attention(x, x, x, 8, 2, rows, biases, weight[:8], bias[:8])
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +62,18 @@ def test_the_module_has_its_own_loader(module: str) -> None:
     assert imported.__spec__ is not None
     assert imported.__loader__ is imported.__spec__.loader
     assert type(imported.__loader__).__name__ == "SourceFileLoader"
+
+
+def test_a_module_that_runs_as_a_program(module: str) -> None:
+    after_import(module, lambda: None)
+    assert runpy.run_module(module)["value"] == 1
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    loader: Any = spec.loader
+    assert loader.get_source(module) == "value = 1\n"
+    assert copy.copy(loader).get_source(module) == "value = 1\n"
+    with pytest.raises(AttributeError, match="'SourceFileLoader' object has no attribute 'nothing'"):
+        loader.nothing  # noqa: B018
 
 
 def test_a_module_that_is_there_is_not_waited_for(module: str) -> None:

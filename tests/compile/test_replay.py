@@ -212,6 +212,19 @@ def test_layouts_and_dtypes(make: Callable[[], Tensor]) -> None:
             torch.testing.assert_close(result.cpu(), expected)
 
 
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
+@pytest.mark.parametrize("change", [
+    lambda x: x[:, :3].conj(), lambda x: x.conj(), lambda x: torch._neg_view(x[:, :3]), lambda x: x[:, :3],
+])  # fmt: skip
+def test_lazily_conjugated_and_negated_inputs(change: Callable[[Tensor], Tensor], captured: list[Any]) -> None:
+    """Inputs with gaps are copied byte by byte."""
+    compiled = torch.compile(lambda x: x * 2, mode=MODE, fullgraph=True)
+    for value in range(4):
+        x = torch.complex(torch.arange(32.0).view(4, 8) + value, torch.ones(4, 8))
+        torch.testing.assert_close(compiled(change(x.to(LAST_DEVICE))).cpu(), change(x).clone() * 2)
+    assert [each.replays for each in captured] == [3]
+
+
 def test_a_capture_for_each_shape_and_stream(captured: list[Any]) -> None:
     compiled = torch.compile(lambda x: x.sin() + x.shape[0], mode=MODE, fullgraph=True, dynamic=True)
     side = torch.Stream(LAST_DEVICE)

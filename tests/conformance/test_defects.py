@@ -58,6 +58,14 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
         {"autograd/gradient_of[logcumsumexp]": (FAILED, "autograd")},
         ["logcumsumexp: the result requires no gradient: the operator was called below autograd"],
     ),
+    "forgets_arguments": (
+        ["--area=operators", "-k=as_on_the_cpu and forward-float32 and (embedding-f or functional.batch_norm-f)"],
+        {
+            f"operators/as_on_the_cpu[nn.functional.{name}-forward-float32]": (FAILED, "operators")
+            for name in ("embedding", "batch_norm")
+        },
+        ["an argument is changed in another way than on the CPU"],
+    ),
     "wrong_seed": (
         ["--area=random"],
         {f"random/seed_repeats[{draw}]": (FAILED, "random") for draw in DRAWS},
@@ -89,6 +97,7 @@ DEFECTS: dict[str, tuple[list[str], dict[str, tuple[str, str]], list[str]]] = {
             "events/wait_event_orders": (FAILED, "event"),
             "events/future_waits_on_the_stream": (FAILED, "event"),
             "events/callback_of_a_future_has_a_stream": (FAILED, "stream"),
+            "events/destroyed_event_leaves_its_waiters": (FAILED, "event"),
         },
         ["a stream did not wait for what a Future was given", "a stream says that it is being captured into a graph"],
     ),

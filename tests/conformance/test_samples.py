@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from accelerator_conformance.samples import Comparison
 from torch.testing._internal.common_methods_invocations import op_db
+
+from tests.conftest import RunProcess
 
 SUM = next(entry for entry in op_db if entry.full_name == "sum")
 
@@ -55,3 +59,18 @@ def test_half_precision_has_its_own_tolerance() -> None:
         Comparison(SUM, "cpu", torch.float16)._compare(
             torch.ones(2).half() * 1.1, torch.ones(2).half(), lambda: [torch.ones(2) * 1.1]
         )
+
+
+def test_an_index_that_is_off_by_one_is_wrong_also_in_half_precision() -> None:
+    argmax = next(entry for entry in op_db if entry.full_name == "argmax")
+    with pytest.raises(AssertionError, match=r"Tensor-likes are not equal|Scalars are not equal"):
+        Comparison(argmax, "cpu", torch.bfloat16)._compare(torch.tensor(19), torch.tensor(20), lambda: [])
+
+
+def test_the_database_has_every_entry_that_is_asked_for(run_process: RunProcess) -> None:
+    done = run_process(f"""
+        import sys; sys.path[:] = {sys.path}
+        from accelerator_conformance.test_operators import MINIMAL, USABLE, op_db
+        print(sorted((MINIMAL | USABLE) - {{entry.full_name for entry in op_db}}))
+        """)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -183,7 +183,9 @@ def captured(numel: int) -> list[str]:
     with torch.Stream("openreg"), graph:
         tensor += 1
         here = [torch.openreg.current_device()]
+        halved = dist._make_nccl_premul_sum(torch.tensor(0.5))  # a number of the CPU, which a capture could not read
         messages = [_message(lambda: dist.all_reduce(tensor)), _message(lambda: dist.barrier(device_ids=here))]
+        messages.append(_message(lambda: dist.all_reduce(tensor, halved)))
         tensor += 1
     graph.replay()
     dist.all_reduce(tensor)

@@ -103,7 +103,12 @@ def in_place() -> None:
     for place in (rank, (rank + 1) % size):
         whole = torch.zeros(size, NUMEL, device="openreg")
         whole[place] = on_device(parts[rank])
+        torch.openreg.synchronize()
+        torch.openreg.reset_peak_memory_stats()
+        before = torch.openreg.memory_allocated()
         dist.all_gather_single(whole.view(-1), whole[place])
+        if place == rank:  # as in FSDP: the input lies where the output has it
+            assert torch.openreg.max_memory_allocated() == before
         same(whole, torch.stack(parts))
         whole[:] = on_device(parts[rank])
         dist.reduce_scatter_single(whole[place], whole.view(-1))

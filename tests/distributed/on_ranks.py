@@ -634,6 +634,10 @@ def in_inference_mode() -> None:
             reductions(op, torch.float32)
         moves(torch.float32)
         objects()
+        anyone = torch.zeros(1, dtype=torch.bool, device="openreg")
+        ones = torch.ones(dist.get_world_size(), dtype=torch.bool, device="openreg")
+        dist.reduce_scatter_single(anyone, ones, dist.ReduceOp.MAX)
+        assert anyone.item()
         many = [torch.empty(200_000, device="openreg") for _ in range(dist.get_world_size())]
         dist.all_gather(many, torch.full((200_000,), float(dist.get_rank()), device="openreg"))
         assert [part[-1].item() for part in many] == list(range(dist.get_world_size()))
@@ -668,6 +672,19 @@ def split_without_some() -> None:
             tensor = torch.ones(3, device="openreg")
             dist.all_reduce(tensor, group=group)
             assert tensor.tolist() == [len(ranks)] * 3
+
+
+def barrier_of_a_group_with_a_device() -> None:
+    """It waits for the device of the group, and not for the current one."""
+    bound, everyone = torch.device("openreg:1"), range(dist.get_world_size())
+    group = dist.new_group(everyone, backend="staged", timeout=timedelta(seconds=10), device_id=bound)
+    torch.openreg.set_device(0)
+    with torch.openreg.device(1):
+        torch.openreg._sleep(300_000_000)
+        event = torch.Event(bound)
+        event.record()
+    dist.barrier(group=group)
+    assert event.query()
 
 
 def subgroup() -> None:

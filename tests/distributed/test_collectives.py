@@ -135,6 +135,12 @@ def test_memory_of_unwaited_results_is_not_reused(group: Ranks) -> None:
     group(on_ranks.dropped)
 
 
+@pytest.mark.needs("queue", "two devices")
+def test_a_barrier_of_a_group_with_a_device() -> None:
+    with ranks(2, seconds=10) as started:
+        started(on_ranks.barrier_of_a_group_with_a_device)
+
+
 def test_subgroups(group: Ranks) -> None:
     group(on_ranks.subgroup)
 

@@ -418,3 +418,29 @@ def test_a_graph_leaves_memory_alone_that_is_newer_than_a_reset() -> None:
     assert driver.read(memory, 16) == bytes(16)
     driver.set_device(0)
     driver.check(lib.orDeviceReset())
+
+
+@pytest.mark.long
+def test_a_capture_that_begins_within_a_copy_records_none_that_reports_success() -> None:
+    """A copy to pageable memory that returned success has copied, whoever begins to capture its stream meanwhile."""
+    stream, source, target = driver.stream_create(), driver.malloc(64), ctypes.create_string_buffer(64)
+    driver.write(source, b"\7" * 64)
+    ends = threading.Event()
+
+    def capture() -> None:
+        while not ends.is_set():
+            if lib.orStreamBeginCapture(stream, RELAXED) == Error.SUCCESS:
+                lib.orStreamEndCapture(stream, None)
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    copied = missing = 0
+    for _ in range(300_000):
+        target[0] = b"\0"
+        if lib.orMemcpyAsync(ctypes.addressof(target), source, 64, Kind.DEVICE_TO_HOST, stream) == Error.SUCCESS:
+            copied += 1
+            missing += target[0] != b"\7"
+    ends.set()
+    thread.join()
+    assert copied > 0
+    assert missing == 0

@@ -30,6 +30,13 @@ BINARY(mul, *)
 __kernel void declared_only(int a);
 __constant char text[] = "__kernel void in_a_string(int a) {";
 
+__kernel void __attribute__((reqd_work_group_size(1, 1, 1))) attributed(global int* out, local int* one) {
+  local int LOCAL;  // a name that is the program's
+  LOCAL = 3;
+  *one = 4;
+  *out = LOCAL + *one;
+}
+
 kernel __attribute__((reqd_work_group_size(8, 1, 1)))
 void total(global const int* a, global int* out, local int* scratch) {
   __local int tile[8];
@@ -110,6 +117,12 @@ def test_barriers_and_local_memory(module: int) -> None:
     out = driver.malloc(16)
     launch_function(driver.function(module, "total"), (4,), (8,), pointer(a), pointer(out), local(32))
     assert read_as("i", out, 4) == [28, 92, 156, 220]
+
+
+def test_an_attribute_before_the_name_of_a_kernel(module: int) -> None:
+    out = floats([0])
+    launch_function(driver.function(module, "attributed"), (1,), (1,), pointer(out), local(4))
+    assert read_as("i", out, 1) == [7]
 
 
 def test_attributes(module: int) -> None:
@@ -248,6 +261,8 @@ def test_a_source_that_does_not_compile_gives_the_whole_log() -> None:
         ("int f(int a) { return a; }", "the source has no kernel: no function is __kernel"),
         ("", "the source has no kernel: no function is __kernel"),
         ("__kernel void f(int a) {", "expected '}'"),
+        ("__kernel void f(int a) {\n  local int t[4]; g(a); }", r":2:19: error: 'g' was not declared"),
+        ("__kernel void f(int a) {\n  __local int t[4]; g(a); }", r":2:21: error: 'g' was not declared"),
         ("__kernel void f(__global int* a) { __local float* p; *p = a; }", "invalid conversion|cannot convert"),
     ],
 )
@@ -308,7 +323,8 @@ def test_foreign_old_and_damaged_binaries_are_refused(module: int) -> None:
 def test_names_and_handles(module: int) -> None:
     refused(
         Error.INVALID_VALUE,
-        "orModuleGetFunction: the module has no function 'sub'; valid are 'add', 'mul', 'total', 'diverge'",
+        "orModuleGetFunction: the module has no function 'sub'; valid are 'add', 'mul', 'attributed', 'total', "
+        "'diverge'",
         driver.function,
         module,
         "sub",

@@ -69,6 +69,11 @@ orError_t orStreamSynchronize(orStream_t stream) {
   if (g_pending.bytes > 0) std::memcpy(g_pending.staging, g_pending.src, g_pending.bytes);
   return BELOW(orStreamSynchronize)(stream);
 }
+#elif defined(DEFECT_copy_from_the_host_overtakes)
+orError_t orMemcpyAsync(void* dst, const void* src, size_t bytes, orMemcpyKind kind, orStream_t stream) {
+  if (kind == orMemcpyHostToDevice) return BELOW(orMemcpy)(dst, src, bytes, kind);  // on the default stream
+  return BELOW(orMemcpyAsync)(dst, src, bytes, kind, stream);
+}
 #elif defined(DEFECT_query_is_always_ready)
 orError_t orStreamQuery(orStream_t stream) {
   const orError_t answer = BELOW(orStreamQuery)(stream);

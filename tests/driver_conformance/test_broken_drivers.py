@@ -229,6 +229,12 @@ DEFECTS = [
         "of them differ; the first is byte 0: 0xee, where 0x16 was written",
     ),
     (
+        "copy_from_the_host_overtakes",
+        ["copies", "streams"],
+        ["pinned copies come in the order of their stream", "work of a stream comes in order"],
+        "of them differ; the first is byte",
+    ),
+    (
         "query_is_always_ready",
         ["errors", "streams"],
         ["not ready is an answer and no error", "a query says when the work is over"],

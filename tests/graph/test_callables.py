@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from tests.conftest import RunProcess
 from tests.graph.capture import module as openreg
@@ -121,6 +123,27 @@ def test_several_callables_share_a_pool_and_one_sample() -> None:
     for model, reference in zip(models, references, strict=True):
         for own, other in zip(model.parameters(), reference.parameters(), strict=True):
             torch.testing.assert_close(own.grad.cpu(), other.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_calls_with_one_pool_end_each_others_calls() -> None:
+    """The second captures where the first has freed what its forward pass saves."""
+    layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()) for _ in range(2)]
+    models = [copy.deepcopy(each).to(LAST_DEVICE) for each in layers]
+    pool, x = openreg.graph_pool_handle(), torch.randn(32, 64)
+    for model in models:
+        make(model, (torch.zeros(32, 64, device=LAST_DEVICE, requires_grad=True),), pool=pool)
+    for first, second in (models, reversed(models)):
+        late = second(first(x.to(LAST_DEVICE)))
+        with pytest.raises(
+            RuntimeError, match=r"Sequential comes too late.* with one pool overwrite each other's: make"
+        ):
+            late.sum().backward()
+    for model, layer in zip(models, layers, strict=True):
+        model.zero_grad()
+        model(x.to(LAST_DEVICE)).sum().backward()
+        layer(x).sum().backward()
+        for own, other in zip(model.parameters(), layer.parameters(), strict=True):
+            torch.testing.assert_close(own.grad.cpu(), other.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_a_function_with_nested_arguments_and_results() -> None:
@@ -311,6 +334,65 @@ def test_a_call_beside_a_capture_on_another_stream() -> None:
     torch.testing.assert_close(doubled.cpu(), y.cpu() * 2)
 
 
+def doubled_slowly(x: Tensor) -> Tensor:
+    shared = x + 0  # freed in the graph, and so used by the next one in the pool
+    openreg._sleep(50_000_000)
+    return shared * 2
+
+
+def numbers(*values: float) -> list[Tensor]:
+    made = [torch.full((3,), float(value), device=LAST_DEVICE, requires_grad=True) for value in values]
+    torch.accelerator.synchronize(LAST_DEVICE)
+    return made
+
+
+def test_calls_on_two_streams_do_not_use_the_memory_at_the_same_time() -> None:
+    graphed = make(doubled_slowly, (here(3, requires_grad=True),))
+    results = []
+    for x in numbers(1, 10):
+        with torch.Stream(LAST_DEVICE):
+            results.append(graphed(x))
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert [each.tolist() for each in results] == [[2] * 3, [20] * 3]
+    x, y = numbers(1, 2)
+    with torch.Stream(LAST_DEVICE):
+        graphed(x).backward(y)
+    with torch.Stream(LAST_DEVICE):
+        result = graphed(y)
+        result.backward(x)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert (x.grad.tolist(), y.grad.tolist()) == ([4] * 3, [2] * 3)
+
+
+def test_callables_with_one_pool_do_not_use_its_memory_at_the_same_time() -> None:
+    pool, results = openreg.graph_pool_handle(), []
+    # The first and the last are captured on one stream of 32, so that the last uses what the first has freed.
+    first, *_, last = (make(doubled_slowly, (here(3),), num_warmup_iters=0, pool=pool) for _ in range(33))
+    for call, x in zip((first, last), numbers(1, 10), strict=True):
+        with torch.Stream(LAST_DEVICE):
+            results.append(call(x.detach()))
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert [each.tolist() for each in results] == [[2] * 3, [20] * 3]
+
+
+def test_a_call_after_one_on_a_stream_that_is_captured_now() -> None:
+    graphed = make(torch.sin, (here(3),))
+    x, stream = here(3), torch.Stream(LAST_DEVICE)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    with stream:
+        graphed(x)
+    before = torch.accelerator.current_stream(LAST_DEVICE)
+    graph = torch.accelerator.Graph(capture_error_mode="thread_local")
+    with stream, graph:
+        doubled = x * 2
+        with before:
+            result = graphed(x)
+    torch.testing.assert_close(result.cpu(), x.cpu().sin())
+    graph.replay()
+    torch.accelerator.synchronize(LAST_DEVICE)
+    torch.testing.assert_close(doubled.cpu(), x.cpu() * 2)
+
+
 def test_streams_of_the_program() -> None:
     model = nn.Linear(3, 3).to(LAST_DEVICE)
     with torch.Stream(LAST_DEVICE) as stream:
@@ -408,8 +490,9 @@ def test_work_that_a_graph_does_not_have(warm_ups: int) -> None:
         refused(work, x, here(3, requires_grad=True))
     with pytest.raises(ValueError, match=r"argument 0 of argmax requires a gradient, and has no influence"):
         refused(torch.argmax, x)
-    with pytest.raises(ValueError, match=rf"<lambda> reads a tensor, float32\[3\] on {LAST_DEVICE}, that requires"):
-        refused(lambda x: x * outside.exp(), x)
+    for reads in (lambda x: x * outside.exp(), lambda x: (x * 2, outside)):
+        with pytest.raises(ValueError, match=rf"<lambda> reads a tensor, float32\[3\] on {LAST_DEVICE}, that requires"):
+            refused(reads, x)
     with pytest.raises(TypeError, match=r"a result of <lambda> is of type int, and a replay computes tensors"):
         refused(lambda x: (x, 3), x)
     with pytest.raises((TypeError, RuntimeError), match=r"is float32.* on cpu, and a replay|a copy to the CPU without"):
@@ -434,6 +517,27 @@ def test_a_capture_of_the_program() -> None:
     graph.replay()
     torch.accelerator.synchronize(LAST_DEVICE)
     torch.testing.assert_close(result.cpu(), x.cpu() * 2)
+    with torch.Stream(LAST_DEVICE):
+        late = make(torch.sin, (here(3, requires_grad=True),))(here(3, requires_grad=True)).sum()
+        refused = pytest.raises(RuntimeError, match="sin replays a graph, and is called on a stream that another gr")
+        with torch.accelerator.Graph(), refused:
+            late.backward()
+
+
+def test_a_capture_in_a_process_that_has_used_the_device_for_nothing_else(run_process: RunProcess) -> None:
+    ended = run_process(
+        """
+        import torch
+        answers = [torch.openreg.is_current_stream_capturing()]
+        graph = torch.accelerator.Graph()
+        with torch.Stream("openreg"):
+            graph.capture_begin()  # `with graph:` would start the driver in Python, too
+            answers.append(torch.openreg.is_current_stream_capturing())
+            graph.capture_end()
+        print(answers)
+        """
+    )
+    assert (ended.stdout, ended.stderr) == ("[False, True]\n", "")
 
 
 # What cannot be called.
@@ -531,6 +635,34 @@ def test_buffers_when_a_warm_up_raises() -> None:
     assert (model.calls.item(), model.last.tolist()) == (0, [0, 0])
 
 
+def test_buffers_are_restored_before_the_program_goes_on_after_an_error() -> None:
+    class Raises(Counts):
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            openreg._sleep(200_000_000)
+            raise KeyError("a mistake of the program")
+
+    model = Raises()
+    with pytest.raises(KeyError):
+        make(model, (here(2),))
+    model.calls.fill_(7)
+    torch.accelerator.synchronize(LAST_DEVICE)
+    assert model.calls.item() == 7
+
+
+def test_a_buffer_that_overlaps_itself() -> None:
+    class Scales(Counts):
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.scale
+
+    model = Scales()
+    model.register_buffer("scale", torch.full((1,), 3.0, device=LAST_DEVICE).expand(4))
+    make(model, (here(4),))
+    assert model(torch.ones(4, device=LAST_DEVICE)).tolist() == [3] * 4
+    assert model.calls.item() == 1
+
+
 def test_a_part_of_a_module_in_the_other_mode() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).to(LAST_DEVICE)
     make(model, (here(4, 8),))
@@ -550,6 +682,66 @@ def test_each_backward_pass_before_the_next_forward_pass() -> None:
     second.sum().backward(retain_graph=True)
     with pytest.raises(RuntimeError, match=message):
         second.sum().backward()
+
+
+def test_what_the_backward_pass_reads_is_not_changed_before() -> None:
+    class Biased(Part):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.ones(3, device=LAST_DEVICE))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x * self.weight + self.bias) * self.scale
+
+    model = Biased()
+    make(model, (here(3, requires_grad=True),))
+    for name in ("parameter 'weight'", "buffer 'scale'"):
+        result = model(here(3, requires_grad=True))
+        with torch.no_grad():
+            getattr(model, name.split("'")[1]).mul_(2)
+        with pytest.raises(RuntimeError, match=f"{name} of Biased was changed in place between the forward and the ba"):
+            result.sum().backward()
+    x = here(3, requires_grad=True)
+    result = model(x)
+    with torch.no_grad():
+        model.bias.mul_(10)  # the backward pass does not read it
+    result.sum().backward()
+    assert x.grad.tolist() == [4] * 3
+
+
+def test_checkpoints_compute_again_in_the_graph_alone() -> None:
+    class Checkpointed(Part):
+        def forward(self, x: Tensor) -> Tensor:
+            runs.append(openreg.is_current_stream_capturing())
+            return (x * self.weight * self.scale).exp()
+
+    runs: list[bool] = []
+    inner = Checkpointed()
+
+    def work(x: Tensor) -> Tensor:
+        result: Tensor = checkpoint(inner, x * 2, use_reentrant=False, preserve_rng_state=False)
+        return result
+
+    inner.weight.requires_grad_(False)
+    graphed = make(work, (here(3, requires_grad=True),), num_warmup_iters=1)
+    assert runs == [False, False, True, True]
+    x = here(3, requires_grad=True)
+    graphed(x).sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), 2 * (2 * x.detach().cpu()).exp())
+
+
+def test_a_call_that_raises_halfway_ends_the_call_before() -> None:
+    graphed = make(torch.mul, tuple(numbers(1, 1)))
+    result = graphed(*numbers(2, 3))
+    x, gone = numbers(100, 100)
+    gone.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="has no memory"):
+        graphed(x, gone)
+    with pytest.raises(RuntimeError, match="comes too late"):
+        result.sum().backward()
+    x, y = numbers(2, 3)
+    graphed(x, y).sum().backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([3] * 3, [2] * 3)
 
 
 def test_a_replay_of_an_earlier_callable_ends_the_calls_after_it() -> None:
@@ -605,3 +797,26 @@ def test_every_launch_mode(run_process: RunProcess, launch: str) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "True\n"
+
+
+def test_what_other_threads_queue_meanwhile_runs_and_is_not_captured() -> None:
+    """The streams of a program come from a pool, and a capture on one of them would record what others queue there."""
+    y, streams = torch.zeros(1, device=LAST_DEVICE), [torch.Stream(LAST_DEVICE) for _ in range(32)]
+
+    def add() -> None:
+        for stream in streams:
+            with stream:
+                y.add_(1)
+            stream.synchronize()
+
+    def work(x: Tensor) -> Tensor:
+        if openreg.is_current_stream_capturing():
+            thread = threading.Thread(target=add)
+            thread.start()
+            thread.join()
+        return x + 1
+
+    graphed = make(work, (here(3),), num_warmup_iters=1)
+    assert y.item() == len(streams)
+    assert torch.equal(graphed(torch.ones(3, device=LAST_DEVICE)).cpu(), torch.full((3,), 2.0))
+    assert y.item() == len(streams)

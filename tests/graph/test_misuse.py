@@ -33,7 +33,7 @@ def written() -> torch.Tensor:
         (lambda y: y[0].item(), f"the host waits for the device: one element is read.*{WAITS}"),
         (lambda y: bool(y.sum() > 0), f"one element is read, as item.*{WAITS}"),
         (lambda y: repr(y), WAITS),
-        (lambda y: y.cpu(), f"a copy to the CPU without non_blocking=True, {WAITS}"),
+        (lambda y: y.cpu(), f"a copy to the CPU without non_blocking=True, or one that the host converts, {WAITS}"),
         (lambda y: y.copy_(torch.zeros(4)), f"a copy to the device without non_blocking=True, {WAITS}"),
         (lambda y: y.copy_(torch.zeros(4), non_blocking=True), f"reads host memory that is not pinned, {WAITS}"),
         (lambda y: torch.empty(4).copy_(y, non_blocking=True), f"into memory that is not pinned, {WAITS}"),

@@ -161,3 +161,17 @@ def test_probabilities_on_the_device_are_not_read_in_a_capture() -> None:
     p.copy_(torch.tensor([-1.0, 2.0]).repeat(500))  # eager mode refuses these
     replayed(graph)
     assert drawn.tolist() == [0.0, 1.0] * 500
+
+
+@pytest.mark.needs("two devices")
+def test_the_start_of_a_replay_is_on_the_device_that_draws() -> None:
+    """Also if another device is current, as in a kernel that is called without a guard."""
+    x, allocated = torch.zeros(4, device="openreg:1"), module.memory_allocated
+    before = [allocated(index) for index in (0, 1)]
+    with torch.Stream("openreg:1"):
+        graph = torch.accelerator.Graph()
+        graph.capture_begin()
+        with module.device(0):
+            x.uniform_()
+        graph.capture_end()
+    assert [allocated(index) > earlier for index, earlier in enumerate(before)] == [False, True]

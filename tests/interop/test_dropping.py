@@ -132,6 +132,30 @@ def test_a_signal_handler_shares_while_its_thread_does(run_process: RunProcess) 
     assert (ran.stdout, ran.stderr) == ("True True\n", "")
 
 
+@pytest.mark.needs("sharing")
+def test_a_signal_handler_shares_while_the_memory_of_a_shared_tensor_is_freed(run_process: RunProcess) -> None:
+    """A tool that traces the free runs Python, and with it the handler."""
+    ran = run_process(
+        """
+        import os, signal, torch
+        import torch.openreg._gpu_trace as trace
+        x, y = torch.ones(4, device="openreg"), torch.ones(4, device="openreg")
+        signal.alarm(30)
+        signal.signal(signal.SIGUSR1, lambda *_: y.share_memory_())
+        freed = []
+        def free(pointer):
+            if not freed:
+                freed.append(pointer)
+                os.kill(os.getpid(), signal.SIGUSR1)
+        trace.MemoryDeallocationCallbacks.add_callback(free)
+        torch._C._activate_gpu_trace()
+        x.share_memory_()
+        print(x.is_shared(), y.is_shared(), len(freed))
+        """
+    )
+    assert ran.stdout == "True True 1\n", ran.stderr
+
+
 @pytest.mark.needs("queue", "kernels", "sharing")
 def test_a_forked_child_of_a_process_that_shares_gets_its_error(run_process: RunProcess) -> None:
     ran = run_process(

@@ -122,3 +122,24 @@ def test_what_the_derivative_is_given_has_the_sizes_of_the_forward() -> None:
     for saved in (alpha[:1], alpha[:, :1], alpha[..., :1]):
         with pytest.raises(RuntimeError, match=r"_ctc_loss_backward: .* log_alpha of shape \[2, 5, 5\], but got"):
             torch.ops.aten._ctc_loss_backward(loss, log_probs, targets, [5, 5], [2, 2], loss, saved, 0)
+
+
+def test_the_derivative_refuses_what_would_be_read_out_of_bounds() -> None:
+    log_probs, targets = torch.zeros(5, 2, 4, device="openreg"), torch.tensor([[1, 2], [2, 3]], device="openreg")
+    loss, alpha = torch.ops.aten._ctc_loss(log_probs, targets, [5, 5], [2, 2])
+    for blank in (-1, 4, 1_000_000):
+        with pytest.raises(RuntimeError, match=rf"^_ctc_loss_backward: expected a blank of 0 to 3, but got {blank}"):
+            torch.ops.aten._ctc_loss_backward(loss, log_probs, targets, [5, 5], [2, 2], loss, alpha, blank)
+    for steps, lengths in (([5, 6], [2, 2]), ([5, -1], [2, 2]), ([5], [2, 2]), ([5, 5], [2])):
+        with pytest.raises(RuntimeError, match=r"expected lengths of 2 sequences, of 0 to 5 steps, but got"):
+            torch.ops.aten._ctc_loss_backward(loss, log_probs, targets, steps, lengths, loss, alpha, 0)
+
+
+@pytest.mark.parametrize("labels", [[1], [1, 2, 3, 1], [[1, 2]], [[1, 2], [2, 3]]])
+def test_the_derivative_needs_all_labels_of_the_lengths(labels: list[int]) -> None:
+    log_probs = torch.zeros(5, 2, 4, device="openreg")
+    full = torch.tensor([1, 2, 3, 1, 2, 3], device="openreg")
+    loss, alpha = torch.ops.aten._ctc_loss(log_probs, full, [5, 5], [3, 3])
+    few = torch.tensor(labels, device="openreg")
+    with pytest.raises(RuntimeError, match=r"targets of shape \[.*\] do not have the labels of lengths \[3, 3\]"):
+        torch.ops.aten._ctc_loss_backward(loss, log_probs, few, [5, 5], [3, 3], loss, alpha, 0)

@@ -115,11 +115,10 @@ def test_integers_wrap_around_and_booleans_add_up() -> None:
 def test_what_cannot_be_converted_is_refused_at_the_call() -> None:
     x = torch.ones(3, device="openreg")
     small = torch.zeros(3, dtype=torch.float8_e5m2, device="openreg")
-    with pytest.raises(NotImplementedError, match="openreg: add computes in Float and cannot convert Float8_e5m2"):
-        torch.add(x, 1, out=small)
+    assert torch.add(x, 1, out=small).float().tolist() == [2.0] * 3  # the library converts every dtype
     with pytest.raises(NotImplementedError, match="\"add_stub\" not implemented for 'UInt16'"):
         x.to(torch.uint16) + x.to(torch.uint16)
-    assert torch.exp(x, out=small).float().tolist() == [2.5] * 3  # the library converts every dtype
+    assert torch.exp(x, out=small).float().tolist() == [2.5] * 3
     assert x.add_(1).tolist() == [2.0] * 3
 
 
@@ -315,3 +314,24 @@ def test_a_power_of_two_beyond_the_range_of_the_dtype(dtype: torch.dtype) -> Non
     mantissa, power = torch.frexp(x[[1, 2, 4, 5]])
     assert torch.equal(torch.ldexp(mantissa.to("openreg"), power.to("openreg")).cpu(), x[[1, 2, 4, 5]])
     assert torch.equal(x.to("openreg").ldexp_(torch.tensor(3, device="openreg")).cpu(), torch.ldexp(x, torch.tensor(3)))
+
+
+@pytest.mark.parametrize("place", ["cpu", "openreg"])
+def test_a_number_of_eight_bits_beside_others(place: str) -> None:
+    number = torch.full((), 1.5).to(torch.float8_e5m2)
+    for dtype in (torch.float32, torch.float64):
+        x = torch.tensor([1.0, -2.0, 4.0], dtype=dtype)
+        for function in (torch.add, torch.sub, torch.mul):
+            assert torch.equal(function(x.to("openreg"), number.to(place)).cpu(), function(x, number))
+
+
+def test_bytes_that_are_no_bools_count_as_true() -> None:
+    """PyTorch reads them so: c10/util/Load.h."""
+    made = torch.tensor([[2, 1, 3], [255, 4, 0]], dtype=torch.uint8)
+    host, here = made.view(torch.bool), made.to("openreg").view(torch.bool)
+    for reduce in (torch.amin, torch.amax, torch.all, torch.any, torch.sum):
+        for dim in (0, 1):
+            assert torch.equal(reduce(here, dim).cpu(), reduce(host, dim))
+    x = torch.arange(6.0).view(2, 3)
+    assert torch.equal(torch.where(here, x.to("openreg"), 9).cpu(), torch.where(host, x, 9))
+    assert torch.equal((here.t() + here.t()).cpu(), host.t() + host.t())

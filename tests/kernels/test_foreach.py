@@ -317,3 +317,14 @@ def test_queued_arithmetic_keeps_its_numbers_and_lists() -> None:
     del tensors
     torch._foreach_add_(results, [torch.ones(3, 2, device="openreg") for _ in range(3)])
     torch.testing.assert_close([result.cpu() for result in results], expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["clamp_min", "clamp_max"])
+def test_a_limit_that_is_no_number(name: str, dtype: torch.dtype) -> None:
+    host = [torch.tensor([1.0, 2.0, -3.0], dtype=dtype), torch.tensor([[4.0]], dtype=dtype)]
+    for number in (float("nan"), [float("nan"), 1.5], 0.5):
+        expected = getattr(torch, f"_foreach_{name}")(host, number)
+        result = getattr(torch, f"_foreach_{name}")([one.to("openreg") for one in host], number)
+        for here, there in zip(result, expected, strict=True):
+            torch.testing.assert_close(here.cpu(), there, equal_nan=True)

@@ -81,6 +81,20 @@ def test_registering_twice_adds_no_layer_and_unregistering_restores(name: str) -
     assert all(new is old for new, old in zip(replaced(module), before, strict=True))
 
 
+@pytest.mark.parametrize("earlier", [None, "cpu", "openreg:0"])
+def test_a_choice_of_the_user_is_restored(monkeypatch: pytest.MonkeyPatch, earlier: str | None) -> None:
+    needs("accelerate")
+    name, module = "ACCELERATE_TORCH_DEVICE", MODULES["accelerate"]
+    monkeypatch.delenv(name, raising=False) if earlier is None else monkeypatch.setenv(name, earlier)
+    module.unregister()
+    assert os.environ.get(name) == earlier
+    module.register(LAST)
+    module.register(0)
+    assert os.environ[name] == "openreg:0"
+    module.unregister()
+    assert os.environ.get(name) == earlier
+
+
 def test_a_name_that_other_modules_hold_is_replaced_and_restored() -> None:
     needs("accelerate")
     import accelerate.utils

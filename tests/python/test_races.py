@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
@@ -137,6 +139,36 @@ def test_only_bytes_that_one_of_two_writes_can_race(
             else:
                 second_use(x)
     del kept
+
+
+def test_the_statistics_of_a_batch_norm_are_written_in_training() -> None:
+    def normalize(training: bool) -> None:
+        torch.nn.functional.batch_norm(x, mean, variance, training=training)
+
+    def gather() -> None:
+        torch.batch_norm_gather_stats_with_counts(x, x, x, mean, variance, 0.1, 1e-5, counts)
+
+    x, mean, variance, counts = zeros(4, 8), zeros(8), zeros(8), zeros(4)
+    learn, evaluate = partial(normalize, training=True), partial(normalize, training=False)
+    for one, other, races in ((learn, learn, True), (evaluate, learn, True), (evaluate, evaluate, False),
+                              (evaluate, gather, True), (gather, evaluate, True)):  # fmt: skip
+        torch.accelerator.synchronize(0)
+        first, second = streams()
+        with torch.openreg.detect_races(), torch.no_grad():
+            with first:
+                one()
+            with second, pytest.raises(RaceError, match="'running_mean'") if races else nullcontext():
+                other()
+
+
+def test_operators_that_take_functions_run() -> None:
+    x = zeros(2)
+    with torch.openreg.detect_races():
+        x.sum()
+        result = torch.cond(torch.tensor(True), lambda x: x + 1, lambda x: x - 1, (x,))
+        with torch.Stream("openreg:0"), pytest.raises(RaceError):
+            x.add_(1)  # which x.sum() reads: what is outside of the functions is checked
+    assert result.tolist() == [1, 1]
 
 
 def test_nothing_runs_that_would_race() -> None:

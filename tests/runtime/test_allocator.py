@@ -367,16 +367,20 @@ def test_settings_that_are_not_supported_are_refused(run_process: RunProcess, se
     assert f"of PYTORCH_ALLOC_CONF are not supported, got {setting}: leave them out" in done.stderr
 
 
-def test_settings_for_cuda_do_not_make_the_device_unusable(run_process: RunProcess) -> None:
+@pytest.mark.parametrize("other", [{}, {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}], ids=["alone", "with ours"])
+@pytest.mark.parametrize("variable", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"])
+def test_settings_for_others_do_not_make_the_device_unusable(
+    run_process: RunProcess, variable: str, other: dict[str, str]
+) -> None:
     code = """
         import warnings
         warnings.simplefilter("default")
         import torch
         print([torch.ones(1, device="openreg").item() for _ in range(2)])
         """
-    done = run_process(code, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    done = run_process(code, **{variable: "expandable_segments:True"}, **other)
     assert done.stdout.strip() == "[1.0, 1.0]"
-    told = "expandable_segments and garbage_collection_threshold of PYTORCH_CUDA_ALLOC_CONF have no effect on openreg"
+    told = f"expandable_segments and garbage_collection_threshold of {variable} have no effect on openreg"
     assert done.stderr.count(told) == 1
 
 

@@ -211,3 +211,31 @@ def test_a_forked_child_pins_nothing(run_process: RunProcess) -> None:
         """
     )
     assert done.stdout.split() == ["orErrorForked"] * 4 + ["True"], done.stderr
+
+
+@pytest.mark.needs("queue")
+def test_figures_of_a_busy_cache_raise_in_a_forked_child(run_process: RunProcess) -> None:
+    """Another thread holds the cache's locks, and waits for the device."""
+    done = run_process("""
+        import os, signal, threading, time, torch
+        openreg = torch.openreg
+        pinned = torch.empty(1 << 20).pin_memory()
+        stream = torch.Stream("openreg")
+        del pinned
+        with stream:
+            openreg._sleep(1_500_000_000)
+        emptier = threading.Thread(target=torch.accelerator.empty_host_cache)
+        emptier.start()
+        time.sleep(0.3)
+        if (child := os.fork()) == 0:
+            signal.alarm(20)
+            for ask in (openreg.host_memory_stats, openreg.reset_peak_host_memory_stats):
+                try:
+                    ask()
+                except RuntimeError as error:
+                    print("forked" in str(error), flush=True)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        emptier.join()
+        """)
+    assert done.stdout.split() == ["True", "True", "0"], done.stderr

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 READS = "one element is read, as item"
-TO_CPU = "a copy to the CPU without non_blocking=True"
+TO_CPU = "a copy to the CPU without non_blocking=True, or one that the host converts"
 TO_DEVICE = "a copy to the device without non_blocking=True"
 NOT_PINNED = "into memory that is not pinned"
 
@@ -34,6 +34,7 @@ WAITING: dict[str, tuple[Callable[[torch.Tensor], object], str]] = {
     "to": (lambda x: torch.ones(3).to(x.device), TO_DEVICE),
     "pinned": (lambda x: torch.ones(3).pin_memory().to(x.device), TO_DEVICE),
     "copy_": (lambda x: torch.empty(3).copy_(x, non_blocking=True), NOT_PINNED),
+    "converted": (lambda x: torch.empty(3, dtype=torch.float64).copy_(x, non_blocking=True), TO_CPU),
 }
 # An operator that falls back waits in a copy of the fallback, which the message names.
 OF_KERNELS = {"if", "nonzero", "masked_select"}
@@ -69,6 +70,8 @@ def test_what_does_not_wait_or_says_so_by_its_name_is_allowed(x: torch.Tensor) -
     torch.openreg.set_sync_debug_mode("error")
     y = (x + x).abs() @ x
     z = pinned.to("openreg", non_blocking=True)
+    z.copy_(torch.ones(3, dtype=torch.float64), non_blocking=True)  # the driver has read what the host converted
+    z[::2].copy_(torch.ones(3).pin_memory()[::2], non_blocking=True)
     back = torch.empty(3).pin_memory().copy_(z, non_blocking=True)
     event.record()
     event.synchronize()

@@ -128,6 +128,9 @@ def handler(*_):
     weight = torch.nn.Parameter(torch.full((2,), 3.0, device="openreg"))
     weight.square().sum().backward()
     made.append(weight)
+    changed = weight * 1
+    changed[0].mul_(2)  # a view of it
+    assert (changed._version, torch.autograd.grad(changed.sum(), weight)[0].tolist()) == (1, [2.0, 1.0])
     modes = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
     print("handled", weight.grad.tolist(), weight.is_inference(), *modes)
 
@@ -248,3 +251,28 @@ except torch.AcceleratorError as error:
     print(error)
 """
     assert "(orStreamSynchronize: kernel 'abs' failed on openreg:0: injected fault;" in run(code)
+
+
+@pytest.mark.needs("queue")
+def test_a_handler_may_fall_back_while_the_program_does() -> None:
+    code = """
+x, y = torch.eye(4, device="openreg"), torch.eye(3, device="openreg")
+sizes = []
+signal.signal(signal.SIGUSR1, lambda *_: sizes.append(torch.linalg.qr(y)[0].shape))
+torch.openreg._sleep(500 * MILLISECOND)
+send_soon(signal.SIGUSR1)
+print(torch.linalg.qr(x)[0].shape, sizes)
+"""
+    assert run(code).strip() == "torch.Size([4, 4]) [torch.Size([3, 3])]"
+
+
+@pytest.mark.needs("queue", "two devices")
+def test_a_handler_has_the_current_device_of_the_program() -> None:
+    code = """
+signal.signal(signal.SIGUSR1, lambda *_: print(torch.zeros(1, device="openreg").device))
+with torch.openreg.device(1):
+    torch.openreg._sleep(500 * MILLISECOND)
+send_soon(signal.SIGUSR1)
+torch.openreg.synchronize(1)
+"""
+    assert run(code).strip() == "openreg:0"

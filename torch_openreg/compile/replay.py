@@ -151,11 +151,10 @@ class _Captured:
         tensors = {at: value for at, value in enumerate(inputs) if isinstance(value, Tensor)}
         self._addresses = {at: value.data_ptr() for at, value in tensors.items() if at in in_place}
         copied = tensors.keys() - in_place
-        self._buffers = {at: (static_input(tensors[at]), get_expanded_dims(tensors[at])) for at in copied}
+        self._buffers = {at: (_buffer(tensors[at]), get_expanded_dims(tensors[at])) for at in copied}
         given = [self._buffers[at][0] if at in copied else value for at, value in enumerate(inputs)]
         self._graph = torch.accelerator.Graph(capture_error_mode="thread_local")
-        # A default stream cannot be captured.
-        with device(index), torch.Stream(index), _captured_into(self._graph):
+        with device(index), _C._stream_for_capture(index), _captured_into(self._graph):
             # The conjugate and the negative bit of a tensor are not part of its memory.
             results = [_resolved(each) for each in call(list(given))]
         self._memory: dict[int, _Memory] = {}
@@ -207,6 +206,12 @@ class _Captured:
         results = [make(inputs, taken) for make in self._results]
         inputs.clear()
         return results
+
+
+def _buffer(value: Tensor) -> Tensor:
+    """Memory for an input, as lazily conjugated and negated: of an input with gaps, the copy is one of bytes."""
+    buffer = static_input(value).conj() if value.is_conj() else static_input(value)
+    return torch._neg_view(buffer) if value.is_neg() else buffer
 
 
 def _resolved(result: Any) -> Any:

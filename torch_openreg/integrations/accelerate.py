@@ -15,6 +15,7 @@ from torch_openreg import openreg
 from torch_openreg.integrations import _library, _random_states
 
 _VARIABLE = "ACCELERATE_TORCH_DEVICE"
+_EARLIER: dict[str, str | None] = {}  # the variable as it was before register(), until unregister()
 
 
 # LITERALINCLUDE START: accelerate-register
@@ -43,6 +44,7 @@ def register(index: int = 0) -> None:
             "Accelerator() or TrainingArguments(), or reset accelerate by AcceleratorState._reset_state(True)"
         )
     _library.install(_REPLACEMENTS)
+    _EARLIER.setdefault(_VARIABLE, os.environ.get(_VARIABLE))
     os.environ[_VARIABLE] = str(device)
 
 
@@ -50,8 +52,10 @@ def unregister() -> None:
     """Undoes `register()`: the next process state of accelerate chooses as it would have. Idempotent."""
     for replacement in _REPLACEMENTS:
         replacement.remove()
-    if os.environ.get(_VARIABLE, "").startswith("openreg"):
-        del os.environ[_VARIABLE]
+    if _VARIABLE in _EARLIER:
+        os.environ.pop(_VARIABLE, None)
+        os.environ |= {name: value for name, value in _EARLIER.items() if value is not None}
+        _EARLIER.clear()
 
 
 # LITERALINCLUDE END: accelerate-register

@@ -64,14 +64,32 @@ def replaced(members: Sequence[Member]) -> list[Member]:
 
 def leaves_of(results: Sequence[Tensor]) -> list[Tensor]:
     """The tensors at which the backward pass of the results ends."""
-    found, seen, waiting = [], set(), [result.grad_fn for result in results]
+    inner = [node.variable for node in _nodes_of(results) if hasattr(node, "variable")]
+    return [*inner, *(result for result in results if result.grad_fn is None)]
+
+
+def saved_by(results: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors that autograd's graph of the results keeps for the backward pass.
+
+    Without those that hooks keep, as `torch.utils.checkpoint` does: asking for them would compute them.
+    """
+    found: list[Any] = []
+    for node in _nodes_of(results):
+        for name in dir(node):
+            if name.startswith("_raw_saved_"):
+                saved = getattr(node, name)
+                found += [each.data for each in (saved if isinstance(saved, list | tuple) else (saved,))]
+    return [each for each in found if isinstance(each, Tensor)]
+
+
+def _nodes_of(results: Sequence[Tensor]) -> set[Any]:
+    seen, waiting = set(), [result.grad_fn for result in results]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
             waiting += [following for following, _ in node.next_functions]
-            found += [node.variable] if hasattr(node, "variable") else []
-    return found
+    return seen
 
 
 # LITERALINCLUDE END: graphed-checks

@@ -12,13 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from torch_openreg.openreg._graphed_checks import described, kind, leaves_of, members_of, refuse_unfit, replaced
-from torch_openreg.openreg._graphed_order import Order
+from torch_openreg.openreg._graphed_checks import (
+    described,
+    kind,
+    leaves_of,
+    members_of,
+    refuse_unfit,
+    replaced,
+    saved_by,
+)
+from torch_openreg.openreg._graphed_order import Order, Place, Pool
 from torch_openreg.openreg.device import current_device
 from torch_openreg.openreg.graphs import _captured_into
 from torch_openreg.openreg.streams import current_stream
-
-Pool = tuple[int, int]
 
 
 class GraphedCallable:
@@ -29,11 +35,12 @@ class GraphedCallable:
         samples: its positional arguments.
         allow_unused: whether an input may have no gradient.
         order: of the callables whose graphs share a pool.
+        at: the place in it.
     """
 
     # LITERALINCLUDE START: graphed-inputs
     def __init__(
-        self, original: Callable[..., Any], samples: tuple[Any, ...], allow_unused: bool, order: Order
+        self, original: Callable[..., Any], samples: tuple[Any, ...], allow_unused: bool, order: Order, at: Place
     ) -> None:
         self._module = original if isinstance(original, nn.Module) else None
         self._modes = [] if self._module is None else [(each, each.training) for each in self._module.modules()]
@@ -48,11 +55,11 @@ class GraphedCallable:
         if self._module is not None:
             refuse_unfit(self._module)
         leaves, self._form = tree_flatten(samples)
-        for at, leaf in enumerate(leaves):
+        for number, leaf in enumerate(leaves):
             if not isinstance(leaf, Tensor):
                 raise TypeError(
-                    f"openreg: sample argument {at} of {self.name} is {described(leaf)}, and the inputs of a graph are "
-                    "tensors: bind it with functools.partial"
+                    f"openreg: sample argument {number} of {self.name} is {described(leaf)}, and the inputs of a graph "
+                    "are tensors: bind it with functools.partial"
                 )
         self._arguments = leaves
         self._names = [f"argument {at}" for at in range(len(leaves))]
@@ -67,7 +74,7 @@ class GraphedCallable:
         self._addresses = [(name, tensor, tensor.data_ptr()) for name, tensor in used]
         self._allows_unused = allow_unused
         self._order = order
-        self._at = order.add(self.name)
+        self._at = at
 
     def tensors(self) -> list[tuple[str, Tensor]]:
         """The tensors that the graphs read, with their names."""
@@ -95,7 +102,8 @@ class GraphedCallable:
             for member in others:
                 member.holder[member.key] = member.value
             for buffer, value in zip(self._buffers.values(), kept, strict=True):
-                buffer.copy_(value)
+                if torch._debug_has_internal_overlap(buffer) != 1:  # nothing can write into one that overlaps itself
+                    buffer.copy_(value)
         if others:
             raise ValueError(
                 f"openreg: {self.name} replaces {others[0].name} in its forward pass, and a replay would read the old "
@@ -110,6 +118,9 @@ class GraphedCallable:
 
     def capture_backward(self, pool: Pool) -> None:
         """Captures the backward pass, which frees what the forward pass has saved for it."""
+        saved = saved_by([each for each in self._results if each is not None and each.requires_grad])
+        memory = {each.untyped_storage()._cdata for each in saved}
+        self._saved = [(name, each) for name, each, _ in self._addresses if each.untyped_storage()._cdata in memory]
         self._grad_results = [
             torch.empty_like(each) if each is not None and each.requires_grad else None for each in self._results
         ]
@@ -215,11 +226,16 @@ class GraphedCallable:
                         "captured: make the graphed callable outside torch.no_grad(), with a sample that requires one; "
                         "or detach it, or call this in torch.no_grad()"
                     )
-        if current_stream(self._place).is_capturing():
+
+    def _stream(self) -> torch.Stream:
+        """The current stream, where the replays are queued."""
+        stream = current_stream(self._place)
+        if stream.is_capturing():
             raise RuntimeError(
                 f"openreg: {self.name} replays a graph, and is called on a stream that another graph captures: capture "
                 "the original, or call it outside the capture"
             )
+        return stream
 
     def without_gradient(self, results: Sequence[Tensor | None]) -> list[Tensor]:
         """Those of the results that require no gradient, such as indices."""
@@ -228,21 +244,36 @@ class GraphedCallable:
 
     def forward(self, values: Sequence[Tensor]) -> tuple[int, list[Tensor | None]]:
         """Queues a replay of the forward pass; returns the number of the call, and copies of the results."""
-        for argument, value in zip(self._arguments, values, strict=False):
-            argument.copy_(value)
-        self._forward_graph.replay()
-        return self._order.forward(self._at), [None if each is None else each.clone() for each in self._results]
+        with self._order.turn(self._stream()):
+            # First, since an error below may leave half of what an earlier call has saved.
+            call = self._order.forward(self._at)
+            self._versions = [each._version for _, each in self._saved]
+            for argument, value in zip(self._arguments, values, strict=False):
+                argument.copy_(value)
+            self._forward_graph.replay()
+            return call, [None if each is None else each.clone() for each in self._results]
 
     def backward(self, call: int, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Queues a replay of the backward pass, and returns copies of the gradients."""
-        self._order.backward(self._at, call)
-        for own, grad in zip(self._grad_results, grads, strict=True):
-            if own is not None:
-                own.zero_() if grad is None else own.copy_(grad)
-        self._backward_graph.replay()
-        # One launch for all: a product by 1, since _foreach_copy_ makes a copy for each.
-        copies = iter(torch._foreach_mul([each for each in self._gradients if each is not None], 1))
-        return [None if each is None else next(copies) for each in self._gradients]
+        """Queues a replay of the backward pass, and returns copies of the gradients.
+
+        Raises:
+            RuntimeError: if what the call has saved was overwritten, or if a parameter that it reads was changed.
+        """
+        with self._order.turn(self._stream()):
+            self._order.backward(self._at, call, self.name)
+            for (name, each), version in zip(self._saved, self._versions, strict=True):
+                if each._version != version:
+                    raise RuntimeError(
+                        f"openreg: {name} of {self.name} was changed in place between the forward and the backward "
+                        "pass, which reads it: change it after backward()"
+                    )
+            for own, grad in zip(self._grad_results, grads, strict=True):
+                if own is not None:
+                    own.zero_() if grad is None else own.copy_(grad)
+            self._backward_graph.replay()
+            # One launch for all: a product by 1, since _foreach_copy_ makes a copy for each.
+            copies = iter(torch._foreach_mul([each for each in self._gradients if each is not None], 1))
+            return [None if each is None else next(copies) for each in self._gradients]
 
     # LITERALINCLUDE END: graphed-call
 

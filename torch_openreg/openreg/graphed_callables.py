@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from torch_openreg.openreg._graphed_order import Order
-from torch_openreg.openreg._graphed_part import GraphedCallable, Pool
+from torch_openreg import _C
+from torch_openreg.openreg._graphed_order import Order, Pool, order_of
+from torch_openreg.openreg._graphed_part import GraphedCallable
 from torch_openreg.openreg.device import current_device, device
 from torch_openreg.openreg.graphs import graph_pool_handle
 from torch_openreg.openreg.streams import current_stream
@@ -40,12 +41,15 @@ def make_graphed_callables(
             tuples, lists and dictionaries. Later arguments have their shapes, dtypes and device, and may require a
             gradient only where the samples do. The samples are copied, and are not needed afterwards. Made in
             `torch.no_grad()`, the graphs have no backward pass, and calls where gradients are recorded are refused.
-        num_warmup_iters: how often each callable runs, forward and backward, before its capture. Buffers and the state
-            of the device's default generator are restored afterwards, and nothing else: what the callable changes in
-            other tensors, in parameters or by generators of its own is changed by each of these runs.
+        num_warmup_iters: how often each callable runs, forward and backward, before its capture. Buffers and the
+            states of the default generators of the device and of the CPU are restored afterwards, and nothing else:
+            what the callable changes in other tensors, in parameters or by generators of its own is changed by each of
+            these runs.
         allow_unused_input: whether arguments and parameters that require a gradient may have no influence on the
             results. Their gradient is None.
-        pool: a memory pool, from `graph_pool_handle()` or a graph's `pool()`; by default a new one.
+        pool: a memory pool, from `graph_pool_handle()` or a graph's `pool()`; by default a new one. Callables that
+            another call of this function has made with the same pool overwrite what these save for their backward
+            pass, and the reverse: only one of both may be between its forward and its backward pass.
 
     Raises:
         TypeError: if an argument or a result is not a tensor, or if the arguments are not tuples.
@@ -72,14 +76,16 @@ def make_graphed_callables(
             "openreg: make_graphed_callables() needs each callable once, and one tuple of arguments for each, got "
             f"{len(originals)} callables, of which {different} are different, and {len(samples)} tuples of arguments"
         )
-    order = Order()
-    parts = [GraphedCallable(*each, allow_unused_input, order) for each in zip(originals, samples, strict=True)]
+    pool = graph_pool_handle() if pool is None else pool
+    order, this_call = order_of(pool), object()
+    pairs = zip(originals, samples, strict=True)
+    parts = [GraphedCallable(*pair, allow_unused_input, order, (this_call, at)) for at, pair in enumerate(pairs)]
     place = _device_of(parts)
     if current_stream(place).is_capturing():
         raise RuntimeError(
             "openreg: make_graphed_callables() is called on a stream that a graph captures: call it before the capture"
         )
-    _capture(parts, place, num_warmup_iters, graph_pool_handle() if pool is None else pool)
+    _capture(parts, place, num_warmup_iters, pool, order)
     results = tuple(part.installed() for part in parts)
     return results if isinstance(callables, tuple) else results[0]
 
@@ -98,19 +104,21 @@ def _device_of(parts: Sequence[GraphedCallable]) -> torch.device:
     return expected
 
 
-def _capture(parts: Sequence[GraphedCallable], place: torch.device, warm_ups: int, pool: Pool) -> None:
+def _capture(parts: Sequence[GraphedCallable], place: torch.device, warm_ups: int, pool: Pool, order: Order) -> None:
     """Captures in the order of the replays, so that a graph reuses only memory that those before it have freed."""
-    before, stream = current_stream(place), torch.Stream(place)
-    with device(place), torch.random.fork_rng([place.index], device_type="openreg"):
+    before, stream = current_stream(place), _C._stream_for_capture(place.index)
+    with order.turn(before), device(place), torch.random.fork_rng([place.index], device_type="openreg"):
         stream.wait_stream(before)
-        with stream:
-            for part in parts:
-                part.warm_up(warm_ups)
-            for part in parts:
-                part.capture_forward(pool)
-            for part in reversed(parts):
-                part.capture_backward(pool)
-        before.wait_stream(stream)
+        try:
+            with stream:
+                for part in parts:
+                    part.warm_up(warm_ups)
+                for part in parts:
+                    part.capture_forward(pool)
+                for part in reversed(parts):
+                    part.capture_backward(pool)
+        finally:
+            before.wait_stream(stream)  # after an error, too: the stream restores the buffers
 
 
 # LITERALINCLUDE END: graphed-make

@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 import torch
 
 from torch_openreg import _C
-from torch_openreg.openreg._lazy import is_initialized
 
 
 def is_current_stream_capturing() -> bool:
     """Whether work queued on the current stream is recorded into a graph, and does not run."""
-    return is_initialized() and _C._is_current_stream_capturing()
+    # Not the module's is_initialized(): a torch.Stream and a torch.accelerator.Graph start the driver in C++ alone.
+    return _C._is_initialized() and not _C._is_in_bad_fork() and _C._is_current_stream_capturing()
 
 
 def graph_pool_handle() -> tuple[int, int]:

@@ -7,7 +7,6 @@ device; `mem_get_info` and `memory_snapshot` do.
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 from collections.abc import Iterable
@@ -208,7 +207,7 @@ def _snapshot(device: _Device = None, augment_with_fx_traces: bool = False) -> d
     snapshot: dict[str, Any] = {
         "segments": segments,
         "device_traces": traces,
-        "allocator_settings": {"PYTORCH_ALLOC_CONF": os.environ.get("PYTORCH_ALLOC_CONF", "")},
+        "allocator_settings": {"PYTORCH_ALLOC_CONF": torch._C._accelerator_getAllocatorSettings()},
         "external_annotations": [],
     }
     if augment_with_fx_traces:

@@ -16,8 +16,8 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
             raises `RuntimeError` before it waits.
 
     Such calls are `item()`, a condition on a tensor, operators with a data-dependent output size (`nonzero`,
-    `masked_select`), and copies between host and device, unless they are `non_blocking` with pinned memory.
-    `synchronize()` of a device, a stream or an event does not count.
+    `masked_select`), and copies between host and device, unless they are `non_blocking` and the host's memory is
+    pinned, or only read. `synchronize()` of a device, a stream or an event does not count.
 
     Raises:
         ValueError: for any other value.

@@ -181,10 +181,16 @@ void pinned_copies_come_in_order() {
   auto* const to = static_cast<std::byte*>(pinned(kLarge));
   const auto sent = pattern(kLarge, 31);
   std::memcpy(from, sent.data(), kLarge);
+  std::byte* const before = device_memory(kLarge);
+  const auto old = pattern(kLarge, 7);
+  upload(device, old);
   const Busy busy(stream);
+  ok(driver.orMemcpyAsync(before, device, kLarge, orMemcpyDeviceToDevice, stream));
   ok(driver.orMemcpyAsync(device, from, kLarge, orMemcpyHostToDevice, stream));
   ok(driver.orMemcpyAsync(to, device, kLarge, orMemcpyDeviceToHost, stream));
+  ok(driver.orMemsetAsync(device, 0, kLarge, stream));
   ok(driver.orStreamSynchronize(stream));
+  expect_bytes(old, download(before, kLarge), "a copy whose source was written from pinned memory after it");
   expect_bytes(sent, std::vector<std::byte>(to, to + kLarge),
                "two copies from and to pinned memory, one after the other");
 }

@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "check.h"
 
@@ -33,13 +35,15 @@ void expect_block(const orPointerAttributes& seen, orMemoryType type, int device
 void pointers_are_aligned() {
   orDeviceProp properties;
   ok(driver.orGetDeviceProperties(&properties, 0));
-  uintptr_t end = 0;
+  std::vector<std::pair<uintptr_t, uintptr_t>> taken;
   for (const size_t bytes : {1, 3, 511, 512, 513, 4097, 1 << 20}) {
     const auto start = reinterpret_cast<uintptr_t>(device_memory(bytes));
     expect_equal(0, static_cast<int64_t>(start % properties.allocation_alignment),
                  "the address of " + std::to_string(bytes) + " bytes modulo the alignment");
-    expect(start >= end || start + bytes <= end - 1, "two allocations that do not overlap", "one begins in the other");
-    end = start + bytes;
+    for (const auto& [begin, end] : taken) {
+      expect(start >= end || start + bytes <= begin, "two allocations that do not overlap", "one begins in the other");
+    }
+    taken.emplace_back(start, start + bytes);
   }
 }
 

@@ -63,12 +63,17 @@ void work_comes_in_order() {
   std::byte* const a = device_memory(kBytes);
   std::byte* const b = device_memory(kBytes);
   const auto bytes = pattern(kBytes, 1);
+  std::byte* const before = device_memory(kBytes);
+  const auto old = pattern(kBytes, 100);
+  upload(a, old);
   upload(b, std::vector<std::byte>(kBytes, std::byte{0}));
   const Busy busy(stream, milliseconds(20));
+  ok(driver.orMemcpyAsync(before, a, kBytes, orMemcpyDeviceToDevice, stream));
   ok(driver.orMemcpyAsync(a, bytes.data(), kBytes, orMemcpyHostToDevice, stream));
   ok(driver.orMemcpyAsync(b, a, kBytes, orMemcpyDeviceToDevice, stream));
   ok(driver.orMemsetAsync(a, 0, kBytes, stream));
   ok(driver.orStreamSynchronize(stream));
+  expect_bytes(old, download(before, kBytes), "a copy whose source was written from the host after it");
   expect_bytes(bytes, download(b, kBytes), "a copy between a write to its source and a fill of it");
   expect_bytes(std::vector<std::byte>(kBytes, std::byte{0}), download(a, kBytes), "a fill after a copy");
 }

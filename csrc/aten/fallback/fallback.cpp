@@ -23,6 +23,7 @@
 #include "runtime/capture.h"
 #include "runtime/stream.h"
 #include "runtime/tensor_meta.h"
+#include "runtime/wait.h"
 
 namespace openreg {
 namespace {
@@ -301,11 +302,13 @@ namespace {
 
 // LITERALINCLUDE START: fallback-recursion
 // Marks an operator as being run by the fallback on this thread. The fallback itself calls to, empty_strided, resize_
-// and copy_: one of them without a kernel would fall back in turn, until the stack overflows.
+// and copy_: one of them without a kernel would fall back in turn, until the stack overflows. What the handler of a
+// signal calls while the fallback waits is no part of it.
 class Serving {
  public:
-  explicit Serving(const c10::OperatorHandle& op) : name_(op.operator_name()), outer_(innermost_) {
-    for (const Serving* other = outer_; other != nullptr; other = other->outer_) {
+  explicit Serving(const c10::OperatorHandle& op)
+      : name_(op.operator_name()), depth_(interrupt_depth()), outer_(innermost_) {
+    for (const Serving* other = outer_; other != nullptr && other->depth_ == depth_; other = other->outer_) {
       TORCH_CHECK_NOT_IMPLEMENTED(!(other->name_ == name_), "openreg: the CPU fallback needs ", name_,
                                   " for its own copies, so it cannot run it: register a kernel for it");
     }
@@ -318,6 +321,7 @@ class Serving {
  private:
   inline static thread_local const Serving* innermost_ = nullptr;
   const c10::OperatorName& name_;
+  const int depth_;
   const Serving* outer_;
 };
 // LITERALINCLUDE END: fallback-recursion

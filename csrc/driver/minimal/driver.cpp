@@ -40,6 +40,7 @@ orError_t start(Driver* driver) {
     return fail(orErrorInitialization,
                 "OPENREG_LAUNCH is 'async', but this driver queues nothing; valid are auto and inline");
   }
+  driver->devices.reserve(static_cast<size_t>(config.device_count));  // below, none is left out of the list
   for (int index = 0; index < config.device_count; ++index) {
     // Pages that were never written cost nothing.
     void* const bytes =
@@ -75,7 +76,13 @@ orError_t get_driver(Driver** driver) {
   if (g_driver == nullptr) {
     auto* const started = new (std::nothrow) Driver;
     if (started == nullptr) return fail(orErrorInitialization, "the host has no memory for the driver's own records");
-    if (const orError_t error = start(started)) {
+    orError_t error = orSuccess;
+    try {
+      error = start(started);
+    } catch (const std::bad_alloc&) {
+      error = fail(orErrorInitialization, "the host has no memory for the driver's own records");
+    }
+    if (error != orSuccess) {
       for (const Device& device : started->devices) munmap(device.bytes, device.total);
       delete started;
       return error;

@@ -57,8 +57,9 @@ constexpr size_t kAlignment = 512;
 int& current_device() noexcept;
 
 // LITERALINCLUDE START: minimal-addresses
-// A device address is a number: this tag, the device from bit 40 on, and the offset in its memory. No processor maps
-// memory there, so host code that uses one faults; arithmetic on it, as views do, stays within the device.
+// A device address is a number: this tag, the device from bit 40 on, and the offset in its memory. Linux puts
+// nothing there unless a program asks for that address, so host code that uses one faults; arithmetic on it, as views
+// do, stays within the device.
 constexpr uintptr_t kTag = uintptr_t{0x00d0} << 48;
 constexpr unsigned kDeviceShift = 40;
 

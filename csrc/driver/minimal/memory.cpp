@@ -1,6 +1,7 @@
 // Device memory at addresses that mean nothing to the host, pinned memory, and what a pointer points to.
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 
 #include "driver.h"
 
@@ -128,8 +129,9 @@ orError_t orMallocHost(void** pointer, size_t bytes) {
     if (bytes == 0) return orSuccess;
     void* const block = bytes <= SIZE_MAX - kAlignment ? std::aligned_alloc(kAlignment, round_up(bytes)) : nullptr;
     if (block == nullptr) return fail(orErrorMemoryAllocation, "the host has no room for %zu bytes", bytes);
+    std::unique_ptr<void, decltype(&std::free)> owned(block, &std::free);  // a block without a record is freed
     driver.pinned.emplace(reinterpret_cast<uintptr_t>(block), bytes);
-    *pointer = block;
+    *pointer = owned.release();
     return orSuccess;
   });
 }

@@ -107,11 +107,14 @@ orError_t orActivityStart(void (*function)(const orActivity* activity, void* use
 
 orError_t orActivityStop() {
   return call("orActivityStop", [](Driver& driver) {
+    if (!g_recording.exchange(false)) {
+      return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
+    }
+    // Work that was marked before is on a stream by now, or its thread has the lock of the stream, for which this
+    // waits.
     for (const auto& device : driver.devices) device->finish();
     rest_if_process_is_ending();
     const std::lock_guard lock(g_mutex);
-    if (!g_recording.exchange(false))
-      return fail(orErrorInvalidValue, "nothing is being recorded; call orActivityStart first");
     g_recorder = Recorder{};
     return orSuccess;
   });

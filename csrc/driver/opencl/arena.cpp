@@ -15,8 +15,8 @@ constexpr size_t kRegionsPerDevice = 8;  // at least
 }  // namespace
 
 // LITERALINCLUDE START: opencl-region
-bool Arena::add_region(size_t bytes) {
-  if (bytes > total_ - reserved_) drop_empty_regions();
+bool Arena::add_region(size_t bytes, bool may_drop) {
+  if (bytes > total_ - reserved_ && may_drop) drop_empty_regions();
   if (bytes > total_ - reserved_) return false;
   const auto take = [&](size_t size) {
     void* const memory = clSVMAlloc(context_, CL_MEM_READ_WRITE, size + kAlignment, 0);
@@ -32,7 +32,7 @@ bool Arena::add_region(size_t bytes) {
   const size_t usual = std::min(kRegion, round_down(total_ / kRegionsPerDevice));
   const size_t wanted = std::max(bytes, std::min(usual, total_ - reserved_));
   if (take(wanted)) return true;
-  drop_empty_regions();
+  if (may_drop) drop_empty_regions();
   return take(bytes);
 }
 
@@ -53,13 +53,13 @@ void Arena::drop_empty_regions() {
 // LITERALINCLUDE END: opencl-region
 
 // LITERALINCLUDE START: opencl-allocate
-std::optional<uintptr_t> Arena::allocate(size_t bytes) {
+std::optional<uintptr_t> Arena::allocate(size_t bytes, bool may_drop) {
   const std::lock_guard lock(mutex_);
   if (bytes > total_) return std::nullopt;
   const size_t size = round_up(bytes);
   auto fit = gap_sizes_.lower_bound({size, 0});
   if (fit == gap_sizes_.end()) {
-    if (process_is_ending() || !add_region(size)) return std::nullopt;
+    if (process_is_ending() || !add_region(size, may_drop)) return std::nullopt;
     fit = gap_sizes_.lower_bound({size, 0});
   }
   const auto [room, start] = *fit;

@@ -31,8 +31,9 @@ class Arena {
 
   Arena(cl_context context, size_t total) : context_(context), total_(total) {}
 
-  // Empty if there is no room.
-  std::optional<uintptr_t> allocate(size_t bytes);
+  // Empty if there is no room. `may_drop`: empty regions may be returned to OpenCL, since no kernel is queued that
+  // names them.
+  std::optional<uintptr_t> allocate(size_t bytes, bool may_drop);
   // Where the address lies, and the block that contains it if it is allocated.
   Place find(uintptr_t address, Block* block) const;
   // The functions below take a block from `find`, or from `retire`. `clear` may have released it meanwhile, and its
@@ -66,7 +67,7 @@ class Arena {
   };
   using Regions = std::map<uintptr_t, Region>;
 
-  bool add_region(size_t bytes);
+  bool add_region(size_t bytes, bool may_drop);
   void drop_empty_regions();
   void add_gap(uintptr_t start, size_t bytes);
   void remove_gap(std::map<uintptr_t, size_t>::iterator gap);

@@ -39,7 +39,7 @@ orError_t orMallocAsync(void** pointer, size_t bytes, orStream_t stream) {
     auto start = reuse_own(device, on->number(), bytes);
     if (!start) {  // without a wait for blocks that other streams still use
       reclaim_retired(device);
-      start = device.arena.allocate(bytes);
+      start = device.arena.allocate(bytes, /*may_drop=*/false);
     }
     if (!start) return fail_no_room(device, bytes);
     *pointer = reinterpret_cast<void*>(*start);

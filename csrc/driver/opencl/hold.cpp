@@ -12,13 +12,13 @@ namespace {
 // LITERALINCLUDE START: opencl-hold-queue
 struct Waiting {
   HostThread* thread;
-  Hold hold;
+  Holds::node_type entry;
 };
 
 void CL_CALLBACK begin(cl_event, cl_int status, void* user) {
   const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(user));
-  if (status < 0) waiting->hold.function = nullptr;  // a command has failed; collect() stores it
-  waiting->thread->post(std::move(waiting->hold));
+  if (status < 0) waiting->entry.mapped().function = nullptr;  // a command has failed; collect() stores it
+  waiting->thread->post(std::move(waiting->entry));
 }
 
 // `before` is the command that the hold comes after, if that has not ended.
@@ -27,8 +27,8 @@ cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, H
   cl_event gate = clCreateUserEvent(hold.device->context, &status);
   if (status != CL_SUCCESS) return status;
   hold.gate = ClEvent(gate);
-  // Made before the barrier is queued: if the host has no memory for it, nothing may wait for the gate.
-  auto waiting = std::make_unique<Waiting>(Waiting{&thread, hold});
+  // All memory is taken before the barrier is queued: if the host has none, nothing may wait for the gate.
+  auto waiting = std::make_unique<Waiting>(Waiting{&thread, HostThread::prepared(std::move(hold))});
   status = clEnqueueBarrierWithWaitList(queue, 1, &gate, event);
   if (status != CL_SUCCESS) return status;
   if (before) {
@@ -38,7 +38,7 @@ cl_int enqueue(cl_command_queue queue, cl_event* event, const ClEvent& before, H
     }
     wait_for(before);  // NOT PROVEN: needs a platform that refuses the callback
   }
-  thread.post(std::move(hold));
+  thread.post(std::move(waiting->entry));
   return CL_SUCCESS;
 }
 
@@ -64,12 +64,18 @@ void HostThread::start() {
   if (!stopping_ && !thread_.joinable()) thread_ = std::thread([this] { run(); });
 }
 
-void HostThread::post(Hold hold) {
+Holds::node_type HostThread::prepared(Hold hold) {
+  Holds one;
+  return one.extract(one.emplace(Clock::time_point(), std::move(hold)));
+}
+
+void HostThread::post(Holds::node_type entry) {
   const std::lock_guard lock(mutex_);
-  hold.span->begin = wall_clock();
+  entry.mapped().span->begin = wall_clock();
   const auto now = Clock::now();
   const auto longest = std::chrono::nanoseconds(Clock::time_point::max() - now);
-  holds_.emplace(now + std::min(hold.time, longest), std::move(hold));
+  entry.key() = now + std::min(entry.mapped().time, longest);
+  holds_.insert(std::move(entry));
   changed_.notify_one();
 }
 

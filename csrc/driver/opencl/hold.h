@@ -25,27 +25,30 @@ struct Hold {
   ClEvent gate;  // the stream waits for it
 };
 
+using Clock = std::chrono::steady_clock;
+using Holds = std::multimap<Clock::time_point, Hold>;  // by the time when they end
+
 // A thread that serves the holds of all streams, in the order of their times. It starts with the first hold.
 class HostThread {
  public:
   // Starts the thread, unless it runs. Called before anything is queued that would wait for it. Throws:
   // std::system_error, if the host has no thread left.
   void start();
+  // An entry for `post`, which itself needs no memory.
+  static Holds::node_type prepared(Hold hold);
   // Starts the time of the hold. Thread: safe, and called by threads of OpenCL.
-  void post(Hold hold);
+  void post(Holds::node_type entry);
   // Rechecks which holds must end at once.
   void hurry();
   // Ends the thread. Requires: no hold is left.
   void stop();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void run();
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::multimap<Clock::time_point, Hold> holds_;
+  Holds holds_;
   std::thread thread_;
   bool stopping_ = false;
 };

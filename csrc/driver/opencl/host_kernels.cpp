@@ -119,7 +119,13 @@ bool run_on_caller(Stream& stream, HostKernel& kernel, size_t work_bytes) {
 
 orError_t orLaunchHostKernel(const orHostKernel* kernel, orStream_t stream) {
   std::shared_ptr<HostKernel> own;  // destroys the closure whichever way the launch ends
-  if (kernel != nullptr) own = std::make_shared<HostKernel>(*kernel);
+  try {
+    if (kernel != nullptr) own = std::make_shared<HostKernel>(*kernel);
+  } catch (const std::bad_alloc&) {
+    const HostKernel dropped(*kernel);  // destroys the closure
+    const openreg::driver::Call named("orLaunchHostKernel");
+    return fail(orErrorMemoryAllocation, "the host has no memory for a kernel");
+  }
   return call("orLaunchHostKernel", [&](Driver& driver) {
     if (kernel == nullptr) return fail(orErrorInvalidValue, "kernel is null");
     if (kernel->name == nullptr || kernel->run == nullptr) return fail(orErrorInvalidValue, "name or run is null");

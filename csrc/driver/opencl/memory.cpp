@@ -44,19 +44,15 @@ using openreg::driver::fail;
 
 namespace {
 
-// Allocates memory on the device; if it is short, waits for blocks that orFreeAsync has freed.
+// Allocates memory on the device; if it is short, waits for the device: then the blocks that orFreeAsync has freed are
+// free, and no kernel is queued that names an empty region, as each names all. (One that another thread queues from now
+// on names what there is then.)
 std::optional<uintptr_t> take_memory(Device& device, size_t bytes) {
   reclaim_retired(device);
-  if (const auto start = device.arena.allocate(bytes)) return start;
-  std::vector<ClEvent> awaited;
-  {
-    const std::lock_guard lock(device.retired_mutex);
-    for (const Retired& retired : device.retired) awaited.push_back(retired.until);
-  }
-  if (awaited.empty()) return std::nullopt;
-  for (const ClEvent& event : awaited) wait_for(event);
+  if (const auto start = device.arena.allocate(bytes, /*may_drop=*/false)) return start;
+  device.finish();
   reclaim_retired(device);
-  return device.arena.allocate(bytes);
+  return device.arena.allocate(bytes, /*may_drop=*/true);
 }
 
 }  // namespace

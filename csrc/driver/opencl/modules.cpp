@@ -289,10 +289,11 @@ cl_int name_regions(const Device& device, KernelObject& object) {
   uint64_t version = 0;
   const auto regions = device.arena.regions(&version);
   if (version == object.regions_version) return CL_SUCCESS;
-  object.regions_version = version;
-  if (regions.empty()) return CL_SUCCESS;
-  return clSetKernelExecInfo(object.kernel.get(), CL_KERNEL_EXEC_INFO_SVM_PTRS, regions.size() * sizeof(void*),
-                             regions.data());
+  const cl_int status = regions.empty() ? CL_SUCCESS
+                                        : clSetKernelExecInfo(object.kernel.get(), CL_KERNEL_EXEC_INFO_SVM_PTRS,
+                                                              regions.size() * sizeof(void*), regions.data());
+  if (status == CL_SUCCESS) object.regions_version = version;  // otherwise the next launch names them again
+  return status;
 }
 
 orError_t launch(Function& function, const orLaunchConfig& config, const orArgument* arguments, size_t count,

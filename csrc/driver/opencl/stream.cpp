@@ -35,7 +35,12 @@ ClEvent Stream::own(cl_event event, Work work) {
   work.event = ClEvent(event);
   if (!work.first) work.first = work.event;
   mark_recorded(work);
-  pending_.push_back(std::move(work));
+  try {
+    pending_.push_back(std::move(work));
+  } catch (const std::bad_alloc&) {
+    (void)clFinish(queue_.get());  // nothing would wait for the command, and what it uses goes away
+    throw;
+  }
   const ClEvent kept = pending_.back().event;
   if (const cl_int status = clFlush(queue_.get())) device_.store_failure(status, "clFlush");  // starts the work
   if (pending_.size() > kDeepest) wait_for(pending_.front().event);

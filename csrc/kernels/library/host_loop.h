@@ -79,6 +79,7 @@ void launch_host_loop(const char* name, const at::TensorIteratorBase& iter, Know
                       void (*loop)(HostIterator&, const Numbers&...), const Numbers&... numbers) {
   Dtypes dtypes(numbers...);
   for (int i = 0; i < iter.ntensors(); ++i) dtypes.add(iter.dtype(i));
+  dtypes.add_kind(iter.numel() == 1 ? 1 : 0);  // some loops take a single number apart
   const bool is_known = known.has(dtypes);
   if (is_known && iter.numel() == 0) {
     return;

@@ -7,6 +7,7 @@
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -30,11 +31,14 @@ class Dtypes {
     add_hashed(static_cast<uint64_t>(dtype));
     see(dtype);
   }
-  // The library may not check the dtype of a tensor without elements, but it may check numbers.
+  // The library may copy a tensor of one element or none without a look at its dtype: what it accepts of these says
+  // nothing of others. It may check numbers.
   void add(const at::TensorBase& tensor) {
-    add(tensor.defined() && tensor.numel() != 0 ? tensor.scalar_type() : at::ScalarType::Undefined);
-    if (tensor.defined()) see(tensor.scalar_type());
+    add(tensor.defined() ? tensor.scalar_type() : at::ScalarType::Undefined);
+    if (tensor.defined()) add_kind(tensor.dim() == 0 ? 1 : 2 + std::min<int64_t>(tensor.numel(), 2));
   }
+  void add_kind(uint64_t kind) { add_hashed(kind); }
+  void add(at::IntArrayRef numbers) { add_hashed(numbers.empty() ? 1 : 0); }  // no dimension: often another algorithm
   void add(const at::Tensor& tensor) { add(static_cast<const at::TensorBase&>(tensor)); }
   void add(const at::ITensorListRef& tensors) {
     for (const at::Tensor& tensor : tensors) add(tensor);

@@ -49,10 +49,12 @@ void launch_add(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
   }
 }
 
-bool has_half(const at::TensorIteratorBase& iter) {
+// Whether an operand has a dtype that this file cannot convert: half precision, or a number of float8.
+bool needs_library(const at::TensorIteratorBase& iter) {
   bool has = false;
   for (int operand = 0; operand < iter.ntensors(); ++operand) {
-    has = has || iter.dtype(operand) == at::kHalf || iter.dtype(operand) == at::kBFloat16;
+    const at::ScalarType dtype = iter.dtype(operand);
+    has = has || dtype == at::kHalf || dtype == at::kBFloat16 || !is_convertible(dtype);
   }
   return has;
 }
@@ -61,7 +63,7 @@ bool has_half(const at::TensorIteratorBase& iter) {
 void add_kernel(at::TensorIteratorBase& iter, const at::Scalar& alpha) {
   // PyTorch has checked alpha for the dtype of out=, which can hold a fraction that integers lose.
   at::native::alpha_check(iter.common_dtype(), alpha);
-  if (has_half(iter)) {  // the library converts with instructions that this file is not compiled for
+  if (needs_library(iter)) {  // which converts with instructions that this file is not compiled for
     LibraryLoop<"add", at::native::add_stub, /*kWaits=*/false>::kernel(iter, alpha);
     return;
   }

@@ -7,6 +7,7 @@
 
 #include <ATen/TensorIterator.h>
 #include <c10/core/DynamicCast.h>
+#include <c10/util/Load.h>
 
 #include <algorithm>
 #include <array>
@@ -26,12 +27,12 @@ struct Input {
   const T* row;
   T first;
 
-  explicit Input(const char* at) : row(reinterpret_cast<const T*>(at)), first(*row) {}
+  explicit Input(const char* at) : row(reinterpret_cast<const T*>(at)), first(c10::load(row)) {}
   T operator[](int64_t i) const {
     if constexpr (kOneForAll) {
       return first;
     } else {
-      return row[i];
+      return c10::load(row + i);
     }
   }
 };
@@ -102,7 +103,7 @@ struct ElementwiseLoop {
   template <size_t... I>
   void strided_row(Addresses at, std::index_sequence<I...>) const {
     for (int64_t i = 0; i < rows.count(); ++i) {
-      *reinterpret_cast<Out*>(at[0]) = function(*reinterpret_cast<const In*>(at[I + 1])...);
+      *reinterpret_cast<Out*>(at[0]) = function(c10::load(reinterpret_cast<const In*>(at[I + 1]))...);
       rows.advance(at);
     }
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/TensorIterator.h>
+#include <c10/util/Load.h>
 
 #include <algorithm>
 #include <array>
@@ -106,7 +107,7 @@ struct ReductionLoop {
   void combine_adjacent(Accumulator* accumulators, const In* in, int64_t count) const {
     OPENREG_INDEPENDENT
     for (int64_t i = 0; i < count; ++i) {
-      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(in[i]));
+      accumulators[i] = reduction.combine(accumulators[i], static_cast<Accumulator>(c10::load(in + i)));
     }
   }
   void store(char* out_at, const Accumulator& accumulator) const {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <tuple>
 
@@ -25,6 +26,26 @@ void check_labels(const at::Tensor& labels, int64_t sample, int64_t classes) {
     TORCH_CHECK(label >= 0 && label < classes, "ctc_loss: sample ", sample, " has the label ", label,
                 ", and log_probs has ", classes, " classes: give labels of 0 to ", classes - 1);
   }
+}
+
+// For the derivative, which checks none of them. log_probs: [T, N, C].
+void check_lengths(const at::Tensor& log_probs, const at::Tensor& labels, at::IntArrayRef inputs,
+                   at::IntArrayRef targets, int64_t blank) {
+  const int64_t steps = log_probs.size(0);
+  const auto batch = static_cast<size_t>(log_probs.size(1));
+  const int64_t classes = log_probs.size(2);
+  TORCH_CHECK(blank >= 0 && blank < classes, "_ctc_loss_backward: expected a blank of 0 to ", classes - 1, ", but got ",
+              blank);
+  TORCH_CHECK(inputs.size() == batch && targets.size() == batch &&
+                  std::ranges::all_of(inputs, [=](int64_t length) { return length >= 0 && length <= steps; }) &&
+                  std::ranges::all_of(targets, [](int64_t length) { return length >= 0; }),
+              "_ctc_loss_backward: expected lengths of ", batch, " sequences, of 0 to ", steps, " steps, but got ",
+              inputs, " and ", targets);
+  const int64_t all = std::accumulate(targets.begin(), targets.end(), int64_t{0});
+  const int64_t most = targets.empty() ? 0 : std::ranges::max(targets);
+  TORCH_CHECK(labels.dim() == 1 ? labels.size(0) >= all
+                                : labels.dim() == 2 && labels.size(0) == log_probs.size(1) && labels.size(1) >= most,
+              "_ctc_loss_backward: targets of shape ", labels.sizes(), " do not have the labels of lengths ", targets);
 }
 
 // targets: one row for each sample, of which the first `lengths[sample]` elements count; or those of all samples,
@@ -107,6 +128,7 @@ struct CtcLossBackward : LibraryKernel<CtcLossBackward, /*kWaits=*/true> {
   static void compute(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
                       at::IntArrayRef input_lengths, at::IntArrayRef target_lengths, const at::Tensor& loss,
                       const at::Tensor& log_alpha, int64_t blank, bool zero_infinity, at::Tensor& result) {
+    check_lengths(log_probs, targets, input_lengths, target_lengths, blank);
     check_targets(targets, target_lengths, log_probs.size(2));
     result.copy_(at::_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank,
                                         zero_infinity));

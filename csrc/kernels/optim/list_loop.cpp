@@ -11,6 +11,7 @@
 #include <ATen/native/UnaryOps.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -29,6 +30,14 @@ void plain(at::TensorIteratorBase& iter, double) {
 template <auto& kStub>
 void with_number(at::TensorIteratorBase& iter, double number) {
   kStub(c10::kCPU, iter, number);
+}
+// A limit that is NaN is the result, as of the operators; their loops would ignore it.
+template <auto& kStub>
+void limit(at::TensorIteratorBase& iter, double number) {
+  if (!std::isnan(number)) return kStub(c10::kCPU, iter, number);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, iter.dtype(0), "limit", [&] {
+    std::fill_n(static_cast<scalar_t*>(iter.data_ptr(0)), iter.numel(), static_cast<scalar_t>(number));
+  });
 }
 void zero(at::TensorIteratorBase& iter, double) {
   std::memset(iter.data_ptr(0), 0, static_cast<size_t>(iter.numel() * iter.element_size(0)));
@@ -62,8 +71,8 @@ constexpr NamedLoop kLoops[] = {
     {"lerp", "List", {plain<at::native::lerp_kernel_tensor_weight>}},
     {"maximum", "List", {plain<at::native::maximum_stub>}},
     {"minimum", "List", {plain<at::native::minimum_stub>}},
-    {"clamp_min", "Scalar", {with_number<at::native::clamp_min_scalar_stub>}},
-    {"clamp_max", "Scalar", {with_number<at::native::clamp_max_scalar_stub>}},
+    {"clamp_min", "Scalar", {limit<at::native::clamp_min_scalar_stub>}},
+    {"clamp_max", "Scalar", {limit<at::native::clamp_max_scalar_stub>}},
     {"abs", "", {plain<at::native::abs_stub>}},
     {"neg", "", {plain<at::native::neg_stub>}},
     {"sign", "", {plain<at::native::sign_stub>}},

@@ -9,14 +9,15 @@ typedef struct Matrices {
 
 // A group computes a tile of TILE x TILE outputs, one for each work-item. It loads a tile of each factor into local
 // memory, where each element is read TILE times, and continues with the next tiles along the inner dimension. Adjacent
-// work-items (dimension 0) have adjacent columns. Beyond the edge of a matrix a tile is 0.
+// work-items (dimension 0) have adjacent columns. Groups of dimension 0 have the rows, since CUDA allows 65,535 groups in
+// the others. Beyond the edge of a matrix a tile is 0.
 __kernel void matrix_product(__global memory_t* out, const __global memory_t* a, const __global memory_t* b,
                              const __global memory_t* added, compute_t alpha, compute_t beta,
                              __local compute_t* a_tile, __local compute_t* b_tile, Matrices m) {
   const int x = (int)get_local_id(0);
   const int y = (int)get_local_id(1);
-  const long column = (long)get_group_id(0) * TILE + x;
-  const long row = (long)get_group_id(1) * TILE + y;
+  const long column = (long)get_group_id(1) * TILE + x;
+  const long row = (long)get_group_id(0) * TILE + y;
   compute_t sum = 0;
   for (long first = 0; first < m.inner; first += TILE) {
     const bool has_a = row < m.rows && first + x < m.inner;

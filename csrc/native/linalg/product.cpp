@@ -63,7 +63,7 @@ void launch_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor
   const auto size = static_cast<unsigned>(tile);
   const auto tiles = [tile](int64_t elements) { return static_cast<unsigned>((elements + tile - 1) / tile); };
   const Local local{size * size * compute_bytes(out.scalar_type())};
-  launch_function(device, function, {{tiles(matrices.columns), tiles(matrices.rows), 1}, {size, size, 1}}, out, a, b,
+  launch_function(device, function, {{tiles(matrices.rows), tiles(matrices.columns), 1}, {size, size, 1}}, out, a, b,
                   added.defined() ? added.const_data_ptr() : nullptr, number_of(alpha, out.scalar_type()),
                   number_of(beta, out.scalar_type()), local, local, matrices);
 }

@@ -89,7 +89,8 @@ at::Tensor& set_nothing(at::Tensor& self) {
 // LITERALINCLUDE END: remote-set
 
 // LITERALINCLUDE START: remote-metadata
-// All but the first two only change metadata, which PyTorch's functions for the CPU do for any device.
+// Views and the last two only change metadata, which PyTorch's functions for the CPU do for any device; set_ may also
+// allocate or grow a storage.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);

@@ -5,6 +5,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "glue.h"
@@ -17,8 +18,12 @@ constexpr int kMaximum = 16;  // devices; Python rejects more
 thread_local c10::DeviceIndex device = 0;
 thread_local std::array<int64_t, kMaximum> streams{};  // 0 is the default stream of each device
 
+// Not initialized by the question itself: a child that is forked meanwhile would wait for ever for the thread that
+// asks.
+std::atomic<int> devices = -1;
+
 int count() {
-  static const int devices = ask<int>("device_count");
+  if (devices < 0) devices = ask<int>("device_count");
   return devices;
 }
 

@@ -129,22 +129,26 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   // LITERALINCLUDE END: remote-hooks-memory
 
   // LITERALINCLUDE START: remote-hooks-generators
+  // Made when the hooks are registered, so that a fork finds all of them.
+  Hooks() {
+    for (c10::DeviceIndex device = 0; device < deviceCount(); ++device) {
+      generators_.push_back(getNewGenerator(device));
+    }
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
-    static const std::vector<at::Generator> all = [this] {
-      std::vector<at::Generator> made;
-      for (c10::DeviceIndex device = 0; device < deviceCount(); ++device) {
-        made.push_back(getNewGenerator(device));
-      }
-      return made;
-    }();
-    return all.at(index < 0 ? current_device() : index);
+    return generators_.at(index < 0 ? current_device() : index);
   }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    TORCH_CHECK(index < deviceCount(), "remote:", static_cast<int>(index),
+                " does not exist: TORCH_REMOTE_DEVICES sets how many devices there are, now ",
+                static_cast<int>(deviceCount()));
     return at::make_generator<Generator>(index < 0 ? current_device() : index);
   }
   // LITERALINCLUDE END: remote-hooks-generators
 
  private:
+  std::vector<at::Generator> generators_;  // the default one of each device
+
   static const c10::impl::DeviceGuardImplInterface& guard() { return *c10::impl::getDeviceGuardImpl(kRemote); }
 };
 

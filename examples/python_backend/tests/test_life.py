@@ -177,3 +177,24 @@ def test_forked_while_another_thread_allocates(run_process: Run) -> None:
         print(hung)
     """)
     assert ran.stdout == "0\n", ran.stderr
+
+
+def test_a_signal_handler_may_use_a_device_that_is_starting(run_process: Run) -> None:
+    """It does not wait for the thread that it interrupts, and one process serves both."""
+    result = run_process(
+        """
+        import os, signal, torch
+        from torch_remote import devices
+        made = []
+        signal.signal(signal.SIGUSR1, lambda *_: made.append(torch.ones(2, device="remote")))
+        start = devices.Process.__init__
+        def interrupted(self, index):
+            devices.Process.__init__ = start
+            start(self, index)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        devices.Process.__init__ = interrupted
+        x = torch.ones(2, device="remote")
+        print((x + made[0]).tolist())
+        """
+    )
+    assert result.stdout == "[2.0, 2.0]\n", result.stderr

@@ -186,6 +186,53 @@ def test_an_interrupted_question_leaves_nothing_on_the_device(second: int) -> No
     assert grows_by(process, before, second) < 60_000_000
 
 
+def test_a_reset_in_the_middle_of_a_question(second: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question goes to the process whose answer is waited for, and raises, as that one has ended."""
+    device, ends = host.devices[second], []
+    started = device.started
+
+    def start_and_reset() -> Any:
+        process = started()
+        monkeypatch.undo()
+        device.reset()
+        return process
+
+    def ask() -> None:
+        try:
+            device.ask("synchronize")
+        except host.DeviceDied as error:
+            ends.append(str(error))
+
+    monkeypatch.setattr(device, "started", start_and_reset)
+    asker = threading.Thread(target=ask, daemon=True)
+    asker.start()
+    asker.join(20)
+    assert [f"the process of device remote:{second} is gone" in end for end in ends] == [True]
+
+
+def test_the_default_dtype_changes_while_no_kernel_runs() -> None:
+    """All streams have the same one, so a kernel that needs another waits; one that needs the same does not."""
+    shared, before = importlib.import_module("torch_remote.device.process").DefaultDtype(), torch.get_default_dtype()
+    done: list[torch.dtype] = []
+
+    def run(dtype: torch.dtype) -> None:
+        with shared.set_to(dtype):
+            done.append(torch.get_default_dtype())
+
+    try:
+        with shared.set_to(torch.float32):
+            threads = [threading.Thread(target=run, args=[dtype]) for dtype in (torch.float64, torch.float32)]
+            for thread in threads:
+                thread.start()
+            threads[1].join(20)
+            threads[0].join(0.1)
+            assert (done, torch.get_default_dtype()) == ([torch.float32], torch.float32)
+        threads[0].join(20)
+        assert done == [torch.float32, torch.float64]
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_many_threads() -> None:
     """Operators, copies and random numbers of several threads do not interfere."""
     wrong: list[Any] = []

@@ -36,6 +36,19 @@ def test_the_state_repeats() -> None:
     assert torch.rand(3, device="remote").tolist() == inside
 
 
+@pytest.mark.parametrize("seed", [-1, 0, 1 << 63, (1 << 64) - 1])
+def test_every_seed_is_kept(seed: int) -> None:
+    """Seeds have 64 bits without a sign, as on the CPU; half of those of ``torch.seed()`` need the last bit."""
+    torch.manual_seed(seed)
+    assert torch.remote.initial_seed() == torch.initial_seed() == seed % (1 << 64)
+    state = torch.remote.get_rng_state()
+    first = torch.rand(3, device="remote").tolist()
+    torch.manual_seed(3)
+    torch.remote.set_rng_state(state)
+    assert torch.remote.initial_seed() == seed % (1 << 64)
+    assert torch.rand(3, device="remote").tolist() == first
+
+
 @pytest.mark.compiled
 def test_generators() -> None:
     """A generator of the device is used; one of another device is rejected."""
@@ -47,3 +60,6 @@ def test_generators() -> None:
     assert values[0] == values[1]
     with pytest.raises(RuntimeError, match=r"Expected a .*generator.*remote"):
         torch.rand(2, device="remote:0").normal_(generator=generator)
+    said = "^remote:9 does not exist: TORCH_REMOTE_DEVICES sets how many devices there are, now 2"
+    with pytest.raises(RuntimeError, match=said):
+        torch.Generator("remote:9")

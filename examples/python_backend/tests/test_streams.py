@@ -146,3 +146,8 @@ def test_who_hears_of_the_end_finds_the_stream_idle() -> None:
             x.add_(1)
             wait()
             assert stream.query(), wait
+
+
+def test_streams_come_from_a_pool() -> None:
+    """Each is a thread of the device, which never ends."""
+    assert len({torch.Stream("remote").native_handle for _ in range(100)}) == 32

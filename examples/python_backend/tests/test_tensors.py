@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -101,6 +102,47 @@ def test_out_is_resized_and_kept() -> None:
     backward = torch.ops.aten.smooth_l1_loss_backward
     assert backward(remote, remote, 0 * remote, 1, 1.0, grad_input=into) is into
     assert torch.equal(into.cpu(), backward(half, half, 0 * half, 1, 1.0))
+
+
+@pytest.fixture
+def default_dtype() -> Iterator[None]:
+    """Restores the default dtype."""
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("default_dtype")
+def test_the_default_dtype_is_the_hosts() -> None:
+    """Results of integers have it, and its precision, also in calls that were made before with another."""
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        torch.set_default_dtype(dtype)
+        x = torch.arange(1, 9, device="remote")
+        for result, expected in ((x / 3, x.cpu() / 3), (x.log(), x.cpu().log()), (x * 0.1, x.cpu() * 0.1)):
+            assert torch.equal(result.cpu(), expected)
+            assert result.dtype == expected.dtype == dtype
+
+
+NUMBERS = {
+    "fmod": lambda x: torch.fmod(x, 0.1),
+    "xlogy": lambda x: torch.xlogy(0.1, x),
+    "xlogy of it": lambda x: torch.xlogy(x, 0.1),
+    "copysign": lambda x: torch.copysign(x, -0.1),
+    "where": lambda x: torch.where(x > 0, x, 0.1),
+    "an integer": lambda x: torch.fmod(x, 3),
+    "no other tensor": lambda x: torch.where(x > 0, 0.1, 3),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (3,)], ids=["no dimension", "a dimension"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int64, torch.bool])
+@pytest.mark.parametrize("what", NUMBERS)
+def test_numbers_are_exact(what: str, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A number beside tensors has the precision of the result, and does not change its dtype."""
+    x = torch.full(shape, 7).to(dtype)
+    result, expected = NUMBERS[what](x.to("remote")), NUMBERS[what](x)
+    assert torch.equal(result.cpu(), expected)
+    assert result.dtype == expected.dtype
 
 
 def test_resize_keeps_what_was_there() -> None:
@@ -204,3 +246,11 @@ def test_pinned_memory_is_not_kept() -> None:
     """There is no cache, so emptying it is not an error, whether memory can be pinned or not."""
     assert torch.ones(1, device="remote").item() == 1  # PyTorch does nothing before the device is used
     torch.accelerator.empty_host_cache()
+
+
+def test_large_masks_of_the_host_are_not_taken_for_each_other() -> None:
+    """Their bytes are not in the call, and the size of the result depends on them."""
+    x = torch.arange(20_000.0, device="remote")
+    for count in (3, 5, 0):
+        mask = torch.arange(20_000) < count
+        assert x[mask].tolist() == list(range(count))

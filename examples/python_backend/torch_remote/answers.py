@@ -11,7 +11,8 @@ from .memory import device_of, free
 
 __all__ = ["device_of", "free"]
 
-_streams = itertools.count(1)  # 0 is the default stream of every device
+# Again and again the same 32, as other backends do, since each is a thread of the device. 0 is its default stream.
+_streams = itertools.cycle(range(1, 33))
 
 
 # LITERALINCLUDE START: remote-answers-memory

@@ -40,6 +40,13 @@ READS_HOST = frozenset({"index", "index_put", "index_put_", "_index_put_impl_", 
                         "_pack_padded_sequence", "_ctc_loss", "_ctc_loss_backward"})  # fmt: skip
 
 
+def _as_tensor(number: Any, given: list[Any]) -> torch.Tensor:
+    """A number has no dtype of its own: it gets that of the result, and would otherwise be rounded to the default."""
+    exact = torch.tensor(number, dtype={float: torch.float64, complex: torch.complex128}.get(type(number)))
+    dtypes = [torch.result_type(one, number) for one in given if isinstance(one, torch.Tensor)]
+    return exact.to(functools.reduce(torch.promote_types, dtypes or [torch.tensor(number).dtype]))
+
+
 # LITERALINCLUDE START: remote-rules
 class Rules:
     """What the schema of an operator says about its calls."""
@@ -66,17 +73,18 @@ class Rules:
         """The arguments, with numbers wrapped in tensors where the operator rejects numbers."""
         if not self.wrapped:
             return list(args), kwargs
-        listed = [self._wrap(name, value) for name, value in zip(self.names, args, strict=False)]
-        return listed, {name: self._wrap(name, value) for name, value in kwargs.items()}
+        given = [*args, *kwargs.values()]
+        listed = [self._wrap(name, value, given) for name, value in zip(self.names, args, strict=False)]
+        return listed, {name: self._wrap(name, value, given) for name, value in kwargs.items()}
 
     def given_generator(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
         """The generator among the arguments."""
         found: torch.Generator | None = dict(zip(self.names, args, strict=False), **kwargs).get("generator")
         return found
 
-    def _wrap(self, name: str, value: Any) -> Any:
+    def _wrap(self, name: str, value: Any, given: list[Any]) -> Any:
         is_number = isinstance(value, bool | int | float | complex) and name in self.wrapped
-        return torch.tensor(value) if is_number else value
+        return _as_tensor(value, given) if is_number else value
 
 
 _rules = functools.cache(Rules)
@@ -89,7 +97,7 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     """Runs an operator on the device where its tensors are."""
     rules = _rules(op)
     listed, named = rules.arguments(args, kwargs)
-    written = wire.write((rules.name, listed, named))
+    written = wire.write((rules.name, listed, named, torch.get_default_dtype()))
     device = _device_of(rules, written, named)
     drawn = random.draw(rules.given_generator(args, kwargs), device.index) if rules.is_drawing else None
     known = None if rules.is_asked else foresee(written)
@@ -151,20 +159,26 @@ def foresee(written: Call) -> Outcome | None:
 
     If the meta function raises, the device is asked: it succeeds, or raises with the kernel's own message.
     """
+    if written.buffers:  # large contents, which the bytes lack: a layout may depend on them, as on a mask
+        return _inferred(written)
     if written.body not in _foreseen:
-        here, found = Nowhere(), None
-        try:
-            name, args, kwargs = wire.read(written.body, here, written.buffers)
-            before = [wire.layout(tensor) for tensor in here.tensors]
-            op = wire.operator(name)
-            found = wire.outcome(op(*args, **kwargs), here.tensors, before)
-            found = found if _returns_what_it_writes(op, found) else None
-        except Exception:  # whatever it is, the device's error is better
-            found = None
+        found = _inferred(written)
         if len(_foreseen) >= REMEMBERED:
             _foreseen.clear()
         _foreseen[written.body] = found
     return _foreseen[written.body]
+
+
+def _inferred(written: Call) -> Outcome | None:
+    here = Nowhere()
+    try:
+        name, args, kwargs, _ = wire.read(written.body, here, written.buffers)
+        before = [wire.layout(tensor) for tensor in here.tensors]
+        op = wire.operator(name)
+        found = wire.outcome(op(*args, **kwargs), here.tensors, before)
+    except Exception:  # whatever it is, the device's error is better
+        return None
+    return found if _returns_what_it_writes(op, found) else None
 
 
 def _returns_what_it_writes(op: torch._ops.OpOverload, found: Outcome) -> bool:

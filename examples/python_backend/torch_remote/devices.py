@@ -128,7 +128,7 @@ class Device:
         self.index = index
         self.process: Process | None = None
         self.belongs_to_parent = False
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may use the device while this thread starts it
 
     def started(self) -> Process:
         """The process. Throws: ``RuntimeError`` in a forked child."""
@@ -139,12 +139,19 @@ class Device:
                         f"remote:{self.index} was in use when this process was forked, and its connection belongs to "
                         "the parent: start processes by multiprocessing's 'spawn', or fork before the first use"
                     )
-                self.process = self.process or Process(self.index)
+                if self.process is None:
+                    made = Process(self.index)
+                    if self.process is None:
+                        self.process = made
+                    else:  # a signal handler has started one meanwhile
+                        made.close()  # NOT PROVEN: tests/test_life.py sends the signal
         return self.process
 
     def launch(self, *message: Any, buffers: Sequence[memoryview] = ()) -> None:
         """Sends a command without waiting."""
-        process = self.started()
+        self._send(self.started(), message, buffers)
+
+    def _send(self, process: Process, message: tuple[Any, ...], buffers: Sequence[memoryview]) -> None:
         settle()
         untold = memories[self.index].untold
         if addresses := list(untold):
@@ -158,7 +165,7 @@ class Device:
         ticket, answer = next(process.tickets), Future[Any]()
         process.waiting[ticket] = answer
         try:
-            self.launch(command, ticket, *arguments, buffers=buffers)
+            self._send(process, (command, ticket, *arguments), buffers)
             value, error, large = answer.result()
         finally:
             process.waiting.pop(ticket, None)

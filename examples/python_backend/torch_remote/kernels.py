@@ -38,7 +38,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
         source = source if source.is_cpu else fetch(source)
         # Fewer bytes travel in the smaller of the two dtypes, and the target has no more precision anyway.
         source = source.to(target.dtype) if target.itemsize < source.itemsize else source
-    written = wire.write(("aten.copy_.default", [target, source], {}))
+    written = wire.write(("aten.copy_.default", [target, source], {}, torch.get_default_dtype()))
     launch(written, Outcome(None, {}), devices[target.device.index])
     return target
 

@@ -57,8 +57,9 @@ def settle() -> None:
 class Memory:
     """The addresses of one device.
 
-    They begin with 0x40 plus the index, followed by 56 bits. Today's processors reject such an address, so host code
-    that dereferences one faults at once, and a dump shows whose it is.
+    They begin with 0x40 plus the index, followed by 56 bits. x86-64 processors reject such an address, so host code
+    that dereferences one faults at once, and a dump shows whose it is. (Arm ignores the highest byte: there, give bit
+    55 the value 1, too.)
     """
 
     def __init__(self, index: int) -> None:

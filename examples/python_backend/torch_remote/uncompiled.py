@@ -98,7 +98,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> None:
         """Sets the seed, and resets the offset."""
-        self.seed, self.offset = seed, 0
+        self.seed, self.offset = seed % (1 << 64), 0
 
     def initial_seed(self) -> int:
         """The seed."""
@@ -114,11 +114,11 @@ class Generator:
 
     def get_state(self) -> torch.Tensor:
         """Seed and offset, in a tensor."""
-        return torch.tensor([self.seed, self.offset]).view(torch.uint8)
+        return torch.tensor([self.seed, self.offset], dtype=torch.uint64).view(torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> None:
         """Takes seed and offset from a tensor."""
-        self.seed, self.offset = state.view(torch.int64).tolist()
+        self.seed, self.offset = state.view(torch.uint64).tolist()
 
 
 # LITERALINCLUDE END: remote-uncompiled-generator

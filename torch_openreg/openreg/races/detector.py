@@ -86,11 +86,24 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         yield value
 
 
+_STATISTICS = ("running_mean", "running_var")
+
+
 def _arguments(operator: torch._ops.OpOverload, args: Any, kwargs: Any) -> Iterator[tuple[str, bool, Any]]:
     """Yields each argument's name, whether the operator writes it, and its value."""
-    for place, argument in enumerate(operator._schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
-        yield argument.name, argument.alias_info is not None and argument.alias_info.is_write, value
+    names = [argument.name for argument in operator._schema.arguments]
+    given = {name: args[place] if place < len(args) else kwargs.get(name) for place, name in enumerate(names)}
+    for argument in operator._schema.arguments:
+        writes = argument.alias_info is not None and argument.alias_info.is_write
+        writes |= argument.name in _STATISTICS and _writes_statistics(operator, given)
+        yield argument.name, writes, given[argument.name]
+
+
+def _writes_statistics(operator: torch._ops.OpOverload, given: dict[str, Any]) -> bool:
+    """Whether a batch norm writes its running statistics. The schemas of these do not say so."""
+    name = _name(operator)
+    of_parts = name.startswith(("batch_norm_gather_stats", "batch_norm_update_stats"))
+    return of_parts or (name == "native_batch_norm" and bool(given["training"]))
 
 
 _OF_NO_MEMORY = (torch.ops.aten.record_stream.default, torch.ops.aten.is_pinned.default)
@@ -120,8 +133,11 @@ def _writes_no_result(operator: torch._ops.OpOverload) -> bool:
 class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Checks each operator on the device against all earlier ones while it is active.
 
-    Uses of arguments are checked and recorded before the operator runs, and those of new results after it.
+    Uses of arguments are checked and recorded before the operator runs, and those of new results after it. Operators
+    that take functions, as `torch.cond` does, run unchecked, and so do the operators in these functions.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -144,7 +160,7 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Checks the arguments, runs the operator, and checks the results."""
         kwargs = kwargs or {}
-        if _uses_no_memory(operator):
+        if isinstance(operator, torch._ops.HigherOrderOperator) or _uses_no_memory(operator):
             return operator(*args, **kwargs)
         call = _Call(self, operator, args, kwargs)
         with self.lock:

@@ -24,7 +24,8 @@ class Memory:
         if found is None:
             if address < self.lost:
                 raise RuntimeError(f"remote: the memory at {address:#x} was lost when its device was reset")
-            found = self.storages[address] = torch.UntypedStorage(nbytes)
+            # Two streams may be the first at once: both get the same.
+            found = self.storages.setdefault(address, torch.UntypedStorage(nbytes))
         return found
 
     def tensor(self, place: Place, layout: Layout) -> torch.Tensor:

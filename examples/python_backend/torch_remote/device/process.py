@@ -5,6 +5,7 @@ It ends when the other end of the socket is closed, for whatever reason.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -35,6 +36,31 @@ Task = Callable[[], Reply]
 
 
 # LITERALINCLUDE START: remote-kernel
+class DefaultDtype:
+    """The default dtype of the process, which is that of all streams: it changes while none runs a kernel."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Condition()
+        self.running = 0
+
+    @contextlib.contextmanager
+    def set_to(self, dtype: torch.dtype) -> Iterator[None]:
+        """Runs the block with this one. Waits for kernels that need another."""
+        with self.turn:
+            self.turn.wait_for(lambda: not self.running or torch.get_default_dtype() == dtype)
+            torch.set_default_dtype(dtype)
+            self.running += 1
+        try:
+            yield
+        finally:
+            with self.turn:
+                self.running -= 1
+                self.turn.notify_all()
+
+
+_default_dtype = DefaultDtype()
+
+
 class Kernel:
     """One call of an operator, read in the process that has the memory."""
 
@@ -57,18 +83,19 @@ class Kernel:
 
     def run(self, body: bytes, buffers: list[memoryview]) -> tuple[Any, list[torch.Tensor], list[Layout]]:
         """Calls the operator. Returns its results, its tensor arguments, and their layouts before the call."""
-        name, args, kwargs = wire.read(body, self, buffers)
+        name, args, kwargs, default = wire.read(body, self, buffers)
         given = [self.tensors[number] for number in sorted(self.tensors)]
         before = [wire.layout(tensor) for tensor in given]
         called = wire.operator(name)
         names = [argument.name for argument in called._schema.arguments]
         if "generator" in names[len(args) :]:
             kwargs = {**kwargs, "generator": self.generator}
-        if self.seed is None or "generator" in names:
-            return called(*args, **kwargs), given, before
-        with _default_generator:  # such operators draw from the generator of the process
-            torch.default_generator.manual_seed(self.seed)
-            return called(*args, **kwargs), given, before
+        with _default_dtype.set_to(default):  # the host's: results of integers have it
+            if self.seed is None or "generator" in names:
+                return called(*args, **kwargs), given, before
+            with _default_generator:  # such operators draw from the generator of the process
+                torch.default_generator.manual_seed(self.seed)
+                return called(*args, **kwargs), given, before
 
 
 # LITERALINCLUDE END: remote-kernel

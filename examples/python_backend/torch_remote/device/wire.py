@@ -1,7 +1,8 @@
 """The format of an operator call on the wire: bytes without an address in them, and the places of its tensors.
 
-The bytes contain everything that the layout of the outcome depends on. So they are read twice: by the device, where
-each place is memory, and by the host itself, with tensors without memory, to compute the layout of the results.
+The bytes, and the large contents beside them, have everything that the layout of the outcome depends on. So they are
+read twice: by the device, where each place is memory, and by the host itself, with tensors without memory, to compute
+the layout of the results.
 """
 
 from __future__ import annotations
