@@ -1,7 +1,7 @@
 # A thin layer: tools/dev.py prepares the environment (the active one, or .venv), builds what is out of date and runs.
-# PYTHON names another interpreter; ARGS is passed to the program behind a target: make test ARGS="-k stream". DRIVER
-# names the folder of another driver, HOST_KERNELS=OFF leaves out the kernels that run as host code. Both apply to one
-# command only; the next one without them uses the defaults in CMakeLists.txt.
+# PYTHON names the interpreter that creates .venv; an active environment has its own. ARGS is passed to the program behind
+# a target: make test ARGS="-k stream". DRIVER names the folder of another driver, HOST_KERNELS=OFF leaves out the kernels
+# that run as host code. Both apply to one command only; the next one without them uses the defaults in CMakeLists.txt.
 
 PYTHON ?= python3
 ARGS ?=
@@ -19,6 +19,7 @@ DRIVER =
 HOST_KERNELS =
 # One word of the shell, even if the value contains an apostrophe.
 quoted = '$(subst ','\'',$(1))'
+dev = $(PYTHON) tools/dev.py --driver $(call quoted,$(DRIVER)) --host-kernels $(call quoted,$(HOST_KERNELS))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -56,11 +57,11 @@ help:
 	echo 'make next      how far the backend gets with another release of PyTorch: TORCH=2.14.1'
 	echo 'make lock      renew the lock on what the pages show of PyTorch itself'
 	echo 'make clean     remove all that was built (.venv stays)'
-	echo 'With another driver, each of these that builds: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
+	echo 'With another driver, each of these that runs the installed backend: make test DRIVER=csrc/driver/minimal HOST_KERNELS=OFF'
 	echo 'Each works in the active virtual environment, or else in .venv, and installs there what is missing.'
 
 html epub pdf doctest proof mutate livehtml browser torch build test conformance opinfo models libraries stubs surface check lock stress sanitize fuzz bench instructions chapters states cross: python
-	$(PYTHON) tools/dev.py --driver $(call quoted,$(DRIVER)) --host-kernels $(call quoted,$(HOST_KERNELS)) $@ $(ARGS)
+	$(dev) $@ $(ARGS)
 
 # Otherwise make would find nothing to do for the name of a folder, and say nothing.
 FOLDERS = benchmarks cmake csrc docs examples tests tools torch_openreg weaver
@@ -72,13 +73,13 @@ $(FOLDERS):
 # Works with any Python, so that an old one leads to one line instead of a syntax error.
 python:
 	command -v $(PYTHON) >/dev/null || { echo 'torch_openreg: Python 3.11 or newer is needed, found no $(PYTHON); name one: make PYTHON=/path/to/python3' >&2; exit 1; }
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("torch_openreg: Python 3.11 or newer is needed, $(PYTHON) is %d.%d; %s" % (sys.version_info[:2] + ("leave this environment (deactivate), or remove it" if sys.prefix != getattr(sys, "base_prefix", sys.prefix) else "name another: make PYTHON=/path/to/python3",)))'
 
 vendor: python
-	$(PYTHON) tools/dev.py vendor --name $(call quoted,$(NAME)) --dest $(call quoted,$(DEST)) --prefix $(call quoted,$(PREFIX)) --library $(call quoted,$(LIBRARY)) --chapters $(call quoted,$(CHAPTERS)) --state $(call quoted,$(STATE)) --git $(call quoted,$(GIT))
+	$(dev) vendor --name $(call quoted,$(NAME)) --dest $(call quoted,$(DEST)) --prefix $(call quoted,$(PREFIX)) --library $(call quoted,$(LIBRARY)) --chapters $(call quoted,$(CHAPTERS)) --state $(call quoted,$(STATE)) --git $(call quoted,$(GIT))
 
 next: python
-	$(PYTHON) tools/dev.py next $(call quoted,$(TORCH)) $(ARGS)
+	$(dev) next $(call quoted,$(TORCH)) $(ARGS)
 
 clean:
 	rm -rf build docs/build .make .mypy_cache .ruff_cache .pytest_cache

@@ -64,7 +64,7 @@ def counted_step() -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "driver_calls.so"
         options = ["-std=c++20", "-O1", "-fPIC", "-shared", f"-I{HERE.parent / 'csrc' / 'driver'}"]
-        command = [*shlex.split(os.environ.get("CXX", "c++")), *options, str(HERE / "_driver_calls.cpp")]
+        command = [*shlex.split(os.environ.get("CXX") or "c++"), *options, str(HERE / "_driver_calls.cpp")]
         subprocess.run([*command, "-o", str(library)], check=True)
         environment = {**os.environ, "LD_PRELOAD": str(library)}
         script = [sys.executable, __file__, "--count-step"]

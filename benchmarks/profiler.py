@@ -6,6 +6,7 @@ Run it with `make bench`, or alone: `python benchmarks/profiler.py`. It writes b
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 import time
@@ -48,7 +49,7 @@ def calls_cost() -> float:
         source = Path(__file__).with_name("_driver_call_cost.cpp")
         link = [f"-{flag}{of}" for of in folders for flag in ("L", "Wl,-rpath,", "Wl,-rpath-link,")]
         link += ["-Wl,--no-as-needed", "-ltorch_openreg", "-ltorch_cpu", "-lc10"]
-        compiler = [os.environ.get("CXX", "c++"), "-O2", "-std=c++20", f"-I{ROOT / 'csrc'}"]
+        compiler = [*shlex.split(os.environ.get("CXX") or "c++"), "-O2", "-std=c++20", f"-I{ROOT / 'csrc'}"]
         subprocess.run([*compiler, str(source), "-o", str(program), *link], check=True)
         ran = subprocess.run([str(program)], check=True, capture_output=True, text=True)
     return float(ran.stdout)

@@ -14,5 +14,6 @@ file(WRITE ${coverage_list} "[clang]\ndefault:skip\nsource:${CMAKE_SOURCE_DIR}/c
 add_compile_options(-O0 -fprofile-instr-generate -fcoverage-mapping -fprofile-list=${coverage_list}
                     "SHELL:-mllvm -runtime-counter-relocation")
 # The functions of the counters have the same names in all libraries; this must not make one library depend on another.
-add_link_options(-fprofile-instr-generate LINKER:--as-needed)
+# By the build ID, the weaver finds the library that a profile belongs to.
+add_link_options(-fprofile-instr-generate LINKER:--as-needed LINKER:--build-id)
 link_libraries(openreg_counters)

@@ -6,6 +6,7 @@ The compiler (`CXX`, by default c++) lists the files that it would read; nothing
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -24,7 +25,7 @@ HEADERS = (
 
 def files_read(header: str, include: Path) -> int:
     """The number of files below `include` that a source with nothing but this header makes the compiler read."""
-    command = [os.environ.get("CXX") or "c++", "-std=c++20", "-M", "-x", "c++", "-"]
+    command = [*shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-M", "-x", "c++", "-"]
     command += [f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-I{sysconfig.get_path('include')}"]
     source = f"#include <{header}>\n"
     listed = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout

@@ -23,7 +23,7 @@ def compiled(source: Path, folder: Path) -> Path:
     include, library = torch_folder / "include", folder / f"{source.stem}.so"
     headers = ["-I", str(source.parents[1] / "csrc"), "-isystem", str(include)]
     headers += ["-isystem", str(include / "torch" / "csrc" / "api" / "include")]
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
     # Hidden, as in the backend's build, so that names defined in both libraries do not clash.
     options = ["-std=c++20", "-O0", "-fPIC", "-shared", "-fvisibility=hidden"]
     link = [f"-L{torch_folder / 'lib'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
@@ -57,12 +57,13 @@ def staged() -> None:
                 behind[device] = torch.cat([target.cpu().flatten(), plain.cpu().flatten()])
             agree.append(torch.equal(behind["cpu"], behind["openreg:1"]))
         print(name, agree)
-    new, source, target = torch.ones(2, 2).pin_memory(), *torch.zeros(2, 2, 2, device="openreg:1")
+    new = torch.ones(2, 2).pin_memory()
     with torch.Stream("openreg:1"):
+        source, target = torch.zeros(2, 2, 2, device="openreg:1")
         torch.openreg._sleep(50_000_000)
         source.copy_(new, non_blocking=True)
         torch.ops.copies.strided_copy(target, source.t())
-    print("behind the work of its stream", target.unique().tolist())
+        print("behind the work of its stream", target.unique().tolist())
 
 
 # LITERALINCLUDE END: copy-views-compared
@@ -72,8 +73,8 @@ def staged() -> None:
 def own() -> None:
     """Launches kernels behind a busy stream, and looks at them before and after they have run."""
     kernels = torch.ops.copies
-    x = torch.arange(3.0, device="openreg:1")
     with torch.Stream("openreg:1") as stream:
+        x = torch.arange(3.0, device="openreg:1")
         torch.openreg._sleep(100_000_000)
         kernels.watched("openreg:1", "well")
         twice = kernels.doubled(kernels.doubled(x))

@@ -19,7 +19,8 @@ def custom_abs(input: torch.Tensor) -> torch.Tensor:
 
 @custom_abs.register_kernel("openreg")
 def _(input: torch.Tensor) -> torch.Tensor:
-    return torch.maximum(input, -input)
+    # Not maximum(input, -input): unsigned numbers wrap around, and -0.0 is no less than 0.0.
+    return torch.where(input > 0, input, 0 - input)
 
 
 @custom_abs.register_fake

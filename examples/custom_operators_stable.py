@@ -62,7 +62,7 @@ def compiler(target: int, source: str, *options: str) -> list[str]:
     version = f"-DTORCH_TARGET_VERSION=0x02{target:02x}000000000000"
     headers = ["-I", str(SOURCES), "-isystem", str(Path(torch.__file__).parent / "include")]
     flags = ["-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", version]
-    return [*shlex.split(os.environ.get("CXX", "c++")), *flags, *headers, *options, str(SOURCES / source)]
+    return [*shlex.split(os.environ.get("CXX") or "c++"), *flags, *headers, *options, str(SOURCES / source)]
 
 
 # LITERALINCLUDE END: stable-compile
@@ -120,7 +120,9 @@ def attempt(call: Callable[[], object]) -> None:
             call()
         except RuntimeError as error:
             print(f"{type(error).__name__}: {str(error).splitlines()[0]}")
-        os.dup2(kept, 2)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
         written.seek(0)
         for line in written.read().decode().splitlines()[:1]:
             print("   and on the error stream:", line)

@@ -21,7 +21,8 @@ def main() -> None:
     """Prints the line of `compute` at which the failure is raised."""
     x = torch.ones(4, device="openreg")
     kernel_fault, device, count = 1, 0, 1  # orFaultKernel of openreg_faults.h
-    assert ctypes.CDLL("libopenreg.so").orInjectFault(kernel_fault, device, count) == 0
+    status = ctypes.CDLL("libopenreg.so").orInjectFault(kernel_fault, device, count)
+    assert status == 0
     try:
         compute(x)
     except torch.AcceleratorError as error:

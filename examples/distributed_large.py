@@ -108,8 +108,11 @@ def warned(function: Callable[[], tuple[float, int]]) -> tuple[str, tuple[float,
     with tempfile.TemporaryFile() as file:
         stderr = os.dup(2)
         os.dup2(file.fileno(), 2)
-        result = function()
-        os.dup2(stderr, 2)
+        try:
+            result = function()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
         file.seek(0)
         found = re.search(r"Warning: .*?: (.*? \(\w+)", file.read().decode())
         return found.group(1) if found else "no warning", result

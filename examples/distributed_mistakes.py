@@ -63,5 +63,7 @@ def messages() -> list[str]:
 
 
 if __name__ == "__main__":
-    for message in on_ranks(messages)[0]:
+    raised, by_other_rank = on_ranks(messages)
+    assert raised == [each.replace("own 1, but got 1", "own 0, but got 0") for each in by_other_rank], by_other_rank
+    for message in raised:
         print(message)

@@ -80,7 +80,7 @@ def _run(
     try:
         result = function(*arguments)
     except Exception as error:
-        result = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        result = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     connection.send(result)
     connection.recv()
     dist.destroy_process_group()

@@ -45,5 +45,7 @@ def refusals() -> list[str]:
 
 
 if __name__ == "__main__":
-    for message in on_ranks(refusals)[0]:
+    raised, by_other_rank = on_ranks(refusals)
+    assert raised == by_other_rank, by_other_rank
+    for message in raised:
         print(message)

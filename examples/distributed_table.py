@@ -86,5 +86,7 @@ def _is_taken(call: Call, expected: Both, dtype: torch.dtype) -> bool:
 
 if __name__ == "__main__":
     print(f"{'':<33}" + " ".join(f"{name:<7}" for name in CALLS).rstrip())
-    for row in on_ranks(tried)[0]:
+    table, by_other_rank = on_ranks(tried)
+    assert table == by_other_rank, by_other_rank
+    for row in table:
         print(f"{row[0]:<33}" + " ".join(f"{cell:<7}" for cell in row[1:]).rstrip())

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KIT = ROOT / "conformance" / "driver"
 SIMULATED = Path(torch_openreg._C.__file__).parent / "lib" / "libopenreg.so"
 INCLUDES = [word for folder in (KIT, ROOT / "csrc", ROOT / "csrc" / "driver") for word in ("-I", str(folder))]
-COMPILER = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O0", "-fPIC", *INCLUDES]
+COMPILER = [*shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-O0", "-fPIC", *INCLUDES]
 STEPS = ("devices", "memory", "streams", "minimal")
 
 

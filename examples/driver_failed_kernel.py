@@ -24,7 +24,8 @@ def main() -> None:
     tensor = torch.ones(2, device="openreg")
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     kernel_fault, device, count = 1, 0, 1
-    assert driver.orInjectFault(kernel_fault, device, count) == 0
+    error = driver.orInjectFault(kernel_fault, device, count)
+    assert error == 0
     print(os.environ["OPENREG_LAUNCH"])
     attempt("launch", tensor.abs)
     attempt("next launch", tensor.abs)

@@ -5,6 +5,7 @@ Run as a script, with OPENREG_LAUNCH set to auto, async or inline, it prints whe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import time
@@ -30,7 +31,8 @@ def kernel(name: str, work: Callable[[], object], size: int = LARGE) -> HostKern
     def run(closure: int, message: int, message_bytes: int) -> int:
         result = work()
         if isinstance(result, str):
-            ctypes.memmove(message, result.encode()[:message_bytes], min(len(result), message_bytes))
+            text = result.encode()[: message_bytes - 1] + b"\0"
+            ctypes.memmove(message, text, len(text))
             return 1
         return result if type(result) is int else 0
 
@@ -118,9 +120,10 @@ def begin(function: str, *arguments: Any) -> Callable[[], None]:
     thread.start()
     file = Path(f"/proc/self/task/{thread.native_id}/stat")
     asleep = 0
-    while asleep < 20 and thread.is_alive():
-        time.sleep(0.01)
-        asleep = asleep + 1 if ") S " in file.read_text() else 0
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread may end before its file is read
+        while asleep < 20 and thread.is_alive():
+            time.sleep(0.01)
+            asleep = asleep + 1 if ") S " in file.read_text() else 0
     return finish
 
 

@@ -15,8 +15,10 @@ def limited(limit: int, value: int) -> Iterator[None]:
     """Sets a limit of the process inside a block."""
     before = resource.getrlimit(limit)
     resource.setrlimit(limit, (value, before[1]))
-    yield
-    resource.setrlimit(limit, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(limit, before)
 
 
 # LITERALINCLUDE START: driver-limits-addresses

@@ -5,6 +5,7 @@ Run as a script, it prints what devices there are and where their work runs.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import re
@@ -145,7 +146,10 @@ def mapping(address: int) -> tuple[str, int]:
 
 def workers() -> list[str]:
     """The names of the threads that the driver has started."""
-    threads = (file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm"))
+    threads = []
+    for file in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+            threads.append(file.read_text().strip())
     return sorted(name for name in threads if name.startswith("openreg:"))
 
 

@@ -20,7 +20,8 @@ def in_child(work: Callable[[], None]) -> None:
     if child == 0:
         work()
         sys.exit()
-    assert os.waitpid(child, 0)[1] == 0
+    _, status = os.waitpid(child, 0)
+    assert status == 0
 
 
 def use() -> None:
@@ -65,7 +66,8 @@ def fork_after() -> None:
             "orMemset": (pointer, 0, 5),
             "orMemsetAsync": (pointer, 0, 5, None),
         }.items():
-            assert error_code(function, *arguments) == driver.orGetLastError() == FORKED, function
+            found = error_code(function, *arguments), driver.orGetLastError()
+            assert found == (FORKED, FORKED), function
         print("version:", new("orDriverGetVersion", kind=ctypes.c_int), "last error:", driver.orGetLastError())
         in_child(use)
 

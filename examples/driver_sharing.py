@@ -39,10 +39,11 @@ class Peer:
     """Another process, with a driver of its own. Numbers and bytes travel there and back."""
 
     def __init__(self, program: str) -> None:
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         # Not a fork: the child of a process that uses the driver could not use it.
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / program)],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

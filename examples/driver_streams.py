@@ -29,7 +29,7 @@ class HostKernel(ctypes.Structure):
 
 ran: list[str] = []
 destroyed: list[str] = []
-kept: list[object] = []  # ctypes frees a callback without references
+kept: list[object] = []  # callbacks and names that the driver may still use and Python would free
 
 
 def launch(what: str, stream: int, work: Callable[[], object] = lambda: None, size: int = 0) -> None:
@@ -42,8 +42,8 @@ def launch(what: str, stream: int, work: Callable[[], object] = lambda: None, si
         return 0
 
     callbacks = RUN(run), DESTROY(lambda closure: destroyed.append(what))
-    kept.extend(callbacks)
-    call("orLaunchHostKernel", ctypes.byref(HostKernel(what.encode(), *callbacks, None, size)), ctypes.c_void_p(stream))
+    kept.append(kernel := HostKernel(what.encode(), *callbacks, None, size))
+    call("orLaunchHostKernel", ctypes.byref(kernel), ctypes.c_void_p(stream))
 
 
 # LITERALINCLUDE START: streams-in-order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 
 LINES = (
@@ -17,8 +18,8 @@ LINES = (
 
 def main() -> None:
     """Compiles each line as the body of a function."""
-    compiler = os.environ.get("CXX", "c++")
-    command = [compiler, "-std=c++20", "-Wall", "-Werror", "-fsyntax-only", "-Icsrc", "-xc++", "-"]
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
+    command = [*compiler, "-std=c++20", "-Wall", "-Werror", "-fsyntax-only", "-Icsrc", "-xc++", "-"]
     for line in LINES:
         program = f'#include "runtime/error.h"\nvoid function(void* pointer) {{ {line} }}\n'
         ran = subprocess.run(command, input=program, capture_output=True, text=True, check=False)

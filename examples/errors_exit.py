@@ -38,7 +38,8 @@ KERNEL_FAULT, HANG_FAULT = 1, 2  # orFaultKernel, orFaultHang
 def inject(fault: int) -> None:
     """Makes the next kernel of device 0 fail, or never end."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
-    assert driver.orInjectFault(fault, 0, 1) == 0
+    error = driver.orInjectFault(fault, 0, 1)
+    assert error == 0
 
 
 class Waits(torch.autograd.Function):

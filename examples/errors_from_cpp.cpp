@@ -3,6 +3,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ void print_end(const char* what, void (*function)()) {
   std::cout << what << ":\n" << std::flush;
   const pid_t child = fork();
   if (child == 0) {
-    close(STDERR_FILENO);  // the C++ runtime prints the exception there, with a stack trace
+    // The C++ runtime prints the exception there, with a stack trace.
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     function();
     std::cout << std::flush;
     _exit(0);

@@ -26,7 +26,8 @@ ALLOCATION_FAULT, KERNEL_FAULT, HANG_FAULT, LOST_FAULT = range(4)  # orFault_t o
 
 def inject(fault: int, count: int = 1) -> None:
     """Injects a fault into device 0."""
-    assert driver.orInjectFault(fault, 0, count) == 0
+    error = driver.orInjectFault(fault, 0, count)
+    assert error == 0
 
 
 def attempt(what: str, call: Callable[[], Any]) -> None:
@@ -81,8 +82,8 @@ def look_up(index: int, size: int) -> None:
     """Launches a kernel that checks its index, as a kernel must if its index is in device memory."""
 
     def run(closure: int, message: int, message_bytes: int) -> int:
-        text = f"index {index} is out of range for {size} elements".encode()
-        ctypes.memmove(message, text, len(text) + 1)
+        text = f"index {index} is out of range for {size} elements".encode()[: message_bytes - 1] + b"\0"
+        ctypes.memmove(message, text, len(text))
         return 0 if index < size else 1
 
     callback = RUN(run)
@@ -152,7 +153,8 @@ def reset() -> None:
     inject(KERNEL_FAULT)
     x.abs()
     attempt("a kernel has failed", lambda: torch.accelerator.synchronize("openreg"))
-    assert driver.orDeviceReset() == 0
+    error = driver.orDeviceReset()
+    assert error == 0
     attempt("the old tensor", lambda: x.tolist())
     attempt("a new one, from the cache", lambda: torch.ones(4, device="openreg").tolist())
     other = torch.full((1 << 20,), 3.0, device="openreg")

@@ -16,7 +16,8 @@ def main() -> None:
     with torch.Stream("openreg:1"):
         graph.capture_begin()
         x.add_(1)
-        assert driver.orDeviceReset() == 0
+        status = driver.orDeviceReset()
+        assert status == 0
         for call in (graph.capture_end, graph.replay):
             try:
                 call()

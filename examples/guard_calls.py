@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -148,7 +149,7 @@ def compile_guard() -> ctypes.CDLL:
     torch_folder = Path(torch.__file__).parent
     with tempfile.TemporaryDirectory() as folder:
         library = str(Path(folder, "guard_calls.so"))
-        compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-shared", "-fPIC"]
+        compiler = [*shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-shared", "-fPIC"]
         headers = ["-isystem", str(torch_folder / "include")]
         link = [f"-L{torch_folder / 'lib'}", "-lc10"]
         subprocess.run([*compiler, *headers, str(SOURCE), "-o", library, *link], check=True)

@@ -6,6 +6,7 @@ python examples/hooks_from_cpp.py examples/hooks_from_cpp.cpp 2 1 none
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,8 @@ def main() -> None:
     source, *counts = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder, "program"))
-        compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-isystem", str(torch_folder / "include")]
+        compiler = [*shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20"]
+        compiler += ["-isystem", str(torch_folder / "include")]
         subprocess.run([*compiler, source, "-o", program, *link], check=True)
         for count in counts:
             print(f"with OPENREG_DEVICE_COUNT={count}", flush=True)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "driver/openreg.h"
@@ -45,12 +46,14 @@ class Memory {
   Memory(int64_t elements, uint8_t byte, int32_t device) : Memory(elements, device) {
     const Current current(device);
     check(orStreamCreate(&stream));
+    check(orEventCreateWithFlags(&written, orEventDisableTiming));
     check(orMalloc(&data, elements * sizeof(float)));
     check(orMemsetAsync(data, byte, elements * sizeof(float), stream));
   }
   ~Memory() {
     // A destructor cannot report an error; the next call of the driver that waits does.
     [[maybe_unused]] orError_t ignored = orFree(data);
+    if (written != nullptr) ignored = orEventDestroy(written);
     if (stream != nullptr) ignored = orStreamDestroy(stream);
     ++released;
   }
@@ -60,6 +63,7 @@ class Memory {
   std::vector<int64_t> shape;
   int32_t device;
   orStream_t stream = nullptr;
+  orEvent_t written = nullptr;
   void* data = nullptr;
 
  private:
@@ -95,7 +99,8 @@ class Array {
   // `stream` is the driver's handle of the stream on which the consumer will use the memory; None is the default one,
   // and with -1 the consumer orders the streams itself.
   py::capsule dlpack(std::optional<int64_t> stream, const py::object& max_version) const {
-    if (max_version.is_none()) throw py::buffer_error("this library exports DLPack 1.0 only");
+    const bool is_old = max_version.is_none() || max_version.cast<std::pair<uint32_t, uint32_t>>().first < 1;
+    if (is_old) throw py::buffer_error("this library exports DLPack 1.0 only");
     if (stream != -1) let_wait(reinterpret_cast<orStream_t>(stream.value_or(0)));
     auto loan = std::make_unique<Loan>();
     loan->memory = memory_;
@@ -109,12 +114,9 @@ class Array {
 
  private:
   void let_wait(orStream_t consumer) const {
-    orEvent_t written = nullptr;
     const Current current(memory_->device);
-    check(orEventCreateWithFlags(&written, orEventDisableTiming));
-    check(orEventRecord(written, memory_->stream));
-    check(orStreamWaitEvent(consumer, written));
-    check(orEventDestroy(written));
+    check(orEventRecord(memory_->written, memory_->stream));
+    check(orStreamWaitEvent(consumer, memory_->written));
   }
 
   std::shared_ptr<Memory> memory_;
@@ -131,11 +133,16 @@ void fill_bytes(const py::object& tensor, uint8_t byte) {
   if (array.device.device_type != kDLExtDev) throw py::buffer_error("this library writes to its device only");
   void* stream = nullptr;
   if (api->current_work_stream(kDLExtDev, array.device.device_id, &stream) != 0) throw py::error_already_set();
-  size_t bytes = array.dtype.bits / 8;
-  for (int32_t i = 0; i < array.ndim; ++i) bytes *= array.shape[i];
+  int64_t elements = 1;
+  bool is_contiguous = true;
+  for (int32_t i = array.ndim - 1; i >= 0; --i) {
+    is_contiguous &= array.strides == nullptr || array.shape[i] == 1 || array.strides[i] == elements;
+    elements *= array.shape[i];
+  }
+  if (!is_contiguous && elements != 0) throw py::buffer_error("this library writes to contiguous tensors only");
   const Current current(array.device.device_id);
-  check(
-      orMemsetAsync(static_cast<char*>(array.data) + array.byte_offset, byte, bytes, static_cast<orStream_t>(stream)));
+  check(orMemsetAsync(static_cast<char*>(array.data) + array.byte_offset, byte, elements * array.dtype.bits / 8,
+                      static_cast<orStream_t>(stream)));
 }
 // LITERALINCLUDE END: interop-library-consume
 

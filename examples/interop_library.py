@@ -24,7 +24,7 @@ def library() -> Any:
     source, backend = Path(__file__).with_suffix(".cpp"), Path(torch_openreg._C.__file__).parent / "lib"
     headers = ["-I", str(source.parents[1] / "csrc"), "-isystem", str(Path(torch.__file__).parent / "include")]
     headers += ["-isystem", sysconfig.get_path("include")]
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O0", "-fPIC", "-shared"]
+    compiler = [*shlex.split(os.environ.get("CXX") or "c++"), "-std=c++20", "-O0", "-fPIC", "-shared"]
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder, "interop_library.so")
         link = [f"-L{backend}", f"-Wl,-rpath,{backend}", "-lopenreg"]
@@ -58,8 +58,8 @@ def borrow(vendor: Any) -> None:
 
 def lend(vendor: Any) -> None:
     """Lets the library write to a tensor, behind a kernel of the stream that is current."""
-    x = torch.ones(2, 2, device="openreg:1")
     with torch.Stream("openreg:1") as stream:
+        x = torch.ones(2, 2, device="openreg:1")
         torch.openreg._sleep(100_000_000)
         x += 1
         vendor.fill_bytes(x, 0)

@@ -13,18 +13,26 @@ import torch.multiprocessing as mp
 
 
 # LITERALINCLUDE START: interop-process
+def _serve(function: Callable[[Any], None], here: Any, there: Any) -> None:
+    """In the other process. It drops its copy of our end, so that its function cannot wait for us once we have left."""
+    here.close()
+    function(there)
+
+
 @contextlib.contextmanager
 def other_process(function: Callable[[Any], None]) -> Iterator[Any]:
     """Runs the function in another process, with one end of a pipe, and gives the other end."""
     # Forking is allowed before this process has used the device. Programs use "spawn", which imports torch again.
     context = mp.get_context("fork" if not torch.openreg.is_initialized() else "spawn")
     here, there = context.Pipe()
-    process = context.Process(target=function, args=(there,))
+    process = context.Process(target=_serve, args=(function, here, there))
     process.start()
     there.close()
-    yield here
-    here.close()
-    process.join()
+    try:
+        yield here
+    finally:
+        here.close()
+        process.join()
 
 
 # LITERALINCLUDE END: interop-process

@@ -112,13 +112,12 @@ def trainers(folder: str) -> None:
 
 # LITERALINCLUDE START: libraries-resumed
 def resumed(folder: str) -> None:
-    """Ten steps with dropout, and the last five once more by a new Trainer."""
+    """Ten steps with dropout, and the last five once more by a new Trainer, which reads the first five losses."""
     options: dict[str, Any] = {"dropout": 0.5, "max_steps": 10, "save_strategy": "steps", "save_steps": 5}
     straight, checkpoint = trained(folder, **options), str(Path(folder, "checkpoint-5"))
-    print("resumed:", trained(folder, checkpoint, **options) == straight)
+    print("resumed:", trained(folder, checkpoint, **options)[5:] == straight[5:])
     transformers_integration.unregister()
-    others = trained(folder, checkpoint, **options)
-    print("as the library is:", others == straight, "before the checkpoint:", others[:5] == straight[:5])
+    print("as the library is:", trained(folder, checkpoint, **options)[5:] == straight[5:])
 
 
 # LITERALINCLUDE END: libraries-resumed

@@ -52,6 +52,8 @@ def function_of(source: bytes, name: bytes) -> ctypes.c_void_p:
 
 def scale(x: torch.Tensor, factor: float) -> None:
     """Multiplies a dense float32 tensor in place, on the default stream of its device."""
+    if x.numel() == 0:
+        return  # the driver refuses a launch without work-items
     number, count = ctypes.c_float(factor), ctypes.c_int(x.numel())
     arguments = (Argument * 3)(
         Argument(0, 8, x.data_ptr()),
@@ -60,15 +62,17 @@ def scale(x: torch.Tensor, factor: float) -> None:
     )
     group = 64
     config = LaunchConfig(((x.numel() + group - 1) // group, 1, 1), (group, 1, 1))
-    function = function_of(SOURCE, b"scale")
+    with torch.openreg.device(x.device):
+        function = function_of(SOURCE, b"scale")
     check(driver.orLaunchFunction(function, ctypes.byref(config), arguments, ctypes.c_size_t(3), None))
 
 
 # LITERALINCLUDE END: by-hand-launch
 
 if __name__ == "__main__":
-    x = torch.arange(5.0, device="openreg")
+    x = torch.arange(5.0, device="openreg:1")  # not the current device
     scale(x, 10)
+    scale(x[:0], 10)
     print(x.cpu())
     try:
         function_of(SOURCE, b"shrink")

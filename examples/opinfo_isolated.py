@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import os
 import re
 import signal
 import subprocess
@@ -77,12 +78,14 @@ def work(entries: list[str]) -> None:
             torch.accelerator.synchronize()  # a kernel that fails late fails here
             answer = "passed"
         except Exception as error:
-            answer = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            answer = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         faulthandler.cancel_dump_traceback_later()
         print(answer, flush=True)
         if answer.startswith(torch.AcceleratorError.__name__):
             break  # whatever came next would fail too
     del libraries
+    sys.stdout.flush()
+    os._exit(0)  # a crash at the interpreter's exit would be blamed on a unit that has not run
 
 
 # LITERALINCLUDE END: opinfo-isolated-worker
@@ -95,7 +98,8 @@ def spoil(torch: Any) -> list[Any]:
 
     def with_fault(fault: int) -> Callable[..., Any]:
         def kernel(x: Any) -> Any:
-            assert driver.orInjectFault(fault, 0, 1) == 0
+            error = driver.orInjectFault(fault, 0, 1)
+            assert error == 0
             return torch.ones_like(x)
 
         return kernel

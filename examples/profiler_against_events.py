@@ -44,10 +44,10 @@ def main() -> None:
     }
     for name, work in kinds.items():
         ratio = 0.0
-        for _ in range(50):  # other load on the processor lengthens the time between two kernels
+        for _ in range(50):  # other load on the processor lengthens the time between two kernels: the share falls
             summed, measured = compare(work)
-            ratio = min(ratio, summed / measured, key=lambda each: abs(1 - each))
-            if abs(1 - ratio) < 0.05:
+            ratio = max(ratio, summed / measured)
+            if ratio > 0.95:
                 break
         print(f"{name}: profile / events = {ratio:.1f}")
 

@@ -11,10 +11,11 @@ def keep_busy(stream: torch.Stream, seconds: float) -> None:
     """Queues the driver's sleep kernel on a stream, in place of work that takes noticeably long."""
     driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
     kernel = ctypes.c_void_p()
-    assert driver.orGetKernel(ctypes.byref(kernel), b"sleep") == 0
+    found = driver.orGetKernel(ctypes.byref(kernel), b"sleep")
     nanoseconds = ctypes.c_uint64(int(seconds * 1e9))
     size = ctypes.c_size_t(ctypes.sizeof(nanoseconds))
-    assert driver.orLaunchKernel(kernel, ctypes.byref(nanoseconds), size, ctypes.c_void_p(stream.native_handle)) == 0
+    launched = driver.orLaunchKernel(kernel, ctypes.byref(nanoseconds), size, ctypes.c_void_p(stream.native_handle))
+    assert (found, launched) == (0, 0)
 
 
 # LITERALINCLUDE START: quickstart-asynchronous

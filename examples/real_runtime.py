@@ -21,7 +21,8 @@ KIT = ROOT / "conformance" / "driver"
 SHARED = ROOT / "csrc" / "driver"
 OPENCL = SHARED / "opencl"
 INCLUDES = [word for folder in (KIT, SHARED) for word in ("-I", str(folder))]
-COMPILER = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", *INCLUDES]
+CXX = shlex.split(os.environ.get("CXX") or "c++")
+COMPILER = [*CXX, "-std=c++20", "-O0", "-fPIC", "-fvisibility=hidden", *INCLUDES]
 
 
 def missing() -> str:

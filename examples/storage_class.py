@@ -19,7 +19,7 @@ def compiled(source: Path, folder: Path) -> Path:
     torch_folder = Path(torch.__file__).parent
     include, library = torch_folder / "include", folder / f"{source.stem}.so"
     headers = ["-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include")]
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
     options = ["-std=c++20", "-O0", "-fPIC", "-shared"]
     libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
     subprocess.run([*compiler, *options, *headers, str(source), "-o", str(library), *libraries], check=True)

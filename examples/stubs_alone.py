@@ -26,7 +26,7 @@ def compiled(source: Path, folder: Path) -> Path:
     if torch.xpu._is_compiled():
         options.append("-DUSE_XPU")  # DispatchStub has one more slot in such a build.
     headers = ["-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include")]
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
     libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
     subprocess.run([*compiler, *options, *headers, str(source), "-o", str(library), *libraries], check=True)
     return library

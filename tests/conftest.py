@@ -74,12 +74,26 @@ def processes() -> Iterator[Processes]:
 
 @pytest.fixture
 def run_process(processes: Processes) -> RunProcess:
-    """Runs Python code in a fresh process: for states that cannot be undone (fork, crash, environment)."""
+    """Runs Python code in a fresh process: for states that cannot be undone (fork, crash, environment).
 
-    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return processes.run(textwrap.dedent(code), environment)
+    The process must end with `status`, 0 by default; None allows any. So a crash at its end is not missed by a test
+    that compares what it printed.
+    """
+
+    def run(code: str, *, status: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        ran = processes.run(textwrap.dedent(code), environment)
+        assert status in (None, ran.returncode), f"it ended with {ran.returncode}, not {status}\n{ran.stderr}"
+        return ran
 
     return run
+
+
+@pytest.fixture
+def first_device() -> Iterator[None]:
+    """Makes the first device the current one, also for the tests that follow."""
+    torch.openreg.set_device(0)
+    yield
+    torch.openreg.set_device(0)
 
 
 @pytest.fixture

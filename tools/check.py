@@ -40,7 +40,9 @@ def source_files(suffixes: set[str] | None = None) -> list[Path]:
     """The files that git tracks or would add, with one of the suffixes."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
-        listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=True
+        ).stdout
     except FileNotFoundError:
         raise Fault("git is needed to list the sources, found none on PATH; install git") from None
     except subprocess.CalledProcessError as error:
@@ -80,7 +82,8 @@ def python_types() -> Iterator[str]:
 
 def cxx_format() -> Iterator[str]:
     """Checks the format of every C++ file with clang-format."""
-    clang_format = str(Path(sys.executable).parent / "clang-format")
+    ours = Path(sys.executable).with_name("clang-format")
+    clang_format = str(ours) if ours.is_file() else "clang-format"  # of the parent environment
     return _faults([clang_format, "--dry-run", "-Werror", *map(str, source_files(CXX_SUFFIXES))])
 
 

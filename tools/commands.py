@@ -38,10 +38,15 @@ def _seconds() -> float:
     return time.monotonic() - _STARTED
 
 
-def _run(command: list[str], environment: Mapping[str, str] | None = None) -> int:
-    """Runs a program in the foreground, with ``environment`` added to this process's, and returns its status."""
+def _run(
+    command: list[str], environment: Mapping[str, str] | None = None, stdin: int | None = subprocess.DEVNULL
+) -> int:
+    """Runs a program in the foreground, with ``environment`` added to this process's, and returns its status.
+
+    With None for ``stdin`` it reads what this process would.
+    """
     full = {**os.environ, **(environment or {})}
-    return subprocess.run(command, stdin=subprocess.DEVNULL, env=full, check=False).returncode
+    return subprocess.run(command, stdin=stdin, env=full, check=False).returncode
 
 
 def _sphinx(builder: str, output: Path, *options: str) -> int:
@@ -155,7 +160,8 @@ def test(arguments: list[str]) -> None:
     parallel += ["--no-loadscope-reorder", "-p", "tests.order"]
     # If all tests run, the time of each is recorded for benchmarks/loop.py.
     record = [] if arguments else ["--junit-xml", str(LOOP / "tests.xml")]
-    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments]))
+    # A debugger reads from the terminal: ARGS="-n0 --pdb".
+    sys.exit(_run([sys.executable, "-m", "pytest", *parallel, *record, *arguments], stdin=None))
 
 
 def conformance(arguments: list[str]) -> None:

@@ -90,7 +90,7 @@ def faults(compile_commands: Path, paths: Iterable[Path], part: Share = ALL) -> 
         key = hashlib.sha256("\n".join([_version(command[0]), *command]).encode()).hexdigest()
         mark = marks / hashlib.sha256(str(path).encode()).hexdigest()
         if mark.exists():
-            known, *lines = mark.read_text(encoding="utf-8").splitlines()
+            known, *lines = mark.read_text(encoding="utf-8").splitlines() or [""]  # empty after a full disk
             if known == key and all(digest(Path(line[65:])) == line[:64] for line in lines):
                 return ""
         with tempfile.NamedTemporaryFile("r", suffix=".d") as rule:
@@ -98,13 +98,18 @@ def faults(compile_commands: Path, paths: Iterable[Path], part: Share = ALL) -> 
             ran = subprocess.run(listing, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if ran.returncode != 0:
                 return f"{path} does not compile alone:\n{ran.stderr}"
-            read = [Path(name) for name in rule.read().replace("\\\n", " ").partition(":")[2].split()]
-        mine = sorted(filter(_is_ours, map(Path.absolute, read)))
+            mine = sorted(filter(_is_ours, map(Path.absolute, _read_by(rule.read()))))
         mark.write_text("\n".join([key, *(f"{digest(file)} {file}" for file in mine)]), encoding="utf-8")
         return ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from filter(None, pool.map(compile_one, asked))
+
+
+def _read_by(rule: str) -> Iterator[Path]:
+    """Yields the files that a compiler read, from its rule for make: blanks and # are escaped there, $ is doubled."""
+    for word in re.findall(r"(?:\\.|[^\s\\])+", rule.replace("\\\n", " ").partition(":")[2]):
+        yield Path(re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$"))
 
 
 def _is_ours(file: Path) -> bool:

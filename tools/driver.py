@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from environment import ROOT, Fault, say
+from environment import ROOT, Fault, say, user_path
 from prerequisites import installed_torch, is_reference_torch
 
 FOLDER, KERNELS = "OPENREG_BUILD_DRIVER", "OPENREG_BUILD_HOST_KERNELS"
@@ -86,7 +86,7 @@ def choose(folder: str, host_kernels: str) -> None:
 
 def _below_root(folder: str) -> str:
     """The folder, relative to the repository if it is in it. Raises: ``Fault``, if it is not a driver's."""
-    found = Path(folder).expanduser().resolve()
+    found = user_path(folder).resolve()
     wanted = "name a folder whose CMakeLists.txt builds a library openreg"
     if not found.is_dir():
         raise Fault(f"DRIVER={folder}: there is no folder {found}; {wanted}")

@@ -80,6 +80,14 @@ def run_with_progress(
     return "".join(output)
 
 
+def user_path(text: str) -> Path:
+    """A path as the user has written it, with ``~`` for a home folder. Raises: ``Fault``, if there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise Fault(f"{text}: there is no home folder {text.partition('/')[0]}") from None
+
+
 def in_virtual_environment() -> bool:
     """Whether this interpreter belongs to a virtual environment, or to a conda environment other than base."""
     if sys.prefix != sys.base_prefix:
@@ -112,7 +120,7 @@ def chosen_interpreter() -> Path:
     """The interpreter for the command; creates .venv if no environment is active.
 
     Raises:
-        Fault: if a .venv is there that this did not create.
+        Fault: if a .venv is there that this did not create, or one of another Python than PYTHON names.
     """
     if in_virtual_environment():
         return Path(sys.executable)
@@ -123,7 +131,20 @@ def chosen_interpreter() -> Path:
         with locked(".venv"):
             if not _has_venv():  # another command may have created it meanwhile
                 _replace_venv()
+    # Make hands PYTHON on if its user has set it; a bare `make` goes on with the .venv that is there.
+    named, has = os.environ.get("PYTHON"), _version_of_venv()
+    wanted = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if named and has not in ("", wanted):
+        raise Fault(f"PYTHON={named} is {wanted}, and {VENV} has {has}: remove it, and make creates another")
     return VENV / "bin" / "python"
+
+
+def _version_of_venv() -> str:
+    """As 3.11; empty if it is not recorded."""
+    recorded = VENV / "pyvenv.cfg"
+    text = recorded.read_text(encoding="utf-8") if recorded.is_file() else ""
+    found = re.search(r"^version\w* *= *(\d+\.\d+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _has_venv() -> bool:
@@ -192,10 +213,10 @@ def ensure_torch(for_pages: bool = False) -> None:
     if fault is not None:
         raise Fault(f"{fault} in {sys.prefix}, or use another environment")
     if for_pages and not is_reference_torch(version) and not os.environ.get(PAGES_OF_ANOTHER_TORCH):
-        raise Fault(
-            f"the pages are about PyTorch {torch_series(reference)}, and {sys.prefix} has {version}: use another "
-            "environment, or none, and make creates one"
-        )
+        cure = "use another environment, or none, and make creates one"
+        if Path(sys.prefix) == VENV:
+            cure = "remove it, and make creates another"
+        raise Fault(f"the pages are about PyTorch {torch_series(reference)}, and {sys.prefix} has {version}: {cure}")
 
 
 def _is_to_be_replaced(version: str, for_pages: bool) -> bool:

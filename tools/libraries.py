@@ -67,9 +67,14 @@ def _names(*extras: str) -> list[str]:
     return sorted(requirement.partition("==")[0] for requirement in requirements(*extras))
 
 
+def _folder(name: str) -> Path:
+    """Below build: one for each version of Python, since most of the packages have compiled modules."""
+    return ROOT / "build" / f"{name}-{sys.implementation.cache_tag}"
+
+
 def _folder_apart() -> Path:
     """The folder with what is installed apart; it is filled if the pinned releases are others than before."""
-    folder, wanted = ROOT / "build" / "libraries_apart", requirements(APART)
+    folder, wanted = _folder("libraries_apart"), requirements(APART)
     complete = folder / "complete"
     if not complete.is_file() or complete.read_text(encoding="utf-8").split() != wanted:
         say(f"installing {' '.join(wanted)} into {folder}")
@@ -81,7 +86,7 @@ def _folder_apart() -> Path:
 
 def _folder_of_serving() -> Path:
     """The folder with vLLM and what it imports; it is filled as the other one is."""
-    folder, wanted = ROOT / "build" / "libraries_serving", requirements(SERVING, SERVING_REQUIRES, SERVING_BUILD)
+    folder, wanted = _folder("libraries_serving"), requirements(SERVING, SERVING_REQUIRES, SERVING_BUILD)
     complete = folder / "complete"
     if not complete.is_file() or complete.read_text(encoding="utf-8").split("\n") != wanted:
         (vllm,) = requirements(SERVING)

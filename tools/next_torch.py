@@ -88,23 +88,27 @@ def prepare(release: str, folder: Path | None) -> Environment:
     place.mkdir(parents=True, exist_ok=True)
     made = Environment((folder or place / "venv").resolve(), place / "log")
     made.log.write_text("", encoding="utf-8")
-    if folder is None and not made.python.exists():
+    # Until PyTorch is there: an interrupted run may leave an interpreter without pip, or a part of PyTorch.
+    complete = made.folder / "complete"
+    is_new = folder is None and not complete.exists()
+    if is_new:
         say(f"creating {made.folder.relative_to(ROOT)}, and installing torch=={release} there")
         command = [sys.executable, "-m", "venv", "--clear", str(made.folder)]
         if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode != 0:
             raise Fault(f"{' '.join(command)} failed; its output is above")
-    packages = next(iter(made.folder.glob("lib/python*/site-packages")), made.folder)
-    if folder is None and torch_version(packages / "torch") is None:
         # Installed first, with an exact version, so that later packages that need torch use it.
         command = [str(made.python), "-m", "pip", "--disable-pip-version-check", "install", f"torch=={release}"]
         with made.log.open("a", encoding="utf-8") as log:
             ran = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
         if ran.returncode != 0:
             raise Fault(f"pip found no torch=={release} that it could install; see {made.log.relative_to(ROOT)}")
+    packages = next(iter(made.folder.glob("lib/python*/site-packages")), made.folder)
     found = torch_version(packages / "torch")
     if (found or "").partition("+")[0] != release:
         cure = f"{made.python} -m pip install torch=={release}" if folder else f"remove {made.folder}"
         raise Fault(f"{made.folder} has {f'PyTorch {found}' if found else 'no PyTorch'}, not {release}: {cure}")
+    if is_new:
+        complete.touch()
     return made
 
 
@@ -205,9 +209,9 @@ def pages(environment: Environment, *named: str) -> dict[str, Any]:
 
 
 def renewed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The earlier result of the pages, with that of the pages of ``now`` replaced."""
-    tried = now.get("examples", {})
-    if not tried or "error" in before:
+    """The earlier result of the pages, with that of the pages of ``now`` replaced. Requires: these were tried."""
+    tried = now["examples"]
+    if "error" in before:
         return now
     faults = {page: places for page, places in before.get("faults", {}).items() if page not in tried}
     faults = dict(sorted((faults | now["faults"]).items()))
@@ -225,7 +229,7 @@ STEPS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Parses the command line. Throws: ``Fault``, if the release or a step is unknown."""
+    """Parses the command line. Throws: ``Fault``, if the release, a step or a page is unknown."""
     parser = argparse.ArgumentParser(prog="make next", description=__doc__, allow_abbrev=False)
     parser.add_argument("release", help="a release of PyTorch, such as 2.14.1: TORCH=2.14.1")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the release already")
@@ -233,20 +237,41 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--pages", default="", help="in the step doctest, only these; the others keep their result")
     options = parser.parse_args(arguments)
     release, options.steps = options.release, options.steps.split(",")
+    options.pages = options.pages.split(",") if options.pages else []
+    _check_pages(options.pages)
     if unknown := sorted(set(options.steps) - set(STEPS)):
         raise Fault(f"make next: there is no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
     if not release:
         raise Fault(f"make next: name a release: make next TORCH={torch_releases()[-1]}")
+    if "+" in release:
+        exact = release.partition("+")[0]
+        raise Fault(f"make next: the index of pip decides which build it installs: TORCH={exact}, not {release}")
     if not re.fullmatch(r"\d+\.\d+\.\d\S*", release) or not is_supported_torch(release):
         listed = f"pyproject.toml lists {', '.join(torch_releases())}; add a release of its series there first"
         raise Fault(f"make next: {release!r} is no release of PyTorch {supported_series()}: {listed}")
     return options
 
 
+def _check_pages(named: list[str]) -> None:
+    """Throws: ``Fault``, if the guide has no such page."""
+    from weaver.configuration import load
+    from weaver.fault import Fault as Wrong
+
+    from weaver import options
+
+    try:
+        options.check_names("page", named, options.pages(load(ROOT)) if named else ())
+    except Wrong as wrong:
+        raise Fault(f"make next: {wrong}") from None
+
+
 def main(arguments: list[str]) -> None:
-    """Runs the steps, one after the other, and writes the result after each."""
+    """Runs the steps, one after the other, and writes the result after each.
+
+    Throws: ``Fault``, if named pages do not run: their earlier result stays.
+    """
     options = parse(arguments)
-    release, steps, named = options.release, options.steps, options.pages.split(",") if options.pages else []
+    release, steps, named = options.release, options.steps, options.pages
     environment = prepare(release, options.environment)
     file = RESULTS / f"{release}.json"
     record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"torch": release, "steps": {}}
@@ -256,6 +281,8 @@ def main(arguments: list[str]) -> None:
             say(f"{step} with PyTorch {release}; the output goes to {environment.log.relative_to(ROOT)}")
             again = named if step == "doctest" else []
             done = {"date": date.today().isoformat(), **STEPS[step](environment, *again)}
+            if again and "error" in done:
+                raise Fault(f"make next: {', '.join(again)} did not run, and the earlier result stays: {done['error']}")
             done["seconds"] = round(time.monotonic() - begun)
             record["steps"][step] = renewed(record["steps"].get(step, {}), done) if again else done
             say(f"{step}: {'passed' if done['passed'] else 'did not pass'} ({record['steps'][step]['seconds']} s)")

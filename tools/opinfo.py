@@ -1,7 +1,7 @@
 """``make opinfo``: runs every unit of PyTorch's operator database, and writes a table of how many pass.
 
-Some fifteen thousand units take five minutes on two processors. A mode that has run is not repeated while operators and
-tests are unchanged. The result is committed; `make check` reports when it is out of date.
+Some fifteen thousand units take five minutes on two processors. A mode that has run is not repeated while backend,
+driver and tests are unchanged. The result is committed; `make check` reports when it is out of date.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from driver import about_device, installed, result
+from driver import about_device, chosen, installed, result
 from environment import Fault, say
 from prerequisites import installed_torch
 from results import OPINFO
@@ -93,7 +93,7 @@ def main() -> None:
     """Runs all units and writes the tables. Throws: ``Fault``, if a run crashes or the list of exceptions is wrong."""
     started = time.monotonic()
     about = installed()
-    folder = RECORDS / (about.name if about else "unknown") / OPINFO.digest()
+    folder = RECORDS / (about.name if about else "unknown") / OPINFO.digest(driver=Path(chosen().folder))
     folder.mkdir(parents=True, exist_ok=True)
     workers = len(os.sched_getaffinity(0))
     to_run = [mode for mode in MODES if not (folder / mode).is_file()]

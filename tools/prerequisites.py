@@ -32,9 +32,12 @@ def python_fault() -> str | None:
     """An interpreter that is too old."""
     if sys.version_info[:2] >= OLDEST_PYTHON:
         return None
+    # An active environment is used whatever PYTHON names.
+    leave = "leave this environment (deactivate), or remove it"
+    cure = leave if sys.prefix != sys.base_prefix else "name another one: make PYTHON=/path/to/python3"
     return (
         f"Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer is needed, {sys.executable} is "
-        f"{platform.python_version()}; name another one: make PYTHON=/path/to/python3"
+        f"{platform.python_version()}; {cure}"
     )
 
 
@@ -46,9 +49,14 @@ def platform_fault() -> str | None:
     return f"Linux on {' or '.join(MACHINES)} is needed, this is {system} on {machine}"
 
 
+def compiler_command() -> list[str]:
+    """The compiler that CXX names, with launcher and options, as CMake reads it: ``ccache g++``. Empty is unset."""
+    return shlex.split(os.environ.get("CXX", "")) or ["c++"]
+
+
 def compiler_fault() -> str | None:
     """No C++ compiler, or one without C++20."""
-    command, *options = shlex.split(os.environ.get("CXX", "")) or ["c++"]  # "ccache g++", as CMake reads it
+    command, *options = compiler_command()
     compiler = shutil.which(command) or (shutil.which("g++") if command == "c++" else None)
     if compiler is None:
         return f"a C++20 compiler is needed, found no {command!r} on PATH; install g++ 11 or newer, or set CXX"

@@ -42,9 +42,9 @@ class Result:
         """The current hash of each source of ``patterns``, by its path; for PyTorch, its version."""
         return {_TORCH: str(installed_torch()).partition("+")[0]} | _hashes(root, self.patterns)
 
-    def digest(self, root: Path = Path()) -> str:
-        """One hash of all that the result depends on."""
-        made_from = self.inputs(root) | _hashes(root, self.tested)
+    def digest(self, root: Path = Path(), driver: Path = Path("csrc", "driver")) -> str:
+        """One hash of all that the result depends on; ``driver`` is the folder of the driver that it is made with."""
+        made_from = self.inputs(root) | _hashes(root, self.tested) | _hashes_of_driver(root, driver)
         return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
     def note(self, root: Path = Path()) -> None:
@@ -77,11 +77,26 @@ def _hashes(root: Path, patterns: tuple[str, ...]) -> dict[str, str]:
     return {file.relative_to(root).as_posix(): code_digest(file) for file in files}
 
 
+def _hashes_of_driver(root: Path, folder: Path) -> dict[str, str]:
+    """The hashes of all files of a driver: which of them it compiles or reads is not known. Those of csrc are above."""
+    if folder.is_relative_to("csrc"):
+        return {}
+    top = root / folder
+    files = (file for file in sorted(top.rglob("*")) if file.is_file())
+    return {f"driver/{file.relative_to(top)}": hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
 def _read(root: Path) -> dict[str, dict[str, str]]:
     file = root / INPUTS
     known: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return known
 
+
+# All that decides what an operator computes: a stream, an allocator or the Python package as well as a kernel.
+_BACKEND = (
+    *(f"csrc/**/{name}" for name in ("*.cpp", "*.h", "*.py", "*.toml", "*.cl", "CMakeLists.txt")),
+    "torch_openreg/**/*.py",
+)
 
 # tests/models trains each model on both devices, and requires equal losses and no fallback.
 MODELS = Result(
@@ -91,10 +106,7 @@ MODELS = Result(
         *(f"benchmarks/{name}.py" for name in ("models", "_turns")),
     ),
     "make models",
-    tested=(
-        *(f"csrc/**/{name}" for name in ("*.cpp", "*.h", "*.py", "*.toml", "CMakeLists.txt")),
-        "torch_openreg/**/*.py",
-    ),
+    tested=_BACKEND,
 )
 
 # The list of exceptions is not an input: it is compared with the outcome, and does not change it. The tests run one
@@ -103,10 +115,7 @@ OPINFO = Result(
     Path("docs", "proof", "opinfo.md"),
     ("tests/opinfo/compare.py", "tests/opinfo/test_opinfo.py"),
     "make opinfo",
-    tested=(
-        *(f"csrc/{folder}/**/*.{kind}" for folder in ("aten", "kernels") for kind in ("cpp", "h")),
-        *(f"csrc/kernels/library/*.{kind}" for kind in ("py", "toml")),
-    ),
+    tested=_BACKEND,
 )
 
 # The pinned releases are no input: tests compare them with those of the result.
@@ -125,12 +134,13 @@ LIBRARIES = Result(
 )
 
 # Not every source: a changed function or header hardly changes the times, and nobody renews a table that every change
-# makes stale. The times depend on which sources are compiled together and how, and on what is generated.
+# makes stale. The times depend on which sources are compiled together and how, and on what is generated. The build with
+# counters is another one.
 BUILD_TIME = Result(
     Path("benchmarks", "results", "build_time.md"),
     (
         "CMakeLists.txt",
-        "cmake/*",
+        "cmake/[!C]*",  # all but Coverage.cmake
         "csrc/**/CMakeLists.txt",
         "csrc/kernels/library/generate_structured.py",
         "csrc/kernels/library/structured.toml",

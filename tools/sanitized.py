@@ -16,6 +16,7 @@ from pathlib import Path
 
 from driver import chosen
 from environment import ROOT, Fault, say
+from prerequisites import compiler_command
 from weaver.configuration import load
 from weaver.fault import Fault as Wrong
 from weaver.proof.sandbox import Sandbox
@@ -45,14 +46,15 @@ OPTIONS = {
 }
 
 
-def preloaded(compiler: str) -> str:
+def preloaded(compiler: Sequence[str]) -> str:
     """The libraries to preload into a program without sanitizers: their runtime, and the library that it wraps."""
     found = []
     for library in ("libasan.so", "libstdc++.so.6"):
-        ran = subprocess.run([compiler, f"-print-file-name={library}"], capture_output=True, text=True, check=True)
+        ran = subprocess.run([*compiler, f"-print-file-name={library}"], capture_output=True, text=True, check=True)
         path = ran.stdout.strip()
         if not os.path.isabs(path):
-            raise Fault(f"make sanitize: {compiler} has no {library}; install the sanitizers of your compiler")
+            named = shlex.join(compiler)
+            raise Fault(f"make sanitize: {named} has no {library}; install the sanitizers of your compiler")
         found.append(path)
     return " ".join(found)
 
@@ -96,7 +98,8 @@ def main(arguments: list[str]) -> None:
     """Builds the libraries, and runs all tests or the named ones. Throws: ``Fault``."""
     started = time.monotonic()
     sandbox = Sandbox(load(ROOT), ROOT / "build" / "sanitize")
-    compiler = os.environ.get("CXX") or "c++"
+    compiler = compiler_command()
+    libraries = preloaded(compiler)  # first, since a compiler without them would be found out after the whole build
     with sandbox.lock():
         sandbox.prepare()
         say("building with the address and undefined-behavior sanitizers")
@@ -106,10 +109,10 @@ def main(arguments: list[str]) -> None:
         definitions = ["-DCMAKE_BUILD_TYPE=", f"-DCMAKE_CXX_FLAGS={flags}", "-DOPENREG_SANITIZE=address"]
         definitions += [f"-D{name}={value}" for name, value in chosen().definitions.items()]
         try:
-            sandbox.build(*definitions, compiler=compiler)
+            sandbox.build(*definitions, compiler=shlex.join(compiler))
         except Wrong as wrong:
             raise Fault(str(wrong)) from None
         say(f"built ({time.monotonic() - started:.0f} s)")
-        environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preloaded(compiler)}
+        environment = {**os.environ, **OPTIONS, "LD_PRELOAD": libraries}
         run_tests(sandbox.python, sandbox.tree, environment, arguments)
     print(f"make sanitize: no test made a sanitizer speak ({time.monotonic() - started:.0f} s)")

@@ -93,6 +93,13 @@ bool CoalescedWork::isSuccess() const {
   return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->isSuccess(); });
 }
 
+std::exception_ptr CoalescedWork::exception() const {
+  for (const auto& work : works_) {
+    if (std::exception_ptr error = work->exception()) return error;
+  }
+  return nullptr;
+}
+
 bool CoalescedWork::wait(std::chrono::milliseconds timeout) {
   for (const auto& work : works_) work->wait(timeout);
   return true;

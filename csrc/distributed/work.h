@@ -40,9 +40,7 @@ class StagedWork final : public c10d::Work {
   const OperationName& name() const { return name_; }
   bool is_collective() const { return !c10d::isP2POp(opType_); }
   const std::shared_ptr<Turn>& turn() const { return turn_; }  // of a collective
-  std::vector<at::Tensor> result() override {  // NOT PROVEN: deprecated in Python
-    return results_;                          // NOT PROVEN: as above
-  }
+  std::vector<at::Tensor> result() override { return results_; }
   int sourceRank() const override { return source_rank_; }
   uint64_t getSequencenumber() const override {  // NOT PROVEN: only C++ asks for it
     return name_.number;                         // NOT PROVEN: as above
@@ -74,6 +72,7 @@ class CoalescedWork final : public c10d::Work {
 
   bool isCompleted() override;
   bool isSuccess() const override;
+  std::exception_ptr exception() const override;  // of the first operation that has failed
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override { wait(); }
   std::vector<at::Tensor> result() override;

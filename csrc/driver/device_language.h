@@ -30,7 +30,7 @@ struct Describe<kKernel> {
 
   template <size_t... kIndex>
   static void call(void* const* arguments, std::index_sequence<kIndex...>) {
-    kKernel(*static_cast<std::remove_cv_t<Parameters>*>(arguments[kIndex])...);  // NOT PROVEN: modules have no counters
+    kKernel(*static_cast<std::remove_cv_t<Parameters>*>(arguments[kIndex])...);
   }
 
   static void run(Item& item, [[maybe_unused]] void* const* arguments) {

@@ -69,8 +69,7 @@ void rest_if_process_is_ending() noexcept {
 // LITERALINCLUDE START: errors-exit-dropped
 orError_t end_dropped_call() noexcept {
   rest_if_process_is_ending();
-  return fail(orErrorDeinitialized,  // NOT PROVEN: tests/driver/process_end.cpp calls the driver after the end
-              "the process is ending, and the work of this call was dropped");
+  return fail(orErrorDeinitialized, "the process is ending, and the work of this call was dropped");
 }
 // LITERALINCLUDE END: errors-exit-dropped
 

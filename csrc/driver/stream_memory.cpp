@@ -54,7 +54,9 @@ orError_t orFreeAsync(void* pointer, orStream_t stream) {
   uint64_t sequence = 0;
   const orError_t error =
       ref.stream->submit(ref.generation, Task(FreeWork{retired}), device.placement(0), &sequence, kNoMemory);
-  if (error != orSuccess) device.memory.restore(retired);  // NOT PROVEN: needs a reset or a capture meanwhile
+  if (error != orSuccess) {
+    device.memory.restore(retired);  // NOT PROVEN: needs a reset or a capture meanwhile
+  }
   return error;
 }
 // LITERALINCLUDE END: stream-ordered-memory

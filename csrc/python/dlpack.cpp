@@ -78,7 +78,9 @@ void prepare_dlpack_import(const py::object& capsule) {
   if (void* const tensor = content("dltensor")) {
     prepare(static_cast<DLManagedTensor*>(tensor));
   } else if (void* const versioned = content("dltensor_versioned")) {
-    prepare(static_cast<DLManagedTensorVersioned*>(versioned));
+    auto* const managed = static_cast<DLManagedTensorVersioned*>(versioned);
+    // In another major version, only what comes before the tensor is where this header says. PyTorch rejects it.
+    if (managed->version.major == DLPACK_MAJOR_VERSION) prepare(managed);
   }
 }
 // LITERALINCLUDE END: dlpack-prepare

@@ -13,9 +13,7 @@ namespace {
 // LITERALINCLUDE START: bridge-trace
 // A tensor or an event may be destroyed while a Python exception propagates.
 void call_with_error_kept(c10::function_ref<void()> call) {
-  if (Py_IsInitialized() == 0) {
-    return;  // NOT PROVEN: requires a static object that owns a tensor
-  }
+  if (Py_IsInitialized() == 0) return;
   const py::gil_scoped_acquire gil;
   const py::error_scope pending;
   call();

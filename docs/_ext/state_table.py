@@ -21,7 +21,8 @@ from vendor.chapters import Choice
 from vendor.states import State, States
 from weaver.pages.links import link
 from weaver.pages.proven_tables import table
-from weaver.pages.repository import report, repository_source, root_of
+from weaver.pages.repository import configuration_of, report, repository_source, root_of
+from weaver.sources.binding import code_files
 from weaver.sources.regions import without_marks
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from docutils.nodes import Node
     from sphinx.application import Sphinx
     from sphinx.config import Config
+    from weaver.configuration import Configuration
     from weaver.pages.proven_tables import Cell
 
 _DRIVER = "csrc/driver/"
@@ -162,6 +164,16 @@ PARTS: dict[str, Callable[[_Found, int], Iterator[Node]]] = {
 }
 
 
+def depends_on(configuration: Configuration) -> list[Path]:
+    """The files from which the tables are made: the trials, the states, all sources, and the pages that list them.
+
+    A new source comes with a page that lists it, and a new page with an entry in an existing one.
+    """
+    root = configuration.root
+    pages = sorted((root / configuration.chapters).glob("*.md"))
+    return [root / state_trials.RESULT, root / _TABLE, *pages, *code_files(root, configuration.package)]
+
+
 def _anchor(state: State) -> str:
     """The anchor of the page's section about a state."""
     return nodes.make_id(f"State {state.number}: {state.title}")
@@ -189,8 +201,8 @@ class StateTable(SphinxDirective):
             text = f"state-table: {state_trials.RESULT} lacks {', '.join(missing)}; run `make states`"
             report(self.env.docname, self.lineno, text, "states")
             return []
-        for file in (state_trials.RESULT, _TABLE):
-            self.env.note_dependency(str(root_of(self.config) / file))
+        for file in depends_on(configuration_of(self.config)):
+            self.env.note_dependency(str(file))
         return list(PARTS[part](found, int(number or 0)))
 
 

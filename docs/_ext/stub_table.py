@@ -21,15 +21,17 @@ from weaver.pages.proven_tables import table
 from weaver.pages.repository import report, root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
     from docutils.nodes import Node
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
     from weaver.pages.proven_tables import Cell
 
 MEASURED = Path("docs", "proof", "stubs.json")
 LISTED = Path("csrc", "kernels", "library", "structured.toml")
 _FILLED = re.compile(r"^REGISTER_PRIVATEUSE1_DISPATCH\((\w+),", re.MULTILINE)
+_FILLED_BY_US = "stub-table"  # the key of a page's metadata
 QUANTIZED = "read for quantized or sparse tensors"
 # For each kind of operator, what a backend registers so that it runs on the device; the easiest first.
 REGISTERED = {"composite": "nothing", "native": "function", "structured": "structured"}
@@ -204,10 +206,23 @@ class StubTable(SphinxDirective):
         root = root_of(self.config)
         for file in (MEASURED, LISTED, *_sources(root)):
             self.env.note_dependency(str(root / file))
+        self.env.metadata[self.env.docname][_FILLED_BY_US] = _ours(root)
         return PARTS[part](read(root))
+
+
+def _ours(root: Path) -> str:
+    return " ".join(sorted(filled(root)))
+
+
+def _outdated(app: Sphinx, env: BuildEnvironment, *_: Set[str]) -> list[str]:
+    """Return the pages whose table was made when other stubs were filled: a new source is no dependency of them."""
+    shown = {name: data[_FILLED_BY_US] for name, data in env.metadata.items() if _FILLED_BY_US in data}
+    ours = _ours(root_of(app.config)) if shown else ""
+    return [name for name, before in shown.items() if before != ours]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
     app.add_directive("stub-table", StubTable)
+    app.connect("env-get-outdated", _outdated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

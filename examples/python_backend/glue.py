@@ -20,7 +20,7 @@ def compile_glue(folder: Path) -> Path:
     Does nothing if the same compiler and PyTorch have made a result there that is newer than the sources.
     """
     product, stamp = folder / PRODUCT, folder / "torch_remote_glue.txt"
-    compiler = os.environ.get("CXX", "c++")
+    compiler = os.environ.get("CXX") or "c++"
     made_with = f"{compiler}, PyTorch {torch.__version__}"
     newest = max(source.stat().st_mtime for source in SOURCE.parent.iterdir())
     is_made = product.exists() and stamp.exists() and stamp.read_text() == made_with

@@ -27,7 +27,6 @@ from tests.offers import DEVICES, LAST_DEVICE
 
 compatible = torch._has_compatible_shallow_copy_type
 COUNT = torch.accelerator.device_count()
-HAS_KERNELS = "aten::native_batch_norm" in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
 
 
 @pytest.fixture(autouse=True)

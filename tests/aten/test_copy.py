@@ -106,15 +106,17 @@ def test_overlapping_destination_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["bits8", "int4", "uint1", "float4_e2m1fn_x2"])
 def test_what_pytorch_cannot_convert_is_refused_and_the_device_goes_on(name: str) -> None:
-    source, target = torch.empty(4, 4, dtype=getattr(torch, name)), torch.empty(4, 4)
+    source = torch.arange(16, dtype=torch.uint8).view(4, 4).view(getattr(torch, name))
+    target = torch.empty(4, 4)
     for dst, src in [(target, source), (torch.empty_like(source), source.t())]:
+        there = torch.empty_like(dst, device="openreg")
         try:
-            torch.empty_like(dst).copy_(src)
+            expected = torch.empty_like(dst).copy_(src)
         except NotImplementedError as error:
             with pytest.raises(NotImplementedError, match=re.escape(str(error))):
-                torch.empty_like(dst, device="openreg").copy_(src.to("openreg"))
+                there.copy_(src.to("openreg"))
         else:
-            torch.empty_like(dst, device="openreg").copy_(src.to("openreg"))
+            assert torch.equal(there.copy_(src.to("openreg")).cpu().view(torch.uint8), expected.view(torch.uint8))
     torch.accelerator.synchronize()
     same(torch.ones(2, device="openreg"), torch.ones(2))
 

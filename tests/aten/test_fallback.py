@@ -300,7 +300,7 @@ def test_an_error_of_the_cpu_kernel_changes_nothing() -> None:
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         torch._add_relu_(numbers, 2.5)
     assert numbers.tolist() == [-1, 0, 1]
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         x.add_(torch.ones(3, device="openreg"))
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
@@ -454,5 +454,5 @@ def test_the_first_fallback_warns_once(run_process: RunProcess) -> None:
     assert "OPENREG_FALLBACK_WARNING=off silences" in once.stdout
     assert run_process(program, OPENREG_FALLBACK_WARNING="off").stdout == "\n"
     assert run_process(program, OPENREG_FALLBACK_WARNING="once").stdout == once.stdout
-    wrong = run_process(program, OPENREG_FALLBACK_WARNING="1")
+    wrong = run_process(program, status=1, OPENREG_FALLBACK_WARNING="1")
     assert "ValueError: openreg: OPENREG_FALLBACK_WARNING is 'once' or 'off', got '1'" in wrong.stderr

@@ -20,13 +20,17 @@ def shifted_bernoulli(p: torch.Tensor) -> torch.Tensor:
     return p[1:].bernoulli_(p[:-1])
 
 
+def shifted_mask(flags: torch.Tensor) -> torch.Tensor:
+    return flags[1:].masked_fill_(flags[:-1], True)
+
+
 CHANGES: dict[str, Change] = {
     "copy_, transposed": lambda x: x.view(2, 3).t().copy_(x.view(3, 2)),
     "copy_, shifted": lambda x: x[1:].copy_(x[:-1]),
     "copy_, apart": lambda x: x[:3].copy_(x[3:]),
     "copy_, its own transpose": lambda x: x[:4].view(2, 2).copy_(x[:4].view(2, 2).t()),
     "copy_, its own row": lambda x: x.view(2, 3).copy_(x[:3]),
-    "masked_fill_, shifted": lambda x: (x > 2)[1:].masked_fill_((x > 2)[:-1], True),
+    "masked_fill_, shifted": lambda x: shifted_mask(x > 2),
     "masked_scatter_, itself": lambda x: x.masked_scatter_(x > 2, x),
     "index_put_, shifted": lambda x: x.index_put_((index(0, 1, like=x),), x[1:3]),
     "index_put_, itself": lambda x: x.index_put_((torch.arange(6, device=x.device),), x),

@@ -29,9 +29,9 @@ def _run(folder: Path, words: Iterable[str], variables: Mapping[str, str]) -> su
     )
 
 
-def make(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs make in the repository."""
-    return _run(ROOT, words, variables)
+def make(*words: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs make in the repository, or in another folder."""
+    return _run(folder, words, variables)
 
 
 def recipe(*words: str, folder: Path = ROOT, variables: Mapping[str, str] | None = None) -> list[str]:

@@ -171,6 +171,33 @@ def test_only_what_reads_a_changed_file_is_compiled_again(compiler: Path) -> Non
     assert compiled_now(compiler) == ["a.cpp", "b.cpp"]
 
 
+def test_a_folder_with_a_blank_hides_no_changed_header(
+    compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the rule that a compiler writes, a backslash stands before a blank or #, and $ is doubled."""
+    root = tmp_path / "my $2 repo #1"
+    folder = root / "csrc" / "runtime"
+    folder.mkdir(parents=True)
+    database = Path("compile_commands.json").read_text().replace("-Icsrc", f"-I'{root / 'csrc'}'")
+    (root / "compile_commands.json").write_text(database)
+    monkeypatch.chdir(root)
+    (folder / "a.h").write_text("#pragma once\nint a();\n")
+    (folder / "a.cpp").write_text('#include "runtime/a.h"\nint a() { return 1; }\n')
+    assert compiled_now(compiler) == ["a.cpp"]
+    assert compiled_now(compiler) == []
+    (folder / "a.h").write_text("#pragma once\nint a();  // better\n")
+    assert compiled_now(compiler) == ["a.cpp"]
+
+
+def test_a_mark_that_a_full_disk_left_empty_counts_for_nothing(compiler: Path) -> None:
+    Path("csrc", "runtime", "b.cpp").write_text("int b() { return 2; }\n")
+    assert compiled_now(compiler) == ["b.cpp"]
+    (mark,) = Path("compiled_alone").iterdir()
+    mark.write_text("")
+    assert compiled_now(compiler) == ["b.cpp"]
+    assert compiled_now(compiler) == []
+
+
 def test_each_source_is_in_one_share(compiler: Path) -> None:
     folder = Path("csrc", "runtime")
     for name in "abcde":
@@ -264,7 +291,11 @@ def write(path: Path, text: str) -> None:
             ["tests/models/networks.py", "benchmarks/models.py"],
             ["tests/models/test_training.py", "csrc/aten/deep/abs.h", "docs/source/index.md"],
         ),
-        (results.OPINFO, ["tests/opinfo/compare.py"], ["csrc/kernels/loops/abs.cpp", "tests/opinfo/exceptions.toml"]),
+        (
+            results.OPINFO,
+            ["tests/opinfo/compare.py"],
+            ["csrc/kernels/loops/abs.cpp", "csrc/driver/memory.cpp", "tests/opinfo/exceptions.toml"],
+        ),
         (
             results.BUILD_TIME,
             [
@@ -299,12 +330,33 @@ def test_a_result_of_other_sources_is_stale(
     assert f"{result.path}: {counts[0]} changed" in "".join(result.stale(tmp_path))
 
 
-def test_the_modes_of_opinfo_run_again_when_an_operator_has_changed(tmp_path: Path) -> None:
-    operator = tmp_path / "csrc/kernels/loops/abs.cpp"
-    write(operator, "int a;")
-    before = results.OPINFO.digest(tmp_path)
-    write(operator, "int b;")
-    assert results.OPINFO.digest(tmp_path) != before
+@pytest.mark.parametrize(
+    "name",
+    [
+        "csrc/kernels/loops/abs.cpp",
+        "csrc/runtime/stream.cpp",
+        "csrc/driver/minimal/memory.cpp",
+        "csrc/native/library/loops.cl",
+        "csrc/python/module.cpp",
+        "torch_openreg/openreg/amp.py",
+        "mine/kernels.inc",
+    ],
+)
+def test_the_modes_of_opinfo_run_again_when_backend_or_driver_has_changed(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "mine"  # a driver outside the repository
+    digests = []
+    for text in ("a = 1", "a = 2", "a = 1"):
+        write(tmp_path / name, text)
+        digests.append(results.OPINFO.digest(tmp_path, mine))
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_note_in_a_driver_of_the_repository_repeats_no_mode(tmp_path: Path) -> None:
+    source = tmp_path / "csrc/driver/minimal/memory.cpp"
+    write(source, "int a;")
+    before = results.OPINFO.digest(tmp_path, Path("csrc/driver/minimal"))
+    write(source, "int a;  // of two")
+    assert results.OPINFO.digest(tmp_path, Path("csrc/driver/minimal")) == before
 
 
 def test_another_pytorch_makes_a_result_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

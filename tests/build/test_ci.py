@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chromium import BROWSERS
 from environment import ROOT
 
 # Prints its target and the environment that it sees, and creates an environment, like the real one.
 MAKE = """#!/bin/sh
+echo "options:$ARGS$CXXFLAGS$PYTEST_ADDOPTS$SKBUILD_CMAKE_ARGS$OPENREG_BUILD_DRIVER$OPENREG_DEVICE_COUNT" >>seen
 echo "$1: $([ -d .venv ] && echo $(ls .venv) || echo nothing) VIRTUAL_ENV=$VIRTUAL_ENV PYTHONPATH=$PYTHONPATH"
 mkdir -p .venv
 touch .venv/$1
@@ -58,6 +61,22 @@ def test_pages_come_first_and_tests_in_an_environment_of_their_own(tmp_path: Pat
     ]
     steps = ["html", "check", "doctest", "browser", "instructions", "fuzz", "mutate", "test", "test"]
     assert [step for step, *_ in seen] == steps
+
+
+def test_options_of_the_caller_reach_no_step(tmp_path: Path) -> None:
+    names = ("ARGS", "CXXFLAGS", "PYTEST_ADDOPTS", "SKBUILD_CMAKE_ARGS", "OPENREG_BUILD_DRIVER", "OPENREG_DEVICE_COUNT")
+    given: dict[str, Any] = dict.fromkeys(names, "theirs")
+    ran = run_ci(tmp_path, **given)
+    assert ran.returncode == 0, ran.stderr
+    assert set((tmp_path / "seen").read_text().splitlines()) == {"options:"}
+
+
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_each_browser_that_the_command_takes_is_used(tmp_path: Path, browser: str) -> None:
+    ran = run_ci(tmp_path, browser)
+    assert ran.returncode == 0, ran.stderr
+    assert len(re.findall(r"^browser: ", ran.stdout, re.MULTILINE)) == 1
+    assert "make browser is left out" not in ran.stdout
 
 
 def test_a_clone_without_its_history_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import commands
 import fuzz
@@ -135,6 +136,22 @@ def test_help_after_a_command_is_that_of_the_command() -> None:
     ran = dev("torch", "--help")
     assert ran.returncode == 1
     assert "make torch takes no ARGS, got --help" in ran.stderr
+
+
+def test_the_debugger_of_a_test_can_be_typed_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test ARGS="-n0 --pdb"`; no other program waits for the terminal."""
+    given: list[int | None] = []
+
+    def run(_command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        given.append(options.get("stdin"))
+        return subprocess.CompletedProcess([], 0, stdout="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for command, arguments in ((commands.test, ["-n0", "--pdb"]), (commands.conformance, [])):
+        with pytest.raises(SystemExit):
+            command(arguments)
+    assert given[0] is None
+    assert given[-1] == subprocess.DEVNULL
 
 
 @pytest.mark.parametrize("seconds", ["-5", "0", "nan"])

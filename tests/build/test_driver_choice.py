@@ -16,6 +16,7 @@ import extension
 import pytest
 import results
 import torch
+from prerequisites import torch_releases
 from vendor import tree
 from vendor.names import Names
 
@@ -77,6 +78,15 @@ def test_a_folder_is_relative_to_where_make_runs(monkeypatch: pytest.MonkeyPatch
             "CMakeLists.txt builds a library openreg",
         ),
         (["html", "HOST_KERNELS=off"], "HOST_KERNELS=off is neither ON nor OFF"),
+        (["build", "DRIVER=~nosuch/d"], "~nosuch/d: there is no home folder ~nosuch"),
+        (
+            ["vendor", "NAME=acme", "DEST=nowhere/acme", "HOST_KERNELS=OFF"],
+            "make vendor takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all",
+        ),
+        (
+            ["next", f"TORCH={torch_releases()[-1]}", "DRIVER=csrc/driver/minimal"],
+            "make next takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all",
+        ),
         (
             ["proof", "DRIVER=csrc/driver/minimal"],
             "make proof takes no DRIVER and no HOST_KERNELS: it builds with the defaults, or not at all",
@@ -182,6 +192,31 @@ def test_the_last_install_is_reused_and_that_of_another_driver_never(installer: 
     assert len(list((installer.root / "build").glob("*.lock"))) == 1
 
 
+def test_another_compiler_of_the_same_name_builds_everything_again(
+    installer: Installer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after update-alternatives: no command changes, so ninja would keep the objects."""
+    compiler = installer.root / "c++"
+    monkeypatch.setenv("CXX", str(compiler))
+    built = extension.build_folder() / "object.o"
+    for version, is_kept in (("12.2", False), ("12.2", True), ("14.1", False)):
+        compiler.write_text(f"#!/bin/sh\necho g++ {version}\necho free\n")
+        compiler.chmod(0o755)
+        extension.ensure_extension()
+        assert built.exists() == is_kept
+        assert ("pip" in installer.ran[-1]) != is_kept
+        built.touch()
+    said = "-- the last build was by g++ 12.2, and now there is g++ 14.1: building everything again"
+    assert said in capsys.readouterr().out.splitlines()
+
+
+def test_a_stamp_that_a_full_disk_left_empty_is_no_install(installer: Installer) -> None:
+    extension.ensure_extension()
+    (extension.build_folder() / "installed").write_text("")
+    extension.ensure_extension()
+    assert ["pip" in words for words in installer.ran] == [True, True]
+
+
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes commands install nothing."""
@@ -273,6 +308,9 @@ def test_a_committed_result_is_of_the_default_driver(
 def test_a_vendors_repository_takes_the_same_choice(tmp_path: Path) -> None:
     files = tree.files(Names("acme", "am"), [])
     (tmp_path / "Makefile").write_text(files["Makefile"])
+    (tmp_path / "tests").mkdir()
+    ran = make("tests", folder=tmp_path)
+    assert own_lines(ran) == ["torch_acme: tests is a folder and no target; make help lists the targets"]
     chosen = recipe("test", "DRIVER=../my driver", "HOST_KERNELS=OFF", folder=tmp_path)
     assert chosen == ["--driver", "../my driver", "--host-kernels", "OFF", "test"]
     assert 'FOLDER, KERNELS = "ACME_BUILD_DRIVER", "ACME_BUILD_HOST_KERNELS"' in files["tools/driver.py"]

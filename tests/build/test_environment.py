@@ -18,6 +18,8 @@ import pytest
 from environment import ROOT
 from prerequisites import torch_releases
 
+from tests.build.makefile import make
+
 REFERENCE = torch_releases()[0]
 
 
@@ -93,6 +95,35 @@ def test_without_an_environment_one_is_made_once(monkeypatch: pytest.MonkeyPatch
     made = interpreter.stat().st_ctime_ns, (tmp_path / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
     assert environment.chosen_interpreter() == interpreter
     assert (interpreter.stat().st_ctime_ns, (tmp_path / ".venv" / "pyvenv.cfg").stat().st_mtime_ns) == made
+
+
+@pytest.mark.parametrize("recorded", ["version = 3.9.2", "version_info = 3.9.2.final.0"])
+def test_an_environment_of_another_python_than_the_named_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded: str
+) -> None:
+    venv = tmp_path / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    for name in ("complete", "bin/python"):
+        (venv / name).touch()
+    (venv / "pyvenv.cfg").write_text(f"home = /usr/bin\n{recorded}\n")
+    monkeypatch.setattr(environment, "in_virtual_environment", lambda: False)
+    monkeypatch.setattr(environment, "VENV", venv)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("PYTHON", raising=False)
+    assert environment.chosen_interpreter() == venv / "bin" / "python"
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    monkeypatch.setenv("PYTHON", f"python{ours}")
+    said = f"PYTHON=python{ours} is {ours}, and {venv} has 3.9: remove it, and make creates another"
+    with pytest.raises(environment.Fault, match=f"^{re.escape(said)}$"):
+        environment.chosen_interpreter()
+    (venv / "pyvenv.cfg").write_text(f"version = {ours}.99\n")
+    assert environment.chosen_interpreter() == venv / "bin" / "python"
+
+
+def test_make_hands_on_a_python_that_its_user_has_named() -> None:
+    for word, variable in ((f"PYTHON={sys.executable}", ""), ("--silent", sys.executable), ("--silent", "")):
+        ran = make("--eval=shown: ; echo PYTHON=$$PYTHON", "shown", word, PYTHON=variable)
+        assert ran.stdout == f"PYTHON={word.partition('=')[2] or variable}\n"
 
 
 @pytest.mark.parametrize("own", [".venv/notes", ".venv"])
@@ -196,7 +227,11 @@ def test_pages_need_the_reference(monkeypatch: pytest.MonkeyPatch, version: str,
     if version == REFERENCE:
         environment.ensure_torch(for_pages=True)
         return
+    monkeypatch.setattr(environment, "VENV", Path("/elsewhere"))
     with pytest.raises(environment.Fault, match=re.escape(f"{sys.prefix} has {version}: use another environment")):
+        environment.ensure_torch(for_pages=True)
+    monkeypatch.setattr(environment, "VENV", Path(sys.prefix))
+    with pytest.raises(environment.Fault, match=rf"has {re.escape(version)}: remove it, and make creates another$"):
         environment.ensure_torch(for_pages=True)
     monkeypatch.setenv(environment.PAGES_OF_ANOTHER_TORCH, "1")
     environment.ensure_torch(for_pages=True)
@@ -305,3 +340,14 @@ def test_a_build_folder_belongs_to_a_compiler(monkeypatch: pytest.MonkeyPatch) -
     assert len(folders) == 3
     monkeypatch.setenv("CXX", "")
     assert (extension.build_folder(), extension._install_key()) == (ours, installed)
+
+
+@pytest.mark.parametrize("name", [name for name in extension._OPTIONS if name != "CXX"])
+def test_a_build_folder_belongs_to_the_options_that_are_read_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "")
+    ours, installed = extension.build_folder(), extension._install_key()
+    monkeypatch.delenv(name)
+    assert (extension.build_folder(), extension._install_key()) == (ours, installed)
+    monkeypatch.setenv(name, "-DNDEBUG")
+    assert extension.build_folder() != ours
+    assert extension._install_key() != installed

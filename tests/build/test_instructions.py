@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ from environment import ROOT, Fault
 from instructions import accepted, callgrind, parts
 from instructions.accepted import INSTRUCTIONS, Accepted
 from instructions.callgrind import CPU, DEVICE, Profile, Profiles
-from prerequisites import installed_torch, is_reference_torch
+from prerequisites import compiler_command, installed_torch, is_reference_torch
 
 ABS = "abs(16)"
 needs_valgrind = pytest.mark.skipif(
@@ -171,15 +169,46 @@ def test_counts_of_another_compiler_are_left_out(
         assert capsys.readouterr().out == f"make instructions is left out: {reason}\n"
 
 
-def test_without_valgrind_it_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_valgrind_it_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert accepted.incomparable({}) == "it needs valgrind (apt-get install valgrind)"
+    needed = "it needs valgrind (apt-get install valgrind)"
+    assert accepted.incomparable({}) == needed
+    instructions.main([])
+    assert capsys.readouterr().out == f"make instructions is left out: {needed}\n"
+    for asked in (["--accept"], ["--tables"], ["--functions", ABS]):
+        with pytest.raises(Fault, match=f"^make instructions: nothing was counted: {re.escape(needed)}$"):
+            instructions.main(asked)
+
+
+def test_the_functions_of_a_call_that_is_not_there_are_refused_before_the_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(callgrind, "compile_program")
+    with pytest.raises(Fault, match=r"^make instructions: there is no call 'nosuch' .*; there are empty\(16\), view, "):
+        instructions.main(["--functions", "nosuch"])
+
+
+@needs_valgrind
+def test_tables_compare_nothing_and_are_shown_of_another_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "accepted.json"
+    Accepted({"compiler": "another"}, {}).write(file)
+    monkeypatch.setattr(accepted, "FILE", file)
+    monkeypatch.setattr(callgrind, "compile_program", lambda program: None)
+    monkeypatch.setattr(callgrind, "count", lambda program: profiles({"a:f": 7}, {"a:f": 5}, {}))
+    instructions.main(["--functions", ABS])
+    *table, last = capsys.readouterr().out.splitlines()
+    assert table[0].startswith(f"| part | function, in {ABS} on the device | more |")
+    assert last.startswith("make instructions: nothing was compared: the counts were accepted with another compiler")
 
 
 def extra_lock(folder: Path, *options: str) -> dict[str, str]:
     """Compiles a library that stands before the driver; returns the variable that loads it."""
     library = folder / "extra_lock.so"
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O2", "-fPIC", "-shared", *options]
+    compiler = [*compiler_command(), "-std=c++20", "-O2", "-fPIC", "-shared", *options]
     source = ROOT / "tests" / "build" / "_extra_lock.cpp"
     subprocess.run([*compiler, f"-I{ROOT / 'csrc' / 'driver'}", str(source), "-o", str(library)], check=True)
     return {"LD_PRELOAD": str(library)}

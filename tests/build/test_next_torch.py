@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import next_torch
 import pytest
@@ -111,9 +113,29 @@ def test_units_that_differ_are_listed(environment: Pretended, monkeypatch: pytes
     assert next_torch.opinfo(environment) == {"passed": False, "error": error}
 
 
+@pytest.mark.parametrize("output", ["torch_openreg: the build failed; the messages are above\n", ""])
+def test_named_pages_that_do_not_run_keep_the_earlier_result(
+    environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, output: str
+) -> None:
+    release = torch_releases()[-1]
+    monkeypatch.setattr(next_torch, "RESULTS", tmp_path)
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(next_torch, "_check_pages", lambda _named: None)
+    monkeypatch.setattr(next_torch, "prepare", lambda release, folder: environment)
+    monkeypatch.setattr(Pretended, "output", "doctest a/one: 10 examples, ok (1 s)\n")
+    next_torch.main([release, "--steps", "doctest"])
+    before = (tmp_path / f"{release}.json").read_text()
+    monkeypatch.setattr(Pretended, "output", output)
+    stays = f"^make next: a/one, a/two did not run, and the earlier result stays: {output.strip()}$"
+    with pytest.raises(Fault, match=stays):
+        next_torch.main([release, "--steps", "doctest", "--pages", "a/one,a/two"])
+    assert (tmp_path / f"{release}.json").read_text() == before
+
+
 def test_named_pages_replace_only_their_part(
     environment: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(next_torch, "_check_pages", lambda _named: None)
     release = torch_releases()[-1]
     monkeypatch.setattr(next_torch, "RESULTS", tmp_path)
     monkeypatch.setattr(next_torch, "ROOT", tmp_path)
@@ -159,12 +181,42 @@ def test_a_step_that_is_run_again_replaces_its_part(
         (["2.12.1"], r"'2\.12\.1' is no release of PyTorch 2\.\d+.*: pyproject\.toml lists .*; add a release"),
         ([""], rf"name a release: make next TORCH={torch_releases()[-1]}"),
         (["2.14"], "'2.14' is no release of PyTorch"),
+        (["2.14.1+cpu"], r"the index of pip decides which build it installs: TORCH=2\.14\.1, not 2\.14\.1\+cpu$"),
+        (
+            [torch_releases()[-1], "--pages", "accelerator/guard,accelerator/gaurd"],
+            r"^make next: no page accelerator/gaurd; is accelerator/guard meant\? There are accelerator/amp, ",
+        ),
         ([torch_releases()[-1], "--steps", "built,test"], "there is no step built; there are surface, build, test"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(Fault, match=message):
         next_torch.main(arguments)
+
+
+def test_an_environment_that_was_interrupted_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[str] = []
+    interrupted = ["venv", "install"]
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        venv = tmp_path / "build" / "next" / "2.14.1" / "venv"
+        commands.append("venv" if "--clear" in command else "install")
+        file = "bin/python" if commands[-1] == "venv" else "lib/python3.11/site-packages/torch/version.py"
+        (venv / file).parent.mkdir(parents=True, exist_ok=True)
+        (venv / file).write_text("__version__ = '2.14.1+cpu'\n")
+        if commands[-1] in interrupted:
+            interrupted.remove(commands[-1])
+            raise KeyboardInterrupt
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(next_torch, "ROOT", tmp_path)
+    monkeypatch.setattr(next_torch, "subprocess", SimpleNamespace(run=run, STDOUT=subprocess.STDOUT, DEVNULL=-3))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            next_torch.prepare("2.14.1", None)
+    for _ in range(2):
+        assert next_torch.prepare("2.14.1", None).python.exists()
+    assert commands == ["venv", "venv", "install", "venv", "install"]
 
 
 def test_an_environment_without_the_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

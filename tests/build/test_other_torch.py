@@ -59,15 +59,17 @@ class Build:
     def write_version(self, version: str) -> None:
         (self.packages / "torch" / "version.py").write_text(f"__version__ = '{version}'\nxpu = None\n")
 
-    def cmake(self, *arguments: str) -> str:
+    def cmake(self, *arguments: str, status: int = 0) -> str:
         command = [sys.executable, "-m", "cmake", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(self.packages)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == status, ran.stdout + ran.stderr
+        return ran.stdout + ran.stderr
 
-    def build(self) -> str:
-        """Builds the project; returns the output of ninja."""
+    def build(self, status: int = 0) -> str:
+        """Builds the project; returns the output of ninja, which must end with the status."""
         time.sleep(0.01)  # for file systems with coarse time stamps
-        return self.cmake("--build", str(self.folder))
+        return self.cmake("--build", str(self.folder), status=status)
 
 
 @pytest.fixture(scope="module")
@@ -94,4 +96,6 @@ def test_another_list_of_operators_generates_anew(project: Build) -> None:
 
 def test_another_series_of_torch_ends_the_build(project: Build) -> None:
     project.write_version("2.12.1")  # the last test, because no build succeeds after it
-    assert "one.cpp.o" not in project.build()
+    built = project.build(status=1)
+    assert "is needed, found 2.12.1" in built
+    assert "one.cpp.o" not in built

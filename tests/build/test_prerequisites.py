@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +17,7 @@ import environment
 import prerequisites
 import pytest
 from commands import COMMANDS
+from vendor import names
 
 from tests.build.makefile import make, own_lines
 from tests.build.venvs import ROOT, ForeignVenv, bare_venv, foreign_venv
@@ -107,9 +109,20 @@ def test_missing_python_is_one_line() -> None:
 
 def test_old_python_is_one_line(tmp_path: Path) -> None:
     pretend = "import sys; sys.version_info = (3, 8, 10); exec(sys.argv[1])"
+    pretend = f"import sys; sys.prefix = sys.base_prefix; {pretend}"
     old = executable(tmp_path / "python3.8", f'exec "{sys.executable}" -c "{pretend}" "$2"')
     assert own_lines(make("html", f"PYTHON={old}")) == [
         f"torch_openreg: Python 3.11 or newer is needed, {old} is 3.8; name another: make PYTHON=/path/to/python3"
+    ]
+
+
+def test_an_old_python_of_an_active_environment_is_to_be_left(tmp_path: Path) -> None:
+    """Another PYTHON would not help: make works in the active environment."""
+    pretend = "import sys; sys.version_info = (3, 8, 10); sys.prefix = '/mine'; exec(sys.argv[1])"
+    old = executable(tmp_path / "old", f'exec "{sys.executable}" -c "{pretend}" "$2"')
+    assert own_lines(make("html", f"PYTHON={old}")) == [
+        f"torch_openreg: Python 3.11 or newer is needed, {old} is 3.8; leave this environment (deactivate), or remove "
+        "it"
     ]
 
 
@@ -137,9 +150,25 @@ def test_compiler_without_cxx20_is_one_line(tmp_path: Path) -> None:
 
 def test_a_compiler_may_have_a_launcher_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "env g++ -Wall")
+    assert prerequisites.compiler_command() == ["env", "g++", "-Wall"]
     assert prerequisites.compiler_fault() is None
     monkeypatch.setenv("CXX", "env false")
     assert "/env false does not compile C++20; install" in (prerequisites.compiler_fault() or "")
+
+
+@pytest.mark.parametrize("given", ["", " "])
+def test_an_empty_name_of_a_compiler_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("CXX", given)
+    assert prerequisites.compiler_command() == ["c++"]
+    assert names._is_taken_by_c("read")  # a tool that compiles
+
+
+def test_no_tool_and_no_test_reads_the_compiler_in_another_way() -> None:
+    """Each would fail with an empty CXX, or with a launcher."""
+    reads = re.compile(r"environ(?:\.get\(|\[)\"CXX\"(?!\) or)")
+    paths = (path for top in ("benchmarks", "tests", "tools") for path in (ROOT / top).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)) for path in paths if reads.search(path.read_text(encoding="utf-8"))}
+    assert found == {"tools/prerequisites.py"}
 
 
 def test_unsupported_platform_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +187,11 @@ def test_supported_platforms_pass(monkeypatch: pytest.MonkeyPatch, machine: str)
 def test_old_python_is_named_to_pip_too(monkeypatch: pytest.MonkeyPatch) -> None:
     version = namedtuple("version", "major minor micro releaselevel serial")
     monkeypatch.setattr(sys, "version_info", version(3, 10, 1, "final", 0))
-    fault = prerequisites.python_fault()
-    assert fault is not None
-    assert fault.startswith(f"Python 3.11 or newer is needed, {sys.executable} is ")
+    said = f"Python 3.11 or newer is needed, {sys.executable} is {platform.python_version()}; "
+    monkeypatch.setattr(sys, "prefix", "/mine")
+    assert prerequisites.python_fault() == f"{said}leave this environment (deactivate), or remove it"
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert prerequisites.python_fault() == f"{said}name another one: make PYTHON=/path/to/python3"
 
 
 def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -44,6 +44,17 @@ def test_values_stay_with_their_options(tree: Path, arguments: list[str], option
     assert sanitized.split(arguments, tree) == (options, paths)
 
 
+def test_a_compiler_may_have_a_launcher_and_must_have_the_sanitizers(tmp_path: Path) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\ncase $1 in *asan*) echo /lib/libasan.so ;; *) echo ${1#*=} ;; esac\n")
+    compiler.chmod(0o755)
+    fault = f"make sanitize: env {compiler} has no libstdc++.so.6; install the sanitizers of your compiler"
+    with pytest.raises(Fault, match=f"^{re.escape(fault)}$"):
+        sanitized.preloaded(["env", str(compiler)])
+    compiler.write_text("#!/bin/sh\necho /lib/${1#*=}\n")
+    assert sanitized.preloaded(["env", str(compiler)]) == "/lib/libasan.so /lib/libstdc++.so.6"
+
+
 def ran(tree: Path, *arguments: str) -> list[str]:
     """The tests that run, in order."""
     sanitized.run_tests(Path(sys.executable), tree, os.environ, ["-p", "no:xdist", *arguments])

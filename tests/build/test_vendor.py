@@ -71,6 +71,8 @@ def identity(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         ("train", r"torch\.nn\.Module\.train exists already"),
         ("npu", "a package torch_npu exists already"),
         ("musa", "a package torch_musa exists already"),
+        ("python", r"PyTorch has a libtorch_python\.so, and so would the backend"),
+        ("global_deps", r"PyTorch has a libtorch_global_deps\.so, and so would the backend"),
     ],
 )
 @pytest.mark.long
@@ -459,6 +461,39 @@ def test_its_commands_name_extras_that_it_has(files: dict[str, str], tmp_path: P
     assert extras["libraries"] == requirements("libraries")
 
 
+@pytest.mark.long
+def test_its_linters_see_every_source_and_its_commands_refuse_what_they_ignore(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    """Of a driver in a folder of its own, and none that git ignores."""
+    top = tmp_path / "acme"
+    some = {path: text for path, text in files.items() if path.startswith(("tools/", "pyproject", "."))}
+    place.write(shape.formatted(some), top)
+    for name in ("my_driver/memory.cpp", "build/made.cpp"):
+        (top / name).parent.mkdir()
+        (top / name).write_text("int  f( );\n")
+
+    def ran(name: str, *arguments: str) -> tuple[int, str]:
+        code = "import sys; from commands import COMMANDS as all; one = all[sys.argv[1]]; "
+        code += "one.check(sys.argv[1], sys.argv[2:]); one.run(sys.argv[2:])"
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        variables = {**os.environ, "PYTHONPATH": "tools", "PATH": path}
+        done = subprocess.run([sys.executable, "-c", code, name, *arguments], cwd=top, env=variables,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        return done.returncode, (done.stderr or done.stdout).splitlines()[-1]
+
+    no_repository = "git cannot list the sources: fatal: not a git repository"
+    assert no_repository in ran("lint")[1]
+    git(top, "init", "--quiet")
+    assert ran("lint") == (1, "make lint: clang-format failed; see above, or run make lint ARGS=--fix")
+    assert ran("lint", "--fix") == (0, "make lint: all is as ruff and clang-format lay it out")
+    assert (top / "my_driver/memory.cpp").read_text() == "int f();\n"
+    assert (top / "build/made.cpp").read_text() == "int  f( );\n"
+    assert ran("lint", "--fxi") == (2, "make lint: error: unrecognized arguments: --fxi")
+    for name in ("build", "torch"):
+        assert ran(name, "-x") == (1, f"environment.Fault: make {name} takes no ARGS, got -x; run it without")
+
+
 @pytest.mark.parametrize(
     ("wanted", "number"), [([], None), (["amp"], None), (["libraries"], None), (None, 5), (None, 8)]
 )
@@ -595,8 +630,24 @@ def test_some_chapters(files: dict[str, str]) -> None:
     assert {"csrc/kernels/nn/convolution.cpp", "csrc/stable/rms_norm.cpp", "tests/kernels/test_norms.py"} & set(
         optimizers
     ) == set()
-    assert set(optimizers) < set(files)
+    assert set(optimizers) - {"CHAPTERS.md"} < set(files)
     assert tree.files(ACME, sorted(chapters.Choice(ROOT).chapters)) == files
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("wanted", "has"), [([], ""), (["optimizers", "amp"], ", `amp`, `optimizers`")])
+def test_a_copy_of_some_chapters_names_what_it_has_and_lacks(wanted: list[str], has: str) -> None:
+    text = " ".join(tree.files(ACME, wanted)["CHAPTERS.md"].split())
+    assert f"The base, which every backend needs{has}. Left out are the chapters `" in text
+    lacks = set(re.findall(r"`(\w+)`", text.partition("Left out")[2].partition(".")[0]))
+    assert lacks == set(chapters.Choice(ROOT).chapters) - set(chapters.BASE) - set(wanted)
+    assert "`make conformance` fails, and with it the workflow `test`, at each check that one of them would" in text
+    assert "make vendor NAME=acme DEST=... CHAPTERS=" in text
+
+
+def test_a_copy_of_all_chapters_or_of_a_state_has_no_list_of_them(files: dict[str, str]) -> None:
+    assert "CHAPTERS.md" not in files
+    assert "CHAPTERS.md" not in tree.files(ACME, state=2)
 
 
 @pytest.mark.parametrize("wanted", [[], ["amp"], ["nn_contracts"], ["custom_operators"], None])
@@ -911,6 +962,58 @@ def test_a_repository_that_cannot_be_written_is_named(
         update.apply(destination, planned)
 
 
+def test_an_interrupt_leaves_no_copy_without_its_first_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(names, "chosen", lambda *_: ACME)
+    monkeypatch.setattr(cli, "_written", lambda *_: {"a": "1"})
+    options = ["--name", "acme", "--dest", str(tmp_path / "new")]
+    with monkeypatch.context() as patched:
+        patched.setattr(history, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cli.main(options)
+    assert list(tmp_path.iterdir()) == []
+    cli.main(options)
+    assert git(tmp_path / "new", "ls-files") == "a\n"
+    assert git(tmp_path / "new", "status", "--porcelain") == ""
+
+
+def test_a_chapter_that_the_guide_has_renamed_is_named_and_prevents_no_update(
+    vendors: tuple[Path, record.Record], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    destination, before = vendors
+    (destination / record.FILE).write_text(replace(before, chapters=["amp", "ampere", "device"]).text)
+    wanted: list[list[str]] = []
+
+    def written(_names: names.Names, chosen: list[str], _state: None) -> dict[str, str]:
+        wanted.append(chosen)
+        return WRITTEN | {record.FILE: "{}"}
+
+    monkeypatch.setattr(cli, "_written", written)
+    cli.main(["--name", "acme", "--dest", str(destination)])
+    assert wanted == [["amp", "device"]]
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said == "-- the guide no longer has the chapter ampere; add what took its place by CHAPTERS="
+
+
+def test_git_is_read_in_any_locale_and_in_the_repository_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "-c", "user.name=Zo\u00eb", "commit", "--quiet", "--allow-empty", "--message", "theirs")
+    code = "import sys, pathlib; from vendor import history; "
+    code += "print(ascii(history.git(pathlib.Path(sys.argv[1]), 'log', '--format=%an').stdout))"
+    variables = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT / "tools")}
+    command = [sys.executable, "-X", "utf8=0", "-c", code, str(tmp_path)]
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("'Zo\\xeb\\n'\n", "")
+    ours = tree.commit()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    assert tree.commit() == ours
+    assert update._git("rev-parse", "HEAD").stdout.strip() == ours
+
+
 def test_a_clone_that_git_does_not_read_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = tmp_path / "git"
     git.write_text('#!/bin/sh\necho "fatal: detected dubious ownership in repository" >&2\nexit 128\n')
@@ -1047,8 +1150,15 @@ def git(folder: Path, *arguments: str) -> str:
 def test_the_environment_describes_no_backend() -> None:
     names = ("NAME", "DEST", "PREFIX", "LIBRARY", "CHAPTERS", "STATE", "GIT", "TORCH")
     wrong = dict.fromkeys(names, "of the machine")  # such as NAME on WSL, and PREFIX in conda
-    assert set(recipe("vendor", variables=wrong)[2::2]) == {""}
-    assert recipe("next", variables=wrong)[1:] == [""]
+    *defaults, command = recipe("vendor", variables=wrong)[:5]
+    assert (defaults, command) == (["--driver", "", "--host-kernels", ""], "vendor")
+    assert set(recipe("vendor", variables=wrong)[6::2]) == {""}
+    assert recipe("next", variables=wrong) == [*defaults, "next", ""]
+
+
+def test_a_user_who_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match=r"^~nosuch/torch_acme: there is no home folder ~nosuch$"):
+        cli.main(["--name", "acme", "--dest", "~nosuch/torch_acme"])
 
 
 @pytest.mark.long

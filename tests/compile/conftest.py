@@ -19,14 +19,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(scope="package", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each source is compiled once per run; the folder is the same for all workers of the run."""
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    # Otherwise Inductor starts processes that compile; they keep the output of a test's process open.
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
+        # Otherwise Inductor starts processes that compile; they keep the output of a test's process open.
+        patch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.util
 import os
 import signal
 import time
@@ -50,7 +51,7 @@ def _device_group() -> dist.ProcessGroup:
 def die(operation: str, victim: int, during: bool) -> None:
     """One rank kills itself before it joins the operation, or while it runs: 64 MB take longer than the kill."""
     tensor = torch.ones(1 << (24 if during else 20), device="openreg")
-    if during and operation in DIRECT:
+    if during:
         OPERATIONS[operation](tensor).wait()  # The first one sets up what the next one uses.
     if operation == "barrier":
         group = _device_group()
@@ -63,6 +64,12 @@ def die(operation: str, victim: int, during: bool) -> None:
     if dist.get_rank() == victim:
         os.kill(os.getpid(), signal.SIGKILL)
     work.wait()
+
+
+def ends_badly() -> None:
+    """Rank 1 will end with exit code 5."""
+    if dist.get_rank() == 1:
+        multiprocessing.util.Finalize(None, os._exit, [5], exitpriority=1)
 
 
 def late() -> str:
@@ -133,6 +140,19 @@ def timed_out(numel: int, of_group: bool) -> tuple[str, float]:
     start = time.monotonic()
     message = _message(lambda: dist.group.WORLD.allreduce([tensor], options).wait())
     return message, time.monotonic() - start
+
+
+def batch_without_the_other() -> tuple[bool, bool, str]:
+    """Rank 1 does not come to a batch. Returns what its one Work says of it."""
+    if dist.get_rank() == 1:
+        return True, True, ""
+    tensor = torch.ones(3, device="openreg")
+    with dist.distributed_c10d._coalescing_manager(device=tensor.device, async_ops=True) as manager:
+        dist.all_reduce(tensor)
+    (work,) = manager.works
+    while not work.is_completed():
+        time.sleep(0.01)
+    return work.is_completed(), work.is_success(), str(work.exception())
 
 
 def late_once() -> tuple[int, float]:

@@ -11,6 +11,7 @@ import faulthandler
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -64,7 +65,8 @@ def _serve(
             connection.send((True, function(*arguments)))
         except Exception as error:
             connection.send((False, (rank, type(error).__name__, str(error), traceback.format_exc())))
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 class Ranks:
@@ -134,8 +136,12 @@ class Ranks:
                 raise outcome
         return outcomes
 
-    def close(self) -> None:
-        """Ends the ranks. Those that do not end in time are killed."""
+    def close(self) -> list[str]:
+        """Ends the ranks; those that do not end in time are killed. Returns which of them did not end in order.
+
+        A rank that has killed itself is none of these: some tests are about it.
+        """
+        faults = []
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.send(None)
@@ -144,14 +150,24 @@ class Ranks:
             if process.is_alive():
                 process.kill()
                 process.join()
+                faults.append(f"{process.name} did not end within 10 s")
+            elif process.exitcode not in (0, -signal.SIGKILL):
+                faults.append(f"{process.name} ended with exit code {process.exitcode}")
         shutil.rmtree(self._folder)
+        return faults
 
 
 @contextlib.contextmanager
 def ranks(size: int, seconds: float = 30.0, with_device: bool = False, **environment: str) -> Iterator[Ranks]:
-    """A process group for one block. `with_device`: it knows the device of its rank."""
+    """A process group for one block. `with_device`: it knows the device of its rank.
+
+    Raises:
+        AssertionError: a rank did not end in order, after a block that has not raised.
+    """
     group = Ranks(size, seconds, with_device, **environment)
     try:
         yield group
-    finally:
+    except BaseException:
         group.close()
+        raise
+    assert not (faults := group.close()), faults

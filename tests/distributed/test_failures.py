@@ -17,14 +17,18 @@ from tests.distributed.ranks import RankFailed, ranks
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(
-    ("operation", "collectives"),
-    [*((name, "staged") for name in sorted(failures.OPERATIONS)), *((name, "direct") for name in failures.DIRECT)],
-)
-@pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
-def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, collectives: str, during: bool) -> None:
+# A barrier and a receive move nothing of the victim's that its death could cut off: they have no "during".
+KILLS = [
+    *((name, "staged", "before") for name in sorted(failures.OPERATIONS)),
+    *((name, "staged", "during") for name in failures.DIRECT),
+    *((name, "direct", when) for name in failures.DIRECT for when in ("before", "during")),
+]
+
+
+@pytest.mark.parametrize(("operation", "collectives", "when"), KILLS)
+def test_a_killed_rank_ends_the_operations_of_the_others(operation: str, collectives: str, when: str) -> None:
     with ranks(2, OPENREG_COLLECTIVES=collectives) as group:
-        group.start(failures.die, operation, 1, during)
+        group.start(failures.die, operation, 1, when == "during")
         start = time.monotonic()
         survivor, victim = group.outcomes()
         assert time.monotonic() - start < 10
@@ -49,11 +53,23 @@ def test_any_of_three_ranks_can_die(victim: int, collectives: str) -> None:
         assert time.monotonic() - start < 10
 
 
+def test_a_rank_that_does_not_end_in_order_fails_its_test() -> None:
+    with pytest.raises(AssertionError, match="rank 1 ended with exit code 5"), ranks(2) as group:
+        group(failures.ends_badly)
+
+
 def test_a_rank_that_does_not_come() -> None:
     with ranks(2, seconds=2) as group:
         late, _ = group(failures.late)
         assert late.startswith("all_reduce number 1 of rank 0 failed: ")
         assert "Timed out waiting 2000ms" in late
+
+
+def test_the_work_of_a_batch_that_has_failed_has_its_exception() -> None:
+    with ranks(2, seconds=2) as group:
+        (is_completed, is_success, exception), _ = group(failures.batch_without_the_other)
+        assert (is_completed, is_success) == (True, False)
+        assert "Timed out waiting 2000ms" in exception
 
 
 @pytest.mark.long

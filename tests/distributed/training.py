@@ -85,6 +85,12 @@ def host(module: nn.Module) -> State:
     return state
 
 
+def gradients(module: nn.Module) -> State:
+    """The gradients on the CPU."""
+    parameters = module.named_parameters()
+    return {name.removeprefix("module."): value.grad.cpu() for name, value in parameters if value.grad is not None}
+
+
 def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     """All steps, on the rows of this rank."""
     for step in range(STEPS):
@@ -140,15 +146,21 @@ def accumulated() -> State:
     return host(model)
 
 
-def uneven() -> int:
-    """A rank without data joins the collectives of the others: counts the steps."""
-    model = DistributedDataParallel(network().to("openreg"))
-    steps = 0
+def uneven() -> tuple[State, State]:
+    """The gradients of the last step of this rank, of two; rank 0, which has a step less, joins the other's third.
+
+    Returns those of one process, too. DDP divides by the number of all ranks, also where only one has data.
+    """
+    rank, size = dist.get_rank(), dist.get_world_size()
+    model, whole = DistributedDataParallel(network().to("openreg")), network()
+    last = 1 + rank
     with Join([model]):
-        for step in range(2 + dist.get_rank()):
+        for step in range(last + 1):
+            model.zero_grad()
             loss_of(model, *mine(step)).backward()
-            steps += 1
-    return steps
+    x, y = batch(last) if rank == 0 else (tensor.cpu() for tensor in mine(last))
+    (loss_of(whole, x, y) / (1 if rank == 0 else size)).backward()
+    return gradients(model), gradients(whole)
 
 
 def sharded(**options: Any) -> State:

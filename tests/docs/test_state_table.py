@@ -9,6 +9,7 @@ from docutils import nodes
 from sphinx.config import Config
 from vendor import state_trials
 from vendor.states import States
+from weaver.configuration import load
 
 from docs._ext import state_table
 
@@ -56,6 +57,15 @@ def test_errors_that_are_left_are_grouped() -> None:
         left = {name: shown(word) for name, word in words.items() if word != state_trials.WORKS}
         listed = {name: error for error, names in rows("left", state.number) for name in names.split("; ")}
         assert listed == left
+
+
+@pytest.mark.long
+def test_the_tables_depend_on_every_source_that_they_count() -> None:
+    depends_on = set(state_table.depends_on(load(ROOT)))
+    every = found().sources[-1]
+    assert len(every) > 300
+    assert {ROOT / path for path in every} <= depends_on
+    assert {ROOT / "docs/source/accelerator/states.md", ROOT / "tools/vendor/states.toml"} <= depends_on
 
 
 @pytest.mark.long

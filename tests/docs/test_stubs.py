@@ -129,6 +129,39 @@ def test_what_serves_the_cpu_alone_is_not_read_for_the_device(table: Table, read
     assert cpu_alone.isdisjoint(stub for _, stub in reads["device"])
 
 
+def test_a_probe_that_was_not_preloaded_ends_the_pass() -> None:
+    """ld.so only warns of a path that it cannot read, and the table would be empty."""
+    script = SCRIPT.partition("\n\ndef run")[0]
+    variables = {**os.environ, "LD_PRELOAD": "no where/probe.so"}
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert ran.returncode == 1
+    message = "no where/probe.so was not preloaded; use a clone and an environment without colons in their paths"
+    assert ran.stderr.splitlines()[-1] == message
+
+
+def test_the_probe_is_preloaded_from_a_folder_with_a_blank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = tmp_path / "my repo"
+    (clone / stubs.BUILD).mkdir(parents=True)
+    for name in ("csrc", "tools"):
+        (clone / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(clone)
+    probe = stubs.compiled_probe(stubs.BUILD)
+    variables = {**os.environ, "LD_PRELOAD": str(probe)}
+    script = SCRIPT.partition("\n\ndef run")[0]
+    ran = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_table_without_reads_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = json.dumps([{"name": "abs_stub", "readers": []}])
+    monkeypatch.setattr(stubs, "compiled_probe", lambda folder: folder / "probe.so")
+    monkeypatch.setattr(stubs, "_pass", lambda *words: Path(words[-1]).write_text(rows) * 0)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stubs.Fault, match="no operator was seen to read a stub, so the probe has recorded nothing"):
+        stubs.main()
+    assert not (tmp_path / stubs.RESULT).exists()
+
+
 def test_the_slots_of_the_process_are_those_of_the_sources(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     from examples import stubs_table

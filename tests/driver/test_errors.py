@@ -108,6 +108,14 @@ NULL_CALLS: dict[str, tuple[list[object], str]] = {
     "orLaunchHostFunction": ([None, driver.HOST_FUNCTION(), None], "function is null"),
     "orDeviceCanAccessPeer": ([None, 0, 1], "can_access is null"),
     "orActivityStart": ([driver.ON_ACTIVITY(), None], "function is null"),
+    "orStreamGetCaptureInfo": ([None, None, None], "status or id is null"),
+    "orGraphInstantiate": ([None, None], "exec is null"),
+    "orGraphDebugDotPrint": ([None, None], "path is null"),
+    "orMallocShareable": ([None, 1], "pointer is null"),
+    "orIpcGetMemoryHandle": ([None, None], "handle is null"),
+    "orIpcOpenMemoryHandle": ([None, None], "pointer or handle is null"),
+    "orIpcGetEventHandle": ([None, None], "handle is null"),
+    "orIpcOpenEventHandle": ([None, None], "event or handle is null"),
 }
 
 

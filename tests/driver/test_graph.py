@@ -247,6 +247,32 @@ def test_a_graph_waits_for_no_event_of_several_processes(recorded: bool) -> None
     assert lib.orStreamEndCapture(stream, ctypes.byref(ctypes.c_void_p())) == Error.STREAM_CAPTURE_INVALIDATED
 
 
+@pytest.mark.needs("host kernels", "queue")
+@pytest.mark.parametrize("count", [1, 2])
+def test_launches_overlap_unless_they_are_of_one_executable_graph(count: int) -> None:
+    running: list[int] = []
+    overlapped = threading.Event()
+
+    def body() -> None:
+        running.append(1)
+        if len(running) > 1:
+            overlapped.set()
+        overlapped.wait(0.05 if count == 1 else 10)  # time enough for another launch to begin
+        running.pop()
+
+    executables = []
+    for _ in range(count):
+        stream = begin()
+        driver.launch(b"body", body, stream, 1 << 30)  # too much work for the calling thread
+        executables.append(instantiated(end(stream)))
+    streams = [driver.stream_create() for _ in range(2)]
+    for _ in range(3):
+        driver.check(lib.orGraphLaunch(executables[0], streams[0]))
+        driver.check(lib.orGraphLaunch(executables[-1], streams[1]))
+    driver.synchronize()
+    assert overlapped.is_set() == (count == 2)
+
+
 def test_a_graph_contains_no_graph() -> None:
     executable = instantiated(end(begin()))
     stream = begin()

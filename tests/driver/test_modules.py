@@ -697,7 +697,7 @@ def test_a_forked_child_is_refused_and_its_parent_goes_on(run_driver: RunDriver)
                     print(error.error.name)
             sys.stdout.flush()
             os._exit(0)
-        os.waitpid(child, 0)
+        assert os.waitpid(child, 0)[1] == 0
         launch_function(f, (1,), (1,), pointer(a))
         print(driver.read(a, 4)[0])
         driver.sleep(60)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from prerequisites import compiler_command
 
 from tests.driver import openreg as driver
 from tests.driver.conftest import ROOT, RunDriver
@@ -214,7 +214,7 @@ def test_the_message_also_comes_in_a_forked_child(run_driver: RunDriver) -> None
 
 def compile_program(source: Path, program: Path, *libraries: str) -> None:
     """Compiles a program against the headers of the driver."""
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread"]
+    compiler = [*compiler_command(), "-std=c++20", "-O1", "-pthread"]
     subprocess.run([*compiler, str(source), "-o", str(program), f"-I{HEADERS}", *libraries], check=True)
 
 

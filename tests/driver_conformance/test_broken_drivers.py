@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prerequisites import compiler_command
 
 from tests.driver.openreg import library_path
 
@@ -90,7 +90,7 @@ def broken(defect: str, folder: Path) -> Path:
     """Builds a library with one defect on top of the simulated driver."""
     below = shutil.copy(library_path(), folder)
     library = folder / f"{defect}.so"
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = compiler_command()
     options = [
         "-std=c++20",
         "-shared",
@@ -744,7 +744,7 @@ def test_part_that_is_half_there_is_a_failure(kit: Kit, tmp_path: Path) -> None:
     )
     library = tmp_path / "half.so"
     sources = [half, *(HEADERS / name for name in ("error.cpp", "config.cpp")), *(HEADERS / "minimal").glob("*.cpp")]
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
+    compiler = [*compiler_command(), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
     subprocess.run([*compiler, *map(str, sources), "-o", str(library)], check=True)
     found = wrong(kit.results(library, tmp_path, "--only", "interface", "--only", "modules", "--only", "peers"))
     part = found.pop("the parts of the optional headers are there as a whole, or not at all")
@@ -778,7 +778,7 @@ def test_the_minimal_driver_can_be_copied(kit: Kit, tmp_path: Path) -> None:
 def test_missing_functions_are_named(kit: Kit, tmp_path: Path) -> None:
     library = tmp_path / "devices_only.so"
     sources = [HEADERS / name for name in ("error.cpp", "config.cpp", "minimal/driver.cpp", "minimal/device.cpp")]
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
+    compiler = [*compiler_command(), "-std=c++20", "-shared", "-fPIC", "-I", str(HEADERS)]
     subprocess.run([*compiler, *map(str, sources), "-o", str(library)], check=True)
     checks = kit.results(library, tmp_path, "--only", "interface", "--only", "kernels")
     found = wrong(checks)

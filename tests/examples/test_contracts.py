@@ -24,10 +24,13 @@ def test_policies_read_from_the_registration() -> None:
 def test_the_contract_notices_a_row_that_is_missing_or_wrong(tmp_path: Path) -> None:
     page = (ROOT / "docs/source/accelerator/frontend.md").read_text(encoding="utf-8")
     row = next(line for line in page.splitlines() if line.startswith("| `set_device` |"))
-    wrong = row.replace("device_mesh.py", "run.py").replace("| provided", "| absent")
+    wrong = row.replace("distributed/device_mesh.py", "cuda/__init__.py").replace("| provided", "| absent")
     for changed, faults in (
         (page.replace(row + "\n", ""), ["set_device is not in the table; looked up in distributed/device_mesh.py"]),
-        (page.replace(row, wrong), ["torch/distributed/run.py", "set_device is absent in the table"]),
+        (
+            page.replace(row, wrong),
+            ["set_device is not looked up in torch/cuda/__init__.py", "set_device is absent in"],
+        ),
     ):
         (tmp_path / "page.md").write_text(changed, encoding="utf-8")
         command = [sys.executable, "examples/frontend_contract.py", str(tmp_path / "page.md")]

@@ -23,6 +23,7 @@ from tests.fuzz.ordering import Ordering
 from tests.fuzz.overlap import is_ordered
 from tests.fuzz.program import Program, Statement, copied, first_and_last_device, key, namespace, tensors
 
+_DEVICES = {"x": "d0", "y": "d1"}  # by the first letter of a name; other tensors are the CPU's
 WAIT = "torch.accelerator.synchronize(d0)\ntorch.accelerator.synchronize(d1)"
 Watch = Callable[[str, int], None]
 
@@ -171,6 +172,10 @@ class Execution:
     def _compare(self, name: str) -> Finding | None:
         expected, actual = self.host[name], self.device.get(name)
         pairs = [(name, expected, actual)]
+        if isinstance(actual, torch.Tensor):
+            place = str(self.device.get(_DEVICES.get(name[0], ""), "cpu"))
+            if str(actual.device) != place:
+                return Finding("another device", f"{name}: {actual.device} instead of {place}")
         try:
             if isinstance(expected, torch.Tensor) and expected.is_leaf and isinstance(actual, torch.Tensor):
                 pairs.append((f"{name}.grad", expected.grad, actual.grad))

@@ -142,10 +142,12 @@ class Peer:
         self.process.join()
 
     def end(self) -> None:
-        if self.process.is_alive():
+        was_alive = self.process.is_alive()
+        if was_alive:
             self.send("end")
         self.process.join()
         self.connection.close()
+        assert not was_alive or self.process.exitcode == 0, f"the other process ended with {self.process.exitcode}"
 
 
 @contextmanager

@@ -136,6 +136,14 @@ def test_a_capsule_is_consumed_once() -> None:
         torch.from_dlpack(capsule)
 
 
+def test_a_capsule_of_a_later_major_version_is_refused_unread() -> None:
+    producer = Producer(0, (2,), device=INDEX)
+    producer.managed.major = 2
+    producer.managed.tensor.shape = ctypes.cast(8, ctypes.POINTER(ctypes.c_int64))  # who reads it ends the process
+    with pytest.raises(RuntimeError, match="unsupported DLPack capsule major version: 2"):
+        torch.from_dlpack(producer.capsule())
+
+
 def test_as_array_does_what_it_did() -> None:
     memory = torch.arange(3.0, device=LAST_DEVICE)
     x = torch.asarray(to_dlpack(memory))

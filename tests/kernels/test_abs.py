@@ -48,7 +48,7 @@ def test_special_values() -> None:
     y = x.to("openreg").abs().cpu()
     assert torch.equal(y.view(torch.int32), x.abs().view(torch.int32))
     for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
-        smallest = torch.tensor([torch.iinfo(dtype).min])
+        smallest = torch.tensor([torch.iinfo(dtype).min], dtype=dtype)
         assert torch.equal(smallest.to("openreg").abs().cpu(), smallest.abs())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -58,14 +59,16 @@ def test_convolution_and_its_gradients(
 
 
 def test_only_the_gradients_that_are_wanted_are_computed() -> None:
-    x = torch.randn(1, 2, 4, 4, device="openreg")
-    weight = torch.randn(3, 2, 2, 2, device="openreg", requires_grad=True)
-    functional.conv2d(x, weight).sum().backward()
-    assert x.grad is None
-    assert weight.grad is not None
-    torch.testing.assert_close(
-        weight.grad.cpu(), x.cpu().unfold(2, 3, 1).unfold(3, 3, 1).sum((0, 4, 5)).expand(3, 2, 2, 2)
-    )
+    grad, x, weight = torch.randn(2, 6, 3, 3), torch.randn(2, 4, 5, 5), torch.randn(6, 4, 3, 3)
+    rest = ([6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    backward = torch.ops.aten.convolution_backward
+    expected = backward(grad, x, weight, *rest, [True] * 3)
+    for wanted in itertools.product([True, False], repeat=3):
+        found = backward(*(tensor.to("openreg") for tensor in (grad, x, weight)), *rest, wanted)
+        assert [one is not None for one in found] == list(wanted)
+        for one, other in zip(found, expected, strict=True):
+            if one is not None:
+                torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_second_derivative() -> None:

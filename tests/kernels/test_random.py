@@ -604,13 +604,18 @@ def test_dropout_has_a_second_derivative() -> None:
 
 
 def test_no_random_operator_falls_back() -> None:
-    torch.openreg.set_fallback_policy("error", [])
+    half = torch.full((3,), 0.5, device="openreg")
+    torch.openreg.set_fallback_policy("error")
     try:
-        for draw, dtypes in (pair for name, pair in FILLS.items() if name != "bernoulli_.Tensor"):
+        for draw, dtypes in FILLS.values():
             for dtype in dtypes:
                 draw(torch.empty(3, dtype=dtype, device="openreg"))
         torch.randperm(5, device="openreg")
-        torch.nn.functional.dropout(torch.empty(3, device="openreg"), 0.5)
+        torch.nn.functional.dropout(half, 0.5)
+        torch.bernoulli(half)
+        torch.normal(half, half)
+        for with_replacement in (False, True):
+            torch.multinomial(half, 2, with_replacement)
     finally:
         torch.openreg.set_fallback_policy("all")
 
@@ -745,15 +750,16 @@ def test_launch_modes_draw_the_same_numbers(run_process: RunProcess) -> None:
         import torch
         torch.manual_seed(3)
         for n in (7, 30_000):
-            x = torch.empty(n, device="openreg")
-            draws = [x.uniform_(), x.normal_(), x.exponential_(), x.random_(), x.bernoulli_(0.5)]
+            a, b, c, d, e = (torch.empty(n, device="openreg") for _ in range(5))
+            draws = [a.uniform_(), b.normal_(), c.exponential_(), d.random_(), e.bernoulli_(0.5)]
             draws.append(torch.randperm(n, device="openreg"))
             print([hash(tuple(t.cpu().tolist())) for t in draws])
         print(torch.openreg.get_rng_state().tolist())
     """
-    outputs = {run_process(code, OPENREG_LAUNCH=mode).stdout for mode in ("auto", "async", "inline")}
-    assert len(outputs) == 1
-    assert outputs.pop().count("[") == 3
+    runs = [run_process(code, OPENREG_LAUNCH=mode) for mode in ("auto", "async", "inline")]
+    assert [run.returncode for run in runs] == [0, 0, 0], [run.stderr for run in runs]
+    assert len({run.stdout for run in runs}) == 1
+    assert runs[0].stdout.count("[") == 3
 
 
 def test_checkpoint_repeats_dropout() -> None:

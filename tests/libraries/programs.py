@@ -6,6 +6,7 @@ The tests run those whose library is installed.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 import time
@@ -122,7 +123,11 @@ def _without(program: Program) -> str:
 
 
 def difference(found: Any, expected: Any) -> float:
-    """The largest difference of floating-point values, relative to the largest of each tensor; the rest is equal."""
+    """The largest difference of floating-point values, relative to the largest of each tensor.
+
+    Raises:
+        AssertionError: for a value that is not finite on either side, and where anything else is not equal.
+    """
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         return max((difference(found[key], expected[key]) for key in expected), default=0.0)
@@ -130,6 +135,7 @@ def difference(found: Any, expected: Any) -> float:
         assert len(found) == len(expected)
         return max((difference(*both) for both in zip(found, expected, strict=True)), default=0.0)
     if isinstance(expected, float):
+        assert all(map(math.isfinite, (found, expected))), f"{found} on the device, {expected} on the CPU"
         return float(abs(found - expected) / max(abs(expected), 1e-12))
     if isinstance(expected, torch.Tensor):
         ours, theirs = found.detach().cpu(), expected.detach().cpu()
@@ -138,7 +144,8 @@ def difference(found: Any, expected: Any) -> float:
             assert torch.equal(ours, theirs)
             return 0.0
         ours, theirs = ours.double(), theirs.double()
-        assert torch.isfinite(theirs).all()
+        for name, values in (("the device", ours), ("the CPU", theirs)):  # max() would pass over a NaN
+            assert torch.isfinite(values).all(), f"a value of {name} is not finite"
         return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-12))
     assert found == expected
     return 0.0

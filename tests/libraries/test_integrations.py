@@ -126,7 +126,17 @@ def test_a_device_that_does_not_exist_is_refused(index: int) -> None:
 
     with pytest.raises(ValueError, match=message):
         get_max_memory({index: 100})
-    assert get_max_memory({LAST: "1KB", "cpu": 100}) == {LAST: 1000, "cpu": 100}
+
+
+def test_limits_of_memory_are_those_of_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    needs("accelerate")
+    accelerate.register()
+    from accelerate.utils import get_max_memory
+
+    limits = get_max_memory({"cpu": 100, LAST: "1KB", 0: 7})
+    assert limits == {0: 1000 if LAST == 0 else 7, LAST: 1000, "cpu": 100}
+    assert list(limits)[-1] == "cpu"
+    assert "is not available" not in caplog.text
 
 
 def test_registering_after_accelerate_has_chosen_is_refused() -> None:
@@ -573,10 +583,42 @@ def on_two_processes(script: str, result: str, folder: Path) -> list[Any]:
 def test_two_processes_train_one_model(library: str, tmp_path: Path) -> None:
     """Both have the same parameters at the end, which are those of one process with batches of twice the size."""
     needs(library)
-    first, second = on_two_processes(SCRIPTS[library], "[dict(trained.state_dict()), str(where), ranks]", tmp_path)
-    assert (first[1:], second[1:]) == (["openreg:0", 2], ["openreg:1", 2])
+    result = "[dict(trained.state_dict()), str(where), ranks, torch.openreg.current_device()]"
+    first, second = on_two_processes(SCRIPTS[library], result, tmp_path)
+    assert (first[1:], second[1:]) == (["openreg:0", 2, 0], ["openreg:1", 2, 1])
     torch.testing.assert_close(first[0], second[0], rtol=0, atol=0)
     torch.testing.assert_close(first[0], _of_one_process(clip=library == "accelerate"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(LAST == 0, reason="needs two devices")
+@pytest.mark.parametrize("version", [1, 2])
+def test_fsdp_in_float16_skips_a_step_on_all_ranks(version: int, tmp_path: Path) -> None:
+    """Only the part of rank 0 has a gradient that overflows."""
+    needs("accelerate")
+    script = f"""
+        from torch_openreg.integrations import accelerate as integration
+        integration.register()
+        import torch
+        from accelerate import Accelerator, FullyShardedDataParallelPlugin
+        plugin = FullyShardedDataParallelPlugin(fsdp_version={version})
+        accelerator = Accelerator(mixed_precision="fp16", fsdp_plugin=plugin)
+        torch.manual_seed(0)
+        model = torch.nn.Linear(64, 64, bias=False)
+        if {version} == 1:  # its parameters are others than the model's
+            model = accelerator.prepare(model)
+            optimizer = accelerator.prepare(torch.optim.SGD(model.parameters(), lr=1e-6))
+        else:
+            model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=1e-6))
+        factors = torch.full((64,), 1e-3, device=accelerator.device)
+        factors[:32] = 1e4
+        outputs = model(torch.ones(2, 64, device=accelerator.device))
+        accelerator.backward((outputs.float() * factors).sum())
+        optimizer.step()
+        dtype = str(plugin.mixed_precision_policy.param_dtype)
+    """
+    result = "[dtype, accelerator.optimizer_step_was_skipped, accelerator.scaler.get_scale()]"
+    assert on_two_processes(script, result, tmp_path) == [["torch.float16", True, 32768.0]] * 2
 
 
 @pytest.mark.skipif(LAST == 0, reason="needs two devices")

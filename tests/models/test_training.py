@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -16,6 +17,14 @@ from tests.models.training import Subject, largest_difference, pair
 @pytest.mark.parametrize("name", NETWORKS)
 def test_training_is_that_of_the_cpu(name: str) -> None:
     checks.training_is_that_of_the_cpu(NETWORKS[name])
+
+
+def test_the_comparison_notices_what_is_no_number() -> None:
+    model = nn.Linear(3, 3)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        model.bias[1] = math.nan
+    assert largest_difference(model, other) == (math.inf, "bias")
 
 
 @pytest.mark.needs("host kernels")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,8 +70,8 @@ def largest_difference(model: nn.Module, expected: nn.Module) -> tuple[float, st
     """The largest difference of a parameter or buffer, relative to the tensor's largest number, and its name."""
     differences = []
     for (name, one), (_, other) in zip(model.state_dict().items(), expected.state_dict().items(), strict=True):
-        difference = (one.cpu() - other).abs().max().item()
-        differences.append((difference / other.abs().max().item(), name))
+        difference = ((one.cpu() - other).abs().max() / other.abs().max()).item()
+        differences.append((math.inf if math.isnan(difference) else difference, name))  # max would pass over a NaN
     return max(differences)
 
 

@@ -23,11 +23,11 @@ def test_choices(run_process: RunProcess, choice: str | None) -> None:
 
 
 def test_a_wrong_value(run_process: RunProcess) -> None:
-    result = run_process("import torch_openreg", OPENREG_NATIVE_KERNELS="yes")
+    result = run_process("import torch_openreg", status=1, OPENREG_NATIVE_KERNELS="yes")
     assert "OPENREG_NATIVE_KERNELS is 'auto', 'on' or 'off', got 'yes'" in result.stderr
 
 
 @pytest.mark.skipif(_C._has_modules(), reason="the driver takes modules")
 def test_on_without_modules(run_process: RunProcess) -> None:
-    result = run_process("import torch_openreg", OPENREG_NATIVE_KERNELS="on")
+    result = run_process("import torch_openreg", status=1, OPENREG_NATIVE_KERNELS="on")
     assert "the driver has no orModuleLoad" in result.stderr

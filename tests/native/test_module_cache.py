@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shlex
+import hashlib
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from environment import ROOT
+from prerequisites import compiler_command
 
 import torch_openreg
 from tests.native.conftest import NativeProcess
@@ -43,14 +44,28 @@ def test_a_second_process_finds_the_binary(run_native: NativeProcess, tmp_path: 
     assert binary.stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"openreg-module 1 x y\nbinary", None])
-def test_a_damaged_binary_is_compiled_again(run_native: NativeProcess, tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda good: b"",
+        lambda good: b"nothing",
+        lambda good: b"openreg-module 1 x y\nbinary",
+        lambda good: good[:-1],
+        lambda good: good[:-9] + bytes([good[-9] ^ 1]) + good[-8:],
+    ],
+    ids=["empty", "something else", "another header", "cut", "a changed bit"],
+)
+def test_a_damaged_binary_is_compiled_again(
+    run_native: NativeProcess, tmp_path: Path, damaged: Callable[[bytes], bytes]
+) -> None:
     run_native(ABS)
     (binary,) = files(tmp_path)
     good = binary.read_bytes()
-    binary.write_bytes(good[:-1] if content is None else content)
+    binary.write_bytes(damaged(good))
     assert run_native(ABS) == "[1.5, 2.0]\n"
-    assert binary.read_bytes().splitlines()[0].split()[:3] == good.splitlines()[0].split()[:3]
+    header, _, module = binary.read_bytes().partition(b"\n")
+    assert header.split()[:3] == good.splitlines()[0].split()[:3]
+    assert header.split()[3].decode() == hashlib.sha1(module).hexdigest()
     assert files(tmp_path) == [binary]
 
 
@@ -63,7 +78,7 @@ print(torch.equal((a.to("openreg") @ b.to("openreg")).cpu(), a @ b))
 
 def test_a_driver_without_binaries_and_with_small_groups(run_native: NativeProcess, tmp_path: Path) -> None:
     library = tmp_path / "poor_modules.so"
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-fPIC", "-shared"]
+    compiler = [*compiler_command(), "-std=c++20", "-fPIC", "-shared"]
     source = ROOT / "tests" / "native" / "_poor_modules.cpp"
     subprocess.run([*compiler, f"-I{ROOT / 'csrc' / 'driver'}", str(source), "-o", str(library)], check=True)
     assert run_native(ABS, LD_PRELOAD=str(library)) == "[1.5, 2.0]\n"

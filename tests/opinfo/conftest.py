@@ -25,7 +25,7 @@ UNIT = re.compile(rf"test_(?P<mode>{'|'.join(exceptions.MODES)})_(?P<entry>\w+)_
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps one unit of each entry and a quarter of the other tests, unless all are requested or some are named."""
     wanted = os.environ.get("OPENREG_OPINFO", "0")
-    if wanted == "all" or config.option.keyword:
+    if wanted == "all" or config.option.keyword or any("::" in argument for argument in config.args):
         return
     if not wanted.isdigit():
         raise pytest.UsageError(f"OPENREG_OPINFO is {wanted!r}; it must be a number, which chooses units, or all")

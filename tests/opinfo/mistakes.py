@@ -22,12 +22,9 @@ LEFT_OUT = re.compile(r"sparse|to_sparse|layout|empty|new_empty")
 CRASHES_ON_THE_CPU = re.compile(r"batch_norm|lu_unpack|_segment_reduce")
 # Where the device refuses what the CPU accepts, or accepts what the CPU refuses.
 DIFFERENT = {
-    "addmv": "the CPU's output has the sizes of what is added",
     "nn.functional.dropout": "there are masks for complex numbers here",
-    "nn.functional.grid_sample": "numbers without a meaning are refused",
     "grid_sampler_2d": "numbers without a meaning are refused",
     "grid_sampler_3d": "numbers without a meaning are refused",
-    "native_group_norm": "the CPU's kernel takes contiguous tensors alone",
     "native_dropout_backward": "a mask of other sizes is refused",
     "nn.functional.linear_cross_entropy": "a composite that converts for the CPU alone",
     "nn.functional.max_pool1d": "the CPU has a kernel of its own, and other dtypes",

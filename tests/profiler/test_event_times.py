@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import textwrap
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from prerequisites import compiler_command
 from torch.autograd.profiler import profile, record_function
 
 from tests.conftest import RunProcess
@@ -82,7 +82,7 @@ def test_a_driver_whose_events_have_no_times_leads_to_a_warning(tmp_path: Path, 
           return flags == 0 ? 15 : real(event, flags);  // orErrorNotSupported
         }}
         """)
-    compiler = shlex.split(environ.get("CXX", "c++"))
+    compiler = compiler_command()
     subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", refusing, "-ldl"], check=True)
     code = """
         import torch

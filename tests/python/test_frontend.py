@@ -15,13 +15,9 @@ from tests.conftest import RunProcess
 from tests.offers import DEVICES, LAST_DEVICE
 from torch_openreg.openreg._absent import ABSENT
 
+pytestmark = pytest.mark.usefixtures("first_device")
 LAST = torch.device(LAST_DEVICE).index
 index = torch.openreg._utils._get_device_index
-
-
-@pytest.fixture(autouse=True)
-def first_device() -> None:
-    torch.openreg.set_device(0)
 
 
 def test_properties_are_the_drivers() -> None:

@@ -35,7 +35,8 @@ def test_reading_the_address_names_the_device_and_the_cure(run_process: RunProce
         import ctypes, torch
         x = torch.ones(2, device="openreg")
         ctypes.string_at(x.data_ptr(), 4)
-        """
+        """,
+        status=None,
     )
     # A driver may share the host's addresses without declaring it (has_unified_memory in openreg.h).
     if done.returncode == 0 and not offers.is_simulated():

@@ -155,7 +155,7 @@ def test_every_way_of_using_the_device_in_a_bad_fork_gives_the_known_message(run
                 except RuntimeError as error:
                     print(error, flush=True)
             os._exit(0)
-        os.waitpid(child, 0)
+        assert os.waitpid(child, 0)[1] == 0
         """
     )
     assert done.stdout == 6 * f"{BAD_FORK}\n", (done.stdout, done.stderr)
@@ -172,7 +172,7 @@ def test_a_driver_that_was_only_asked_for_devices_makes_a_bad_fork_too(run_proce
             except RuntimeError as error:
                 print(error, flush=True)
             os._exit(0)
-        os.waitpid(child, 0)
+        assert os.waitpid(child, 0)[1] == 0
         """
     )
     assert done.stdout == f"{BAD_FORK}\n", done.stderr

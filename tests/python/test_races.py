@@ -10,6 +10,7 @@ import torch
 
 from tests.conftest import RunProcess
 from tests.offers import LAST_DEVICE
+from tests.runtime.busy import destroy_driver_stream, new_driver_stream
 
 # An operator that falls back waits for all streams before and after, and so races with nothing.
 pytestmark = pytest.mark.needs("host kernels", "queue")
@@ -63,6 +64,28 @@ def test_a_query_that_says_finished_orders_as_a_wait_does() -> None:
 
     write_then_read(until_passed)
     write_then_read(until_idle)
+
+
+def test_a_stream_that_was_destroyed_has_finished() -> None:
+    last = torch.device(LAST_DEVICE).index
+    x, y = zeros(3, device=LAST_DEVICE), zeros(3, device=LAST_DEVICE)
+    handles = new_driver_stream(last), new_driver_stream(last)
+    first, second = (torch.openreg.get_stream_from_external(handle) for handle in handles)
+    third = torch.Stream(LAST_DEVICE)
+    with torch.openreg.detect_races():
+        with first:
+            x.add_(1)
+        second.wait_stream(first)
+        with second:
+            y.add_(1)
+        destroy_driver_stream(handles[1])
+        with third:
+            y.add_(1)
+            x.add_(1)  # the destroyed stream had waited for the other one
+        torch.accelerator.synchronize(LAST_DEVICE)
+        with first:
+            y.add_(x)
+    destroy_driver_stream(handles[0])
 
 
 @pytest.mark.parametrize(
@@ -291,15 +314,15 @@ def test_the_variable_watches_the_whole_program(run_process: RunProcess) -> None
             x.add_(1)
         """
     assert run_process(program).stderr == ""
-    done = run_process(program, OPENREG_RACES="1")
+    done = run_process(program, status=1, OPENREG_RACES="1")
     assert "RaceError: openreg: a race about 12 bytes" in done.stderr
     assert "x.add_(1)" in done.stderr or 'File "<string>", line' in done.stderr
 
 
 def test_another_value_of_the_variable_is_refused(run_process: RunProcess) -> None:
-    done = run_process("import torch_openreg", OPENREG_RACES="yes", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    done = run_process("import torch_openreg", status=1, OPENREG_RACES="yes", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "ImportError: torch_openreg: OPENREG_RACES is '0' or '1', got 'yes'" in done.stderr
-    done = run_process("import torch; torch.ones(1, device='openreg')", OPENREG_RACES="yes")
+    done = run_process("import torch; torch.ones(1, device='openreg')", status=1, OPENREG_RACES="yes")
     assert "The openreg backend was not loaded: ImportError: torch_openreg: OPENREG_RACES is" in done.stderr
     assert "RuntimeError: Expected one of cpu, " in done.stderr  # nothing of the backend is there
 

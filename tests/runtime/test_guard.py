@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 import threading
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from prerequisites import compiler_command
 
 from tests.conftest import RunProcess
 from tests.offers import LAST_DEVICE
@@ -29,15 +29,14 @@ def out_of_range(index: int) -> str:
 
 
 @pytest.fixture(autouse=True)
-def first_device() -> None:
-    torch.openreg.set_device(0)
+def initialized(first_device: None) -> None:
     torch.openreg.init()
 
 
 @pytest.fixture(scope="module")
 def probe_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("guard") / "guard_probe.so"
-    compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-shared", "-fPIC", "-isystem", str(TORCH / "include")]
+    compiler = [*compiler_command(), "-std=c++20", "-shared", "-fPIC", "-isystem", str(TORCH / "include")]
     subprocess.run([*compiler, str(SOURCE), "-o", str(library), f"-L{TORCH / 'lib'}", "-lc10"], check=True)
     return library
 
@@ -337,7 +336,7 @@ def test_a_member_that_is_left_out(probe: Probe, member: str, answer: str) -> No
 
 
 def test_without_a_guard_the_message_names_the_device_type(run_process: RunProcess) -> None:
-    done = run_process("import torch; torch.Stream('privateuseone')", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    done = run_process("import torch; torch.Stream('privateuseone')", status=1, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.stderr.endswith("RuntimeError: PyTorch is not linked with support for privateuseone devices\n")
 
 

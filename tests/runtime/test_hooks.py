@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from prerequisites import compiler_command
 from torch import _C
 
 from tests.offers import LAST_DEVICE
 from torch_openreg import openreg
 from torch_openreg._C import _get_default_generator
 
+pytestmark = pytest.mark.usefixtures("first_device")
 Probe = Callable[..., str]
 RunProcess = Callable[..., subprocess.CompletedProcess[str]]
 COUNT = torch.accelerator.device_count()
@@ -25,18 +27,13 @@ OUT_OF_RANGE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def first_device() -> None:
-    openreg.set_device(0)
-
-
 @pytest.fixture(scope="module")
 def probe_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("hooks") / "hooks_probe.so"
     torch_folder = Path(torch.__file__).parent
     subprocess.run(
         [
-            *(os.environ.get("CXX", "c++"), "-std=c++20", "-shared", "-fPIC"),
+            *(*compiler_command(), "-std=c++20", "-shared", "-fPIC"),
             *("-isystem", torch_folder / "include", Path(__file__).with_name("hooks_probe.cpp"), "-o", library),
             *("-L", torch_folder / "lib", "-ltorch_cpu", "-lc10"),
         ],

@@ -19,6 +19,7 @@ from tests.conftest import RunProcess
 from tests.offers import LAST_DEVICE
 from torch_openreg import openreg
 
+pytestmark = pytest.mark.usefixtures("first_device")
 COUNT = torch.accelerator.device_count()
 DTYPES = [
     torch.bool,
@@ -44,11 +45,6 @@ FORBIDDEN = (
     r"\(torch.openreg.forbid_fallback\): register a kernel, or pass a copy of the tensor$"
 )
 MODES: list[dict[str, Any]] = [{}, {"weights_only": False}, {"mmap": True}, {"legacy": True}]
-
-
-@pytest.fixture(autouse=True)
-def first_device() -> None:
-    openreg.set_device(0)
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from prerequisites import compiler_command
 
 from tests import offers
 
@@ -34,7 +34,7 @@ def test_no_allocation_that_fails_loses_memory_or_ends_the_process(tmp_path: Pat
     program = tmp_path / "stress_memory"
     sources = [*(SOURCES / "runtime").glob("block_pool*.cpp"), SOURCES / "runtime" / "driver_call.cpp"]
     library = Path(offers.library()._name).resolve()
-    command = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O1", "-pthread", str(MEMORY)]
+    command = [*compiler_command(), "-std=c++20", "-O1", "-pthread", str(MEMORY)]
     command += [*map(str, sources), f"-I{SOURCES}", f"-I{SOURCES / 'driver'}", str(library)]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", str(program)], check=True)
     for mode in ("auto", "async"):

@@ -11,10 +11,12 @@ import torch
 x = torch.ones(4, device="openreg")
 stream = torch.Stream("openreg")
 mine = driver.malloc(100)
-before = driver.mem_get_info()
-for device in range(driver.device_count()):
+free, _ = driver.mem_get_info()
+for device in reversed(range(driver.device_count())):  # the last is the one with the memory
     driver.set_device(device)
-    driver.lib.orDeviceReset()
+    assert (code := driver.lib.orDeviceReset()) in (driver.Error.SUCCESS, driver.Error.NOT_SUPPORTED), code
+if code == driver.Error.SUCCESS:
+    assert driver.mem_get_info()[0] > free
 stream.wait_stream(torch.accelerator.current_stream())  # where kernels run later, x is not filled yet
 with stream:
     y = x + 1

@@ -40,7 +40,7 @@ WAITS = {
     "share_memory_": "x.share_memory_()",
     "item": "x[0].item()",
     "cpu": "x.cpu()",
-    "cpu_non_blocking": "x.cpu().copy_(x, non_blocking=True)",
+    "cpu_non_blocking": "torch.empty(8).copy_(x, non_blocking=True)",
     "cpu_of_another_dtype": "torch.empty(8, dtype=torch.float64).copy_(x)",
     "to_the_device": "large.to('openreg')",
     "nonzero": "x.nonzero()",

@@ -1,7 +1,7 @@
 """Threads, streams and devices at once, through PyTorch: every value is checked, and at the end no byte is left.
 
     python tests/stress/tensors.py                        100,000 steps on 8 threads, with 4 streams for each device
-    python tests/stress/tensors.py --steps 5000 --faults  allocations fail now and then
+    python tests/stress/tensors.py --steps 50000 --faults  allocations fail now and then
 
 A step is one of: a tensor to the device, a kernel on another stream, a clone, a copy to the other device, a tensor back
 to the host, a tensor freed. Each tensor holds one number in all of its elements, which the step that reads it back
@@ -143,15 +143,28 @@ class Worker(threading.Thread):
             )
 
 
-def inject(stop: threading.Event) -> None:
+class Faults(threading.Thread):
     """Makes one to three allocations of the driver in a row fail, again and again."""
-    driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
-    chosen = random.Random(0)
-    while not stop.wait(0.01):
-        assert driver.orInjectFault(ALLOCATION_FAULT, chosen.randrange(DEVICES), chosen.randrange(1, 4)) == 0
-        torch.accelerator.empty_cache()
-    for device in range(DEVICES):
-        assert driver.orInjectFault(ALLOCATION_FAULT, device, 0) == 0
+
+    def __init__(self) -> None:
+        super().__init__(name="faults")
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Injects until it is stopped. Keeps an error for the thread that joins this one."""
+        driver = ctypes.CDLL("libopenreg.so")  # the one that the backend has loaded
+        chosen = random.Random(0)
+        try:
+            while not self.stop.wait(0.01):
+                error = driver.orInjectFault(ALLOCATION_FAULT, chosen.randrange(DEVICES), chosen.randrange(1, 4))
+                assert error == 0
+                torch.accelerator.empty_cache()
+            for device in range(DEVICES):
+                error = driver.orInjectFault(ALLOCATION_FAULT, device, 0)
+                assert error == 0
+        except BaseException as error:
+            self.error = error
 
 
 def left() -> dict[str, int]:
@@ -178,18 +191,17 @@ def main() -> int:
     torch.ones(1, device="openreg")
     started = time.monotonic()
     workers = [Worker(asked.seed * 1000 + number, asked.steps // asked.threads) for number in range(asked.threads)]
-    stop = threading.Event()
-    faults = threading.Thread(target=inject, args=(stop,))
-    for thread in [*workers, *([faults] if asked.faults else [])]:
+    faults = [Faults()] if asked.faults else []
+    for thread in [*workers, *faults]:
         thread.start()
     for worker in workers:
         worker.join()
-    stop.set()
-    if asked.faults:
-        faults.join()
-    for worker in workers:
-        if worker.error is not None:
-            raise worker.error
+    for thread in faults:
+        thread.stop.set()
+        thread.join()
+    for thread in [*faults, *workers]:
+        if thread.error is not None:
+            raise thread.error
     for device in range(DEVICES):
         torch.accelerator.synchronize(device)
     remaining = left()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from weaver.proof.lines import CLASSES
 from weaver.proof.planned import PLAN
 from weaver.proof.proof_files import LINES, MUTANTS
-from weaver.sources.binding import code_digest, region_digest, step_digest, text_digest
+from weaver.sources.binding import code_digest, region_digest, text_digest
 from weaver.sources.installed import bound_to
 from weaver.sources.listing import Listing
 
@@ -52,13 +53,12 @@ def measure(repository: Repository, page: str = "index", fell_back: Sequence[str
             "listings": listings,
         }
     name, release = bound_to(repository.configuration)
-    repository.write(f"docs/proof/{LINES}", json.dumps({name: release, "pages": pages}))
+    repository.write(f"docs/proof/{LINES}", json.dumps({name: release, "classes": CLASSES, "pages": pages}))
 
 
 def examples(pages: dict[str, Any], names: Sequence[str]) -> list[str]:
     """The digests of the examples of some pages."""
-    steps = [step for name in names for block in pages[name]["blocks"] for step in block["steps"]]
-    return [step_digest(step["source"], step["want"]) for step in steps]
+    return [step["digest"] for name in names for block in pages[name]["blocks"] for step in block["steps"]]
 
 
 def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: int = 0) -> None:
@@ -77,6 +77,7 @@ def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: i
             "last": listing.last,
             "pages": names,
             "digest": "",
+            "date": "2026-11-21",
             "text": region_digest(listing, repository.configuration),
             # One example of a page that shows it has killed all of them.
             "kills": {str(number): examples(pages, names)[-1] for number in range(killed)},
@@ -87,4 +88,4 @@ def mutate(repository: Repository, killed: int, survived: int = 0, equivalent: i
         }
         for listing, names in shown.items()
     ]
-    repository.write(f"docs/proof/{MUTANTS}", json.dumps({"date": "2026-11-21", "regions": regions}))
+    repository.write(f"docs/proof/{MUTANTS}", json.dumps({"regions": regions}))

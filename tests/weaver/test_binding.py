@@ -78,10 +78,13 @@ def test_run_digest_leaves_out_prose_and_what_is_shown(repository: Repository) -
     [
         ("docs/source/index.md", "1 + 1", "2 + 0"),
         ("docs/source/index.md", "\n2\n", "\n3\n"),
+        ("examples/helper.py", "assert one", "print"),
     ],
 )
 def test_run_digest_changes_with_examples(repository: Repository, path: str, old: str, new: str) -> None:
-    repository.add(EXAMPLE)
+    repository.write("examples/first.py", "import helper\n")
+    repository.write("examples/helper.py", "assert one\n")
+    repository.add(EXAMPLE + "\n```{console-run}\n$ python examples/first.py\n```\n")
     before = plan(repository)["index"]["digest"]
     text = (repository.root / path).read_text(encoding="utf-8")
     repository.write(path, text.replace(old, new))

@@ -111,7 +111,7 @@ def test_pages_that_are_named_run_alone(repository: Repository) -> None:
             5,
             ["raised in a thread or a destructor", "ZeroDivisionError"],
         ),
-        (doctest('>>> run_example("examples/none.py")'), 1, ["can't open file"]),
+        (doctest('>>> run_example("examples/none.py")'), 1, ["none.py ended with status 2, expected 0; output:"]),
         ("```{testsetup}\n1 / 0\n```\n", 1, ["ZeroDivisionError"]),
     ],
 )
@@ -136,16 +136,20 @@ def test_exceptions_in_threads_may_be_shown(repository: Repository) -> None:
     assert result.status == 0, result.warnings
 
 
-def test_script_that_fails_must_tell(repository: Repository) -> None:
-    repository.write("examples/quiet.py", "import sys\nprint('x')\nsys.exit(3)\n")
+def test_the_status_of_a_script_is_compared(repository: Repository) -> None:
     repository.write("examples/loud.py", "import sys\nprint('x')\nsys.exit('why')\n")
-    repository.write("examples/checks.py", "import sys\nprint('1 of 2 checks failed')\nsys.exit(1)\n")
-    repository.add(doctest('>>> run_example("examples/loud.py")\nx\nwhy'))
-    repository.add(doctest('>>> run_example("examples/checks.py")\n1 of 2 checks failed'))
+    repository.write("examples/checks.py", "import sys\nprint('1 of 2 checks failed')\nsys.exit(3)\n")
+    repository.write("examples/fine.py", "print('OpenCL: 2 checks passed')\n")
+    repository.add(doctest('>>> run_example("examples/loud.py", status=1)\nx\nwhy'))
+    repository.add(doctest('>>> run_example("examples/checks.py", status=3)\n1 of 2 checks failed'))
     assert repository.build("doctest").status == 0
-    line = repository.add(doctest('>>> run_example("examples/quiet.py")\nx'))
-    reason = "examples/quiet.py ended with status 3, and its output does not tell why"
-    repository.build("doctest").assert_fault(f"index.md:{line + 1}", reason)
+    for call, reason in (
+        ('"examples/loud.py"', "loud.py ended with status 1, expected 0; output:\nx\nwhy"),
+        ('"examples/checks.py"', "checks.py ended with status 3, expected 0; output:\n1 of 2 checks failed"),
+        ('"examples/fine.py", status=1', "fine.py ended with status 0, expected 1; output:\nOpenCL: 2 checks passed"),
+    ):
+        line = repository.add(doctest(f">>> run_example({call})"))
+        repository.build("doctest").assert_fault(f"index.md:{line + 1}", f"RuntimeError: examples/{reason}")
 
 
 @pytest.mark.parametrize("block", [doctest(">>> 1 + 1\n3"), "```{testcode}\nprint(1)\n```\n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def test_what_was_compiled_is_copied_until_something_is_another(compiler: Path, 
         output(compiler, tmp_path)
     (tmp_path / "elsewhere.h").rename(header)
     assert [output(compiler, tmp_path), runs(tmp_path)] == ["23", 4]
+
+
+def test_another_compiler_of_the_same_name_compiles_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "program.cpp").write_text('extern "C" int puts(const char*);\nint main() { puts(TEXT); }\n')
+    compiler, called = cached_compiler.wrapper(tmp_path / "kept", ["called"]), tmp_path / "called"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for text in ("one", "one", "other"):
+        called.write_text(f'#!/bin/sh\necho >> {tmp_path}/runs\nexec c++ -DTEXT=\'"{text}"\' "$@"\n')
+        os.utime(called, ns=(0, 0))
+        called.chmod(0o755)
+        assert output(compiler, tmp_path) == f"{text}\n"
+    assert runs(tmp_path) == 2
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (tmp_path / "bin").mkdir()
+    called.rename(tmp_path / "bin/called")
+    assert output(compiler, tmp_path) == "other\n"
+    assert runs(tmp_path) == 3
 
 
 def test_a_program_that_does_not_compile_is_compiled_each_time(compiler: Path, tmp_path: Path) -> None:

@@ -33,6 +33,10 @@ from weaver.fault import Fault
             'weaver.toml: [closure]: companions: expected a list of pairs of strings, got [["a"]]',
         ),
         (
+            b'[measure]\ninputs = { "a.cpp" = "b.toml" }',
+            'weaver.toml: [measure]: inputs: expected a table of lists of strings, got {"a.cpp": "b.toml"}',
+        ),
+        (
             b'[mutants]\nregistrations = { A = "1" }',
             'weaver.toml: [mutants]: registrations: expected a table of whole numbers, got {"A": "1"}',
         ),
@@ -47,10 +51,12 @@ def test_a_wrong_value_is_named(tmp_path: Path, text: bytes, said: str) -> None:
 def test_a_right_value_is_read(tmp_path: Path) -> None:
     (tmp_path / "weaver.toml").write_text(
         'sources = ["csrc"]\n[run]\npage_seconds = 20\n[build]\ncommands = [["cmake", "-B"]]\n[longest]\nwords = 9\n'
+        '[measure]\ninputs = { "a" = ["b"] }\n'
         '[closure]\ncompanions = [["a", "b"]]\n[mutants]\nregistrations = { A = 1 }\nenvironment = { B = "1" }\n'
     )
     read = load(tmp_path)
     assert (read.sources, read.run.page_seconds, read.build.commands) == (("csrc",), 20, (("cmake", "-B"),))
+    assert read.measure.inputs == {"a": ("b",)}
     assert (read.closure.companions, read.mutants.registrations) == ((("a", "b"),), {"A": 1})
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from weaver.proof import floor
+from weaver.proof.lines import CLASSES
 from weaver.proof.planned import Page
 from weaver.sources.binding import code_digest
 from weaver.sources.listing import Listing
@@ -157,7 +158,7 @@ def test_mutants_hold_while_the_examples_are_there_that_killed_them(proven: Repo
     replace(proven, page, "1 + 1\n2\n", "1 + 1\n2\n>>> 2 + 2\n4\n")
     assert not any("mutants.json" in fault for fault in faults(proven))
     replace(proven, page, ">>> 1 + 1\n2\n", "")
-    why = "an example that killed one of its mutants is there no more"
+    why = "an example that killed one of its mutants has changed or is gone"
     assert f"docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): {why}; run `make mutate`" in faults(proven)
 
 
@@ -214,6 +215,28 @@ def test_a_changed_example_makes_its_page_stale(proven: Repository) -> None:
     assert found[2:] == [waiting(1)]
 
 
+def test_a_changed_script_makes_the_page_that_runs_it_and_its_kills_stale(repository: Repository) -> None:
+    repository.write("examples/first.py", "import helper\n\nassert helper.one() == 1\n")
+    repository.write("examples/helper.py", "def one():\n    return 1\n")
+    repository.add('```{doctest}\n>>> run_example("examples/first.py")\n```\n')
+    measure(repository, executed=[6, 7], example=0)
+    mutate(repository, killed=9)
+    floor.raise_floor(repository.configuration, pages(repository))
+    assert faults(repository) == []
+    replace(repository, "examples/first.py", "import helper", "# What checks it.\nimport helper")
+    assert faults(repository) == []
+    for path, old, new in (("first", "helper.one() == 1", "True"), ("helper", "return 1", "return 2")):
+        replace(repository, f"examples/{path}.py", old, new)
+        assert faults(repository) == [
+            "docs/proof/lines.json: index: what the page runs has changed since it was measured; run `make proof`",
+            "docs/proof/mutants.json: csrc/hooks.cpp:5 (hooks-init): an example that killed one of its mutants has "
+            "changed or is gone; run `make mutate`",
+            waiting(1),
+        ]
+        replace(repository, f"examples/{path}.py", new, old)
+    assert faults(repository) == []
+
+
 def test_another_torch_makes_the_lines_stale(proven: Repository) -> None:
     replace(proven, LINES, '"torch": "', '"torch": "1.')
     assert "it was measured with torch 1.2." in faults(proven)[0]
@@ -242,6 +265,38 @@ def test_missed_lines_are_named(proven: Repository) -> None:
 def test_too_many_excuses_are_a_fault(proven: Repository) -> None:
     measure(proven, executed=[6], excused={"7": "so"})
     assert "1 of 4 displayed lines are excused, which is more than 1%" in faults(proven)[0]
+
+
+def test_an_excuse_at_a_line_that_is_executed_is_a_fault(proven: Repository) -> None:
+    replace(proven, "csrc/hooks.cpp", "start();\n}", "start();  // NOT PROVEN: so\n}  // NOT PROVEN: the brace")
+    measure(proven, executed=[6, 7, 8])
+    assert faults(proven) == ["csrc/hooks.cpp:7: an example executes the line: delete its excuse, 'so'"]
+
+
+def test_lines_that_are_not_measured_need_a_reason(proven: Repository) -> None:
+    measure(proven, executed=[6], silent={"not measured": [7]})
+    why = "csrc/hooks.cpp: shown by index, not measured, and weaver.toml does not say why; "
+    assert faults(proven) == [f"{why}run `make proof ARGS='--page index'`"]
+    settings = {"observer": "tests.weaver.observer"}
+    proven.configure(measure={**settings, "unmeasured": {"csrc/*.cpp": "it needs a device"}})
+    assert faults(proven) == []
+    proven.configure(measure={**settings, "unmeasured": {"csrc/hooks.cpp": "it needs one", "csrc/*.cl": "so"}})
+    assert faults(proven) == [
+        "weaver.toml: [measure]: unmeasured: no page shows a source that matches csrc/*.cl; take it out"
+    ]
+
+
+def test_an_input_that_does_not_exist_is_a_fault(proven: Repository) -> None:
+    inputs = {"csrc/*": ["csrc/*.cpp", "csrc/*.toml"]}
+    proven.configure(measure={"observer": "tests.weaver.observer", "inputs": inputs})
+    assert faults(proven) == ["weaver.toml: [measure]: inputs: no file matches csrc/*.toml; take it out"]
+
+
+def test_lines_that_another_version_of_the_weaver_sorted_are_stale(proven: Repository) -> None:
+    replace(proven, LINES, f'"classes": {CLASSES}', f'"classes": {CLASSES - 1}')
+    assert faults(proven)[0] == (
+        "docs/proof/lines.json: another version of the weaver sorted its lines; run `make proof`"
+    )
 
 
 def test_a_listing_without_mutants_is_named(proven: Repository) -> None:
@@ -284,6 +339,24 @@ def test_fallen_figures_are_named(proven: Repository) -> None:
         "docs/proof/floor.json: index: 0.5 of the executable lines that are shown are executed, the floor is 1",
         "docs/proof/floor.json: index: 0.9 of the mutants are killed, the floor is 0.95",
     ]
+
+
+def test_a_listing_that_waits_counts_as_it_was_last_tried(proven: Repository) -> None:
+    figures = floor.read_floor(proven.configuration)
+    figures["all pages"]["untried"] = 1
+    proven.write(FLOOR, json.dumps(figures))
+    replace(proven, "csrc/hooks.cpp", "start();", "stop();")
+    fallen = "docs/proof/floor.json: index: 0.5 of the mutants are killed, the floor is 0.9"
+    assert fallen not in faults(proven)
+    text = json.loads((proven.root / MUTANTS).read_text(encoding="utf-8"))
+    text["regions"][0] |= {"killed": 5, "survived": text["regions"][0]["survived"] * 5}
+    proven.write(MUTANTS, json.dumps(text))
+    assert fallen in faults(proven)
+    # It lowers no floor, and raises none.
+    for killed, expected in ((0.9, 0.9), (0.3, 0.3)):
+        proven.write(FLOOR, json.dumps({"index": {"killed": killed}}))
+        floor.raise_floor(proven.configuration, pages(proven))
+        assert floor.read_floor(proven.configuration)["index"]["killed"] == expected
 
 
 def test_the_floor_rises_and_never_falls(proven: Repository) -> None:

@@ -110,7 +110,7 @@ print(sys.modules["__main__"].__dict__ is globals(), len(os.listdir("/proc/self/
         (f"import os; os.environ['{AUTOLOAD}'] = '0'; import torch; print(hasattr(torch, 'openreg'))", "", "False"),
         ("import torch, sys; print(sys.flags.hash_randomization)", ", env={'PYTHONHASHSEED': '0'}", "0"),
         ("import torch, atexit; atexit.register(print, 'the end')", "", "the end"),
-        ("import torch; raise KeyError('x')", "", "KeyError: 'x'"),
+        ("import torch; raise KeyError('x')", ", status=1", "KeyError: 'x'"),
         (AT_THE_END_OF_C, "", "C"),
         (AT_THE_END_OF_PYTHON, "", "finalized\ngone 2.0"),
     ],
@@ -181,7 +181,7 @@ def test_a_server_that_has_ended_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_script_that_crashes_after_python_fails(pages: isolation.Pages, tmp_path: Path, end: str) -> None:
     library, script = tmp_path / "library.so", tmp_path / "script.py"
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = shlex.split(os.environ.get("CXX") or "c++")
     compile_it = [*compiler, "-shared", "-fPIC", "-xc++", "-", "-o", str(library)]
     subprocess.run(compile_it, input=ENDS[end], text=True, check=True)
     script.write_text(f"import torch, ctypes; ctypes.CDLL({str(library)!r})", encoding="utf-8")

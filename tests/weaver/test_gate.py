@@ -33,6 +33,8 @@ UNPROVEN = "unproven code block"
         ("```{testcode}\n:skipif: True\n\nprint(1)\n```\n", 3, "has :skipif:"),
         ("```{doctest}\n>>> 1/0  # doctest: +IGNORE_EXCEPTION_DETAIL\n```\n", 1, "+IGNORE_EXCEPTION_DETAIL is refused"),
         ("```{testcode}\nprint(1)\n```\n\n```{testoutput}\n...\n```\n", 5, "matches anything"),
+        ("```{testcode}\nprint(1)\n```\n\n```{testoutput}\n...\n\n...\n```\n", 5, "matches anything"),
+        ("```{console-run}\n$ a\n1\n$ b\n...\n...\n```\n", 3, "the output of this command matches anything"),
         ("```{testoutput}\n1\n```\n", 1, "does not follow a {testcode}"),
         ("```{doctest}\n>>> 1\n1\n```\n\n```{testoutput}\n1\n```\n", 6, "does not follow a {testcode}"),
         (
@@ -121,7 +123,7 @@ def test_example_that_its_page_does_not_run_fails(repository: Repository) -> Non
 def test_source_that_an_executed_script_uses_passes(repository: Repository) -> None:
     repository.write("examples/hello.cpp", "int a;\n")
     repository.write("examples/hello.py", "print('compiles nothing')\n")
-    run = "```{console-run}\n$ python examples/hello.py\n...\n```\n"
+    run = "```{console-run}\n$ python examples/hello.py\ncompiles ...\n```\n"
     line = repository.add("```{literalinclude} /examples/hello.cpp\n```\n" + run)
     repository.build().assert_fault(f"index.md:{line}", "examples/hello.cpp is shown, but no example of this page runs")
     repository.write("examples/hello.py", "print('compiles hello.cpp')\n")

@@ -61,6 +61,55 @@ def test_the_body_of_a_template_that_something_instantiates_has_counters() -> No
     assert 13 in found.executed
 
 
+FUNCTIONS = """\
+struct Name {
+  consteval Name(int size) : length(size) {}
+  int length = 0;
+};
+template <class T>
+struct Matrix {
+  T* row(int index) { return data + index; }
+};
+auto largest(auto a, auto b) {
+  const auto larger = [&] { return a > b ? a : b; };
+  return larger();
+}
+#if AT_LEAST(2, 14)
+int next() {
+  return 1;
+}
+#else
+int next();
+#endif
+""".splitlines()
+
+
+def test_of_functions_without_counters_each_line_is_missed_that_could_be_executed() -> None:
+    found = cxx(set(), counted=set(), text=FUNCTIONS)
+    assert found.missed == [7, 10, 11, 15]
+    assert found.silent["declaration"] == [1, 2, 3, 5, 6, 9, 14]
+
+
+def test_what_another_release_compiles_is_not_missed() -> None:
+    shown = range(13, 20)
+    found = classify("csrc/a.cpp", FUNCTIONS, shown, set(), set(), set(), script=False, absent=r"AT_LEAST\(2, 14\)")
+    assert (found.missed, found.silent) == ([], {"other release": [14, 15], "declaration": [18]})
+    found = classify("csrc/a.cpp", FUNCTIONS, shown, {14, 15, 16}, set(), {14}, script=False, absent=r"AT_.*")
+    assert (found.executed, found.missed) == ([14], [15])
+
+
+def test_what_no_build_can_count_is_not_measured() -> None:
+    found = classify("csrc/a.cpp", FUNCTIONS, range(5, 12), set(), set(), set(), script=False, unmeasured=True)
+    assert (found.missed, found.silent) == ([], {"declaration": [5, 6, 9], "not measured": [7, 10, 11]})
+
+
+def test_code_in_a_language_without_counters_is_no_build_file() -> None:
+    text = ["// Adds.", "kernel void add(global float* a) {", "  a[0] += 1;", "}"]
+    for unmeasured, expected in ((True, ([], {"not measured": [2, 3]})), (False, ([2, 3], {}))):
+        found = classify("csrc/a.cl", text, range(1, 5), set(), set(), set(), script=False, unmeasured=unmeasured)
+        assert (found.missed, found.silent) == expected
+
+
 def test_declarations_and_registrations_have_no_information_of_their_own() -> None:
     found = cxx({2, 4, 5, 7, 18, 19})
     assert found.silent["registration"] == [18, 19]
@@ -120,6 +169,19 @@ def test_of_python_each_statement_in_a_function_must_be_executed() -> None:
 def test_what_an_import_executes_has_no_information() -> None:
     found = python({2, 3, 4, *range(6, 21)})
     assert found.silent == {"import": [2, 3, 4, 6, 7, 15, 16, 17], "declaration": [5]}
+
+
+def test_each_case_of_a_match_must_be_executed() -> None:
+    text = """\
+def name(value: int) -> str:
+    match value:
+        case 1:
+            return "one"
+        case _:
+            return "many"
+""".splitlines()
+    found = classify("torch_openreg/name.py", text, range(1, 7), set(), set(), {2, 3, 4}, script=False)
+    assert (found.executed, found.missed) == ([2, 3, 4], [5, 6])
 
 
 def test_a_script_is_executed_by_the_page_that_runs_it() -> None:

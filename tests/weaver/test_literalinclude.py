@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from weaver.pages import source_pages
 
 if TYPE_CHECKING:
     from tests.weaver.conftest import Repository
@@ -181,6 +182,14 @@ def test_source_pages_follow_their_files_and_the_contents(repository: Repository
     assert result.status == 0, result.warnings
     assert not pages["extra.h"].exists()
     assert pages["hooks.cpp"].stat().st_mtime_ns > first["hooks.cpp"]
+
+
+def test_source_pages_follow_the_release(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = repository.build().output / "sources/csrc/hooks.cpp.html"
+    first = page.stat().st_mtime_ns
+    monkeypatch.setattr(source_pages, "bound_to", lambda configuration: ("torch", "9.9.9"))
+    repository.build()
+    assert page.stat().st_mtime_ns > first
 
 
 def test_parallel_build_is_the_same(repository: Repository) -> None:

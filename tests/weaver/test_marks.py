@@ -75,9 +75,12 @@ def test_excused_lines_come_with_their_reasons(repository: Repository) -> None:
         ("declaration", "·Declarations, nothing to execute"),
         ("registration", "·Registration, runs when the library loads"),
         ("build file", "·Build file, what it builds is what the examples run"),
+        ("other release", "·For another release, not compiled with this one"),
+        ("not measured", "·Not measured, because it needs a device"),
     ],
 )
 def test_lines_without_information_say_why(repository: Repository, reason: str, words: str) -> None:
+    repository.configure(measure={"unmeasured": {"csrc/*": "because it needs a device"}})
     measure(repository, silent={reason: [5, 6, 7]})
     assert marks(repository.build()) == [("silent", words)]
 
@@ -129,6 +132,16 @@ def test_a_change_of_what_is_neither_run_nor_shown_keeps_the_mark(
     assert marks(measured.build()) == [("proven", "✓2 of 2 lines executed by this page")]
 
 
+def test_a_changed_script_makes_the_mark_stale_in_an_incremental_build(repository: Repository) -> None:
+    repository.write("examples/first.py", "import helper\n")
+    repository.write("examples/helper.py", "assert one\n")
+    repository.add("```{console-run}\n$ python examples/first.py\n```\n")
+    measure(repository, executed=[6, 7], example=0)
+    assert marks(repository.build())[0][0] == "proven"
+    replace(repository, "examples/helper.py", "assert one", "print(1)")
+    assert marks(repository.build()) == [("stale", "↻Changed since it was measured: run make proof")]
+
+
 def test_another_torch_makes_the_mark_stale(measured: Repository) -> None:
     replace(measured, LINES, '"torch": "', '"torch": "1.')
     assert marks(measured.build())[0][0] == "stale"
@@ -139,7 +152,8 @@ def test_mutants_are_shown_while_they_are_current(measured: Repository) -> None:
     assert marks(measured.build()) == [("proven", "✓2 of 2 lines executed by this page · 9 of 10 mutants killed")]
     replace(measured, "docs/source/index.md", "1 + 1", "2 + 0")
     measure(measured, executed=[6, 7], example=1)
-    assert marks(measured.build()) == [("proven", "✓2 of 2 lines executed by this page")]
+    waiting = "✓2 of 2 lines executed by this page · mutants not tried yet"
+    assert marks(measured.build()) == [("proven", waiting)]
 
 
 def test_whole_sources_and_torch_carry_no_mark(repository: Repository) -> None:

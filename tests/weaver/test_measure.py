@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from weaver.__main__ import run as weave
-from weaver.configuration import Configuration, Installed
+from weaver.configuration import Configuration, Installed, Measure
 from weaver.fault import Fault
-from weaver.proof import floor, measure
-from weaver.proof.measurement import Ran
+from weaver.proof import clang, floor, measure
+from weaver.proof.lines import CLASSES
+from weaver.proof.measurement import Measurement, Ran
 from weaver.proof.planned import Page
 from weaver.sources.installed import release
 from weaver.sources.listing import Listing
@@ -21,14 +24,25 @@ def page(name: str, digest: str, listings: list[Listing] | None = None) -> Page:
     return Page(name=name, file=f"docs/source/{name}.md", digest=digest, listings=listings or [], whole=[], blocks=[])
 
 
-def test_a_result_of_another_release_is_not_kept(tmp_path: Path) -> None:
+def test_a_result_of_another_release_or_with_other_classes_is_not_kept(tmp_path: Path) -> None:
     configuration = Configuration(tmp_path, installed=Installed("torch"))
     assert measure.read_earlier(configuration) == {}
     file = tmp_path / "docs/proof/lines.json"
     file.parent.mkdir(parents=True)
-    for torch, kept in ((release("torch"), {"page": 1}), ("2.12", {})):
-        file.write_text(json.dumps({"torch": torch, "pages": {"page": 1}}), encoding="utf-8")
+    head = {"torch": release("torch"), "classes": CLASSES}
+    for changed, kept in (({}, {"page": 1}), ({"torch": "2.12"}, {}), ({"classes": CLASSES - 1}, {})):
+        file.write_text(json.dumps(head | changed | {"pages": {"page": 1}}), encoding="utf-8")
         assert measure.read_earlier(configuration) == kept
+
+
+def test_what_is_not_measured_has_the_usual_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configuration = Configuration(tmp_path, executed=("examples",))
+    for number, (given, usual) in enumerate((("", "c++"), ("clang++ -O1", "clang++ -O1"))):
+        monkeypatch.setenv("CXX", given)
+        measurement = Measurement(configuration)
+        measurement.work = tmp_path / str(number)
+        measurement._write_compiler(clang.Clang("clang", "profdata", "cov"))
+        assert f' exec {usual} "$@" ;;' in (measurement.work / "cxx").read_text(encoding="utf-8")
 
 
 class Run:
@@ -149,3 +163,36 @@ def test_a_sample_measures_aged_pages_first_and_finds_lines_that_are_executed_no
         measure.sample(Sampled(), 3, 0)  # type: ignore[arg-type]
     assert "csrc/kernels/loops/add.cpp:2: shown by shows, executed by no example there" in capsys.readouterr().out
     assert (tmp_path / "docs/proof/lines.json").read_bytes() == result
+
+
+def test_a_linked_file_is_complete_when_it_appears_among_the_objects(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, script in {
+        "clang": 'while [ $# -gt 1 ]; do if [ "$1" = -o ]; then echo linked > "$2"; fi; shift; done',
+        # As it is while the file is being copied.
+        "cp": 'test -e started || { touch started; exec /bin/cp "$@"; }; head -c 3 "$1" > "$2"; exit 1',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    measurement = Measurement(Configuration(tmp_path, executed=("examples",)))
+    measurement._write_compiler(clang.Clang(str(programs / "clang"), "", ""))
+    for _ in range(2):
+        command = [str(measurement.work / "cxx"), "examples/a.cpp", "-o", "a"]
+        path = f"{programs}:{os.environ['PATH']}"
+        subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": path}, check=False)
+        texts = [file.read_text(encoding="utf-8") for file in (measurement.work / "objects").iterdir()]
+        assert texts == ["linked\n"]
+
+
+def test_a_page_depends_on_the_inputs_of_the_code_that_it_executes(tmp_path: Path) -> None:
+    for path in ("csrc/loop.cpp", "csrc/cache.cpp", "csrc/table.toml", "csrc/native/loops/abs.cl"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("a = 1\n", encoding="utf-8")
+    inputs = {"csrc/lo*": ("csrc/table.toml",), "csrc/cache.cpp": ("csrc/**/*.cl",)}
+    configuration = Configuration(tmp_path, measure=Measure(inputs=inputs))
+    for executed, expected in (
+        ("csrc/loop.cpp", ["csrc/loop.cpp", "csrc/table.toml"]),
+        ("csrc/cache.cpp", ["csrc/cache.cpp", "csrc/native/loops/abs.cl"]),
+    ):
+        assert list(Ran(1.0, {1: {executed: {1}}}).sources(configuration, tmp_path)) == expected

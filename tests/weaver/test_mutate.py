@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -285,7 +286,10 @@ def test_code_with_mutants_can_be_traced() -> None:
 
 
 def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    before = toy.regions()
+    before, result = toy.regions(), toy.root / "docs/proof/mutants.json"
+    assert {one["date"] for one in before.values()} == {datetime.date.today().isoformat()}
+    result.write_text(re.sub(r'"date": "[\d-]+"', '"date": "2026-11-21"', result.read_text(encoding="utf-8")))
+    (toy.root / "docs/build/mutate/progress.json").unlink()
     source = (toy.root / "csrc/toy.cpp").read_text(encoding="utf-8")
     toy.write("csrc/toy.cpp", "\n" + source)
     mutate.main(toy.configuration, [])
@@ -293,6 +297,8 @@ def test_what_has_not_changed_is_kept(toy: Toy, capsys: pytest.CaptureFixture[st
     after = toy.regions()["toy-unseen"]
     assert after["first"] == before["toy-unseen"]["first"] + 1
     assert {one["line"] for one in after["survived"]} == {after["first"]}
+    # Nothing was tried, so each entry has the day of its own trial.
+    assert {one["date"] for one in toy.regions().values()} == {"2026-11-21"}
     toy.write("csrc/toy.cpp", source)
 
 
@@ -310,6 +316,21 @@ def test_a_source_that_is_not_tried_stays_as_it_was_compiled(toy: Toy) -> None:
     mutate.main(toy.configuration, ["--region", "toy-count"])
     assert compiled.read_text(encoding="utf-8") == source + "# changed\n"
     toy.write("torch_openreg/__init__.py", source)
+
+
+@pytest.mark.long
+def test_an_example_may_reach_the_mutants_of_an_earlier_run(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those with larger numbers than any mutant that is shown now."""
+    page, result = toy.root / "docs/source/index.md", toy.root / "docs/proof/mutants.json"
+    text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")
+    mutate.main(toy.configuration, ["--region", "toy-small"])
+    page.write_text(text.replace(show("torch_openreg/__init__.py", "toy-small"), ""), encoding="utf-8")
+    monkeypatch.setattr(mutate.floor, "raise_floor", lambda configuration: None)  # refuses a region that no page shows
+    mutate.main(toy.configuration, ["--region", "toy-count"])
+    assert b"weaver_mutant(" in (toy.root / "build/mutate/tree/torch_openreg/__init__.py").read_bytes()
+    assert toy.regions()["toy-count"]["killed"] == 7
+    page.write_text(text, encoding="utf-8")
+    result.write_text(before, encoding="utf-8")
 
 
 @pytest.mark.long
@@ -428,6 +449,39 @@ def test_a_process_that_ends_for_another_reason_is_no_kill(toy: Toy, monkeypatch
     assert toy.regions() == before
     short.unlink()
     page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.long
+def test_an_example_that_fails_every_second_time_kills_nothing(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, last, result = (toy.root / name for name in ("docs/source/index.md", "build/last", "docs/proof/mutants.json"))
+    text, before = page.read_text(encoding="utf-8"), result.read_text(encoding="utf-8")
+    changed = text.replace("import ctypes, torch_openreg", "import ctypes, pathlib, torch_openreg")
+    changed = changed.replace(
+        ">>> _ = toy.unseen(1)\n",
+        f""">>> last = pathlib.Path({str(last)!r})
+>>> alternates = toy.unseen(1) and last.with_name("trial").exists()
+>>> not alternates or (last.unlink() is None if last.exists() else last.touch())
+True
+""",
+    )
+    page.write_text(changed, encoding="utf-8")
+    try_mutant, tried = trial.Trial.try_mutant, []
+
+    def alternating(self: trial.Trial, *arguments: Any) -> trial.Verdict:
+        last.with_name("trial").touch()
+        tried.append(try_mutant(self, *arguments))
+        return tried[-1]
+
+    monkeypatch.setattr(trial.Trial, "try_mutant", alternating)
+    monkeypatch.setattr(mutate, "workers", lambda: 1)
+    mutate.main(toy.configuration, ["--region", "toy-unseen"])
+    assert [(verdict.killed, verdict.reached) for verdict in tried] == [(False, True)] * 2
+    assert toy.regions()["toy-unseen"]["killed"] == 0
+    assert not last.exists()  # each mutant was tried twice
+    for file in (last.with_name("trial"), toy.root / "docs/build/mutate/progress.json"):
+        file.unlink()
+    page.write_text(text, encoding="utf-8")
+    result.write_text(before, encoding="utf-8")
 
 
 def outcome(region: dict[str, Any]) -> tuple[object, ...]:

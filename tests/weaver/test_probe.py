@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from weaver.configuration import load
+from weaver.configuration import Configuration, load
 from weaver.fault import Fault
 from weaver.proof import clang, probe
+from weaver.proof.measurement import Measurement
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -170,6 +172,24 @@ def test_a_template_that_nothing_instantiates_has_no_counters(
     tools: clang.Clang, library: Path, tmp_path: Path
 ) -> None:
     assert 10 not in counts(tools, library, tmp_path, "lib.sign(5)")
+
+
+def test_the_counters_of_a_library_are_not_credited_to_another_with_a_function_of_the_same_name(
+    tools: clang.Clang, tmp_path: Path
+) -> None:
+    measurement = Measurement(Configuration(ROOT))
+    measurement.tools, measurement.work = tools, tmp_path / "work"
+    measurement.sandbox = SimpleNamespace(tree=tmp_path, build_folder=tmp_path)  # type: ignore[assignment]
+    objects = measurement.work / "objects"
+    objects.mkdir(parents=True)
+    options = ["-fprofile-instr-generate", "-fcoverage-mapping", "-mllvm", "-runtime-counter-relocation"]
+    for name, value in (("ran", 1), ("other", 2)):
+        source, target = tmp_path / f"{name}.cpp", objects / name
+        source.write_text(f'extern "C" int answer() {{ return {value}; }}\nint {name}() {{ return 0; }}\n')
+        linked = ["-fPIC", "-shared", "-Wl,--build-id", str(source), "-o", str(target)]
+        subprocess.run([tools.compiler, *options, *linked], check=True)
+    run(tmp_path, f"import ctypes; ctypes.CDLL({str(objects / 'ran')!r}).answer()")
+    assert measurement._cxx_lines(tmp_path / "own") == {"ran.cpp": {1}}
 
 
 def test_counters_of_a_killed_process_are_not_lost(tools: clang.Clang, library: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,8 @@ def test_without_proof_files_the_page_says_so(repository: Repository) -> None:
         "No mutants were tried yet: docs/proof/mutants.json is not there.",
     ]
     assert found["lines"][1:] == [
-        "Guide | 1 | not measured | | | | |",
-        "All | 0 | 0 | 0 | 0 | 0 | 0 | 0",
+        "Guide | 1 | not measured | | | | | |",
+        "All | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0",
     ]
     assert found["examples"][1:] == ["Guide | 1 | not measured", "All | 1 | 0.0"]
     assert found["excused"] == ["No line is excused."]
@@ -60,13 +61,15 @@ def test_without_proof_files_the_page_says_so(repository: Repository) -> None:
 
 
 def test_figures(repository: Repository) -> None:
-    measure(repository, executed=[6], missed=[7], excused={"8": "it is the end"}, silent={"declaration": [5]})
+    silent = {"declaration": [5], "not measured": [4]}
+    measure(repository, executed=[6], missed=[7], excused={"8": "it is the end"}, silent=silent)
     mutate(repository, killed=2, survived=1, equivalent=1)
     found = tables(repository)
     assert found["state"][0].startswith("Lines: measured on 2026-11-21 with torch 2.")
     assert "1 of 1 pages run the examples that they were measured with" in found["state"][0]
     assert "0 of these also run sources" in found["state"][0]
-    assert found["lines"][1:] == ["Guide | 1 | 4 | 3 | 1 | 1 | 1 | 1", "All | 1 | 4 | 3 | 1 | 1 | 1 | 1"]
+    assert found["state"][1] == "Mutants: tried on 2026-11-21."
+    assert found["lines"][1:] == ["Guide | 1 | 4 | 3 | 1 | 1 | 1 | 1 | 1", "All | 1 | 4 | 3 | 1 | 1 | 1 | 1 | 1"]
     assert found["mutants"][1:] == ["Guide | 4 | 2 | 1 | 66.6 % | 1 | 0", "All | 4 | 2 | 1 | 66.6 % | 1 | 0"]
     assert found["examples"][1:] == ["Guide | 1 | 1.5", "All | 1 | 1.5"]
     assert found["excused"][1:] == ["csrc/hooks.cpp:8 | it is the end"]
@@ -94,6 +97,16 @@ def test_survivors_are_below_the_source_that_they_are_in(repository: Repository)
     assert not shown()
 
 
+def test_the_days_of_the_trials_are_shown(repository: Repository) -> None:
+    measure(repository, executed=[6])
+    mutate(repository, killed=2)
+    file = repository.root / "docs/proof/mutants.json"
+    (entry,) = json.loads(file.read_text(encoding="utf-8"))["regions"]
+    later = {**entry, "region": "hooks-gone", "date": "2026-12-02"}
+    repository.write("docs/proof/mutants.json", json.dumps({"regions": [entry, later]}))
+    assert tables(repository)["state"][1] == "Mutants: tried from 2026-11-21 to 2026-12-02."
+
+
 def test_stale_figures_are_not_shown(repository: Repository) -> None:
     measure(repository, executed=[6])
     assert tables(repository)["lines"][1].startswith("Guide | 1 | 4 | 1 | 1")
@@ -101,7 +114,7 @@ def test_stale_figures_are_not_shown(repository: Repository) -> None:
     repository.write("csrc/hooks.cpp", source.read_text(encoding="utf-8").replace("start();", "stop();"))
     found = tables(repository)
     assert "0 of 1 pages run the examples that they were measured with" in found["state"][0]
-    assert found["lines"][1] == "Guide | 1 | not measured | | | | |"
+    assert found["lines"][1] == "Guide | 1 | not measured | | | | | |"
     (repository.root / LINES).unlink()
     assert tables(repository)["state"][0].startswith("Nothing is measured yet")
 

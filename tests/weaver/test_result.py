@@ -11,7 +11,7 @@ from weaver.sources.listing import Listing
 
 
 def entry(path: str, region: str, killed: int) -> Region:
-    return Region(path, region, 1, 2, [], "", killed, [], [], 0, 0.0, "", {})
+    return Region(path, region, 1, 2, [], "", killed, [], [], 0, 0.0, "", {}, "2026-11-21")
 
 
 def test_what_was_not_tried_stays() -> None:

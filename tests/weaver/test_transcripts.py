@@ -51,6 +51,7 @@ def test_an_output_does_not_end_at_its_first_empty_line(repository: Repository) 
             'for n in ("1", "2"):\n    run_example("examples/x.py", env={"N": n})',
             'for n in 1 2; do N="$n" python examples/x.py; done',
         ),
+        ('run_example("examples/x.py", "a", status=1)', "python examples/x.py a"),
         ('run_example("examples/x.py", path)', None),
         ('run_example("examples/x.py", *names)', None),
         ('run_example("examples/x.py", env=loud)', None),

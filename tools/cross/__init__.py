@@ -104,7 +104,8 @@ def fetch(release: str, work: Path) -> Torch:
 
 def build(source: Path, folder: Path, definitions: Mapping[str, str], torch: Torch) -> Path:
     """Configures and builds a CMake project for aarch64, and returns its build folder."""
-    cmake = Path(sys.executable).parent / "cmake"
+    ours = Path(sys.executable).with_name("cmake")
+    cmake = ours if ours.is_file() else "cmake"  # of the parent environment
     # cmake/locate_torch.py and the generator find PyTorch as Python does.
     environment = {"PYTHONPATH": str(torch.packages)}
     words = [f"-D{name}={value}" for name, value in definitions.items()]

@@ -126,11 +126,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _check_call(name: str) -> None:
+    """Raises: ``Fault``, if the program has no call of this name. It may have one that is not accepted yet."""
+    if f'"{name}"' not in (ROOT / callgrind.SOURCE).read_text(encoding="utf-8"):
+        known = ", ".join(Accepted.read(ROOT / accepted.FILE).counts)
+        raise Fault(f"make instructions: there is no call {name!r} to show the functions of; there are {known}")
+
+
 def main(arguments: list[str]) -> None:
     """Counts, and compares or accepts. Throws: ``Fault``, with the calls that have grown."""
     options = parse(arguments)
+    if options.functions:
+        _check_call(options.functions)
     before = None if options.accept else Accepted.read(ROOT / accepted.FILE)
-    if reason := accepted.incomparable(before.conditions if before else {}):
+    shows = options.tables or options.functions
+    # What is accepted or shown here is compared with nothing, and only needs to be counted.
+    if reason := accepted.incomparable({} if shows or before is None else before.conditions):
+        if shows or options.accept:
+            raise Fault(f"make instructions: nothing was counted: {reason}")
         print(f"make instructions is left out: {reason}")
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -143,6 +156,9 @@ def main(arguments: list[str]) -> None:
         print(table_of_functions(profiles, options.functions))
     if before is None:
         print(f"make instructions: accepted, tables in {_accept(profiles)}")
+        return
+    if reason := accepted.incomparable(before.conditions):
+        print(f"make instructions: nothing was compared: {reason}")
         return
     grown = list(compare(before, accepted.counts(profiles)))
     if grown:

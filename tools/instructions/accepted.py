@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from driver import installed
-from prerequisites import installed_torch
+from prerequisites import compiler_command, installed_torch
 
 from instructions.callgrind import Profiles
 from instructions.parts import calls
@@ -59,7 +57,7 @@ def counts(profiles: Profiles) -> Counts:
 
 def _compiler() -> str:
     """The name and version that a compiler gives itself: gcc 12.2.0, or Debian Clang 19.1.7."""
-    command = [*shlex.split(os.environ.get("CXX") or "c++"), "-x", "c++", "-E", "-P", "-"]
+    command = [*compiler_command(), "-x", "c++", "-E", "-P", "-"]
     asked = subprocess.run(command, input="__VERSION__", capture_output=True, text=True, check=True).stdout
     version = asked.strip().strip('"').strip()
     return f"gcc {version}" if version[:1].isdigit() else version

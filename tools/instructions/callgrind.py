@@ -8,9 +8,7 @@ its own, and a queued kernel does not run before the loop ends.
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +20,7 @@ from pathlib import Path
 
 from environment import ROOT, Fault
 from extension import build_folder
+from prerequisites import compiler_command
 
 SOURCE = Path("benchmarks", "_instructions.cpp")
 DEVICE, CPU = "device", "CPU"
@@ -115,7 +114,7 @@ def compile_program(program: Path) -> None:
     folders = (built / "driver", built, torch / "lib")
     link = [f"-{flag}{folder}" for folder in folders for flag in ("L", "Wl,-rpath,", "Wl,-rpath-link,")]
     link += ["-Wl,--no-as-needed", "-lopenreg", "-ltorch_openreg", "-ltorch_cpu", "-lc10"]
-    compiler = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O2", "-DAT_PER_OPERATOR_HEADERS"]
+    compiler = [*compiler_command(), "-std=c++20", "-O2", "-DAT_PER_OPERATOR_HEADERS"]
     command = [*compiler, *headers, str(ROOT / SOURCE), "-o", str(program), *link]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if ran.returncode != 0:

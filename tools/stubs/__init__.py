@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import platform
-import shlex
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from driver import result
 from environment import Fault, say
-from prerequisites import installed_torch
+from prerequisites import compiler_command, installed_torch
 
 RESULT = Path("docs", "proof", "stubs.json")
 BUILD = Path("docs", "build", "stubs")
@@ -50,6 +49,8 @@ def main() -> None:
     if _pass(probe, "table", str(seen), str(device), str(rows)) != 0:
         raise Fault("make stubs: the table could not be made; see above")
     stubs = json.loads(rows.read_text(encoding="utf-8"))
+    if not any(row["readers"] for row in stubs):
+        raise Fault("make stubs: no operator was seen to read a stub, so the probe has recorded nothing; see above")
     document = {"made": str(date.today()), "torch": _release(), "digest": digest(), "stubs": stubs}
     file = result(RESULT)
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -57,7 +58,10 @@ def main() -> None:
 
 
 def compiled_probe(folder: Path) -> Path:
-    """Compiles the library that is preloaded."""
+    """Compiles the library that is preloaded, and returns its path.
+
+    It stays relative if ``folder`` is: ld.so splits LD_PRELOAD at blanks and colons, which a clone's path may have.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise Fault("make stubs: PyTorch is needed")
@@ -68,10 +72,9 @@ def compiled_probe(folder: Path) -> Path:
     options = ["-std=c++20", "-O1", "-fPIC", "-shared", *(f"-DHAVE_{name}_CPU_DEFINITION" for name in sets)]
     paths = ["-isystem", str(torch / "include"), f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}"]
     libraries = ["-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"]
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
-    command = [*compiler, *options, str(FOLDER / "probe.cpp"), "-o", str(library), *paths, *libraries]
+    command = [*compiler_command(), *options, str(FOLDER / "probe.cpp"), "-o", str(library), *paths, *libraries]
     subprocess.run(command, stdin=subprocess.DEVNULL, check=True)
-    return library.resolve()
+    return library
 
 
 def _pass(probe: Path, *arguments: str) -> int:

@@ -44,7 +44,11 @@ class Probe:
     def __init__(self) -> None:
         library = ctypes.CDLL(str(TORCH / "lib" / "libtorch_cpu.so"))
         self._names = {str(stub.address(library)): stub.name for stub in declared(TORCH / "include")}
-        self._probe = ctypes.CDLL(os.environ["LD_PRELOAD"])
+        path = os.environ["LD_PRELOAD"]
+        try:
+            self._probe = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        except OSError:  # ld.so only warns, and then no read would be recorded
+            sys.exit(f"{path} was not preloaded; use a clone and an environment without colons in their paths")
         self._probe.stub_probe_take.restype = ctypes.c_char_p
         self._probe.stub_probe_start()
 

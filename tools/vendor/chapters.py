@@ -103,6 +103,7 @@ class Choice:
             shown = (path for chapter in self.chapters for path in sources.chapters.get(chapter, ()))
             self.taken = sources.closure(shown)
         self._whole = self.chapters == every
+        self.missing = sorted(set(every) - set(self.chapters))
         self._owned = {path for chapter in every for path in sources.chapters[chapter]}
         self.left_out = self._owned - self.taken
 

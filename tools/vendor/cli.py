@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from environment import ROOT, STARTED_IN, Fault
+from environment import ROOT, STARTED_IN, Fault, say, user_path
 from vendor import history, names, place, record, shape, tree, update
 from vendor.chapters import Choice
 from vendor.states import States
@@ -45,7 +45,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """Writes or updates the repository, and says what to do with it."""
     options = parse(arguments)
-    destination = (STARTED_IN / Path(options.dest).expanduser()).resolve()
+    destination = (STARTED_IN / user_path(options.dest)).resolve()
     before = record.read(destination)
     wanted = options.chapters.split() if options.chapters else None
     if wanted == ["all"]:
@@ -57,9 +57,12 @@ def main(arguments: list[str]) -> None:
     if before is None:
         chosen = names.chosen(options.name, prefix, library)
         files = _written(chosen, wanted, state)
-        place.write(files, destination)
         message = f"{chosen.package}, as it was copied\n\nThe guide's commit: {tree.commit('%H of %cs')}"
-        print(f"make vendor: {history.begin(destination, message, options.git or history.AUTO)}")
+        begun: list[str] = []
+        # Before the folder has its name: an interrupt leaves nothing, and never a copy whose first commit is missing.
+        wish = options.git or history.AUTO
+        place.write(files, destination, lambda folder: begun.append(history.begin(folder, message, wish)))
+        print(f"make vendor: {begun[0]}")
         stage = f", at state {state}," if state else ""
         done = f"{len(files)} files of the backend {chosen.device}{stage} are in {destination}; begin with README.md"
     else:
@@ -106,7 +109,7 @@ def _update(
         raise Fault(f"{destination} is at state {before.state}; a later STATE adds to it, and CHAPTERS does not")
     if more:
         Choice(ROOT, more)  # raises for an unknown name, also where all chapters are there and none is added
-    wanted = None if before.chapters is None else sorted({*before.chapters, *(more or ())})
+    wanted = None if before.chapters is None else sorted({*_still_there(before.chapters), *(more or ())})
     files = _written(before.names, wanted, before.state if state is None else state)
     recorded = files.pop(record.FILE)
     planned = update.changes(destination, before, files)
@@ -114,6 +117,14 @@ def _update(
     # Last: until then, the same command continues where it was interrupted.
     (destination / record.FILE).write_text(recorded, encoding="utf-8")
     return planned
+
+
+def _still_there(recorded: list[str]) -> list[str]:
+    """The recorded chapters that the guide still has; says which it has renamed or removed since."""
+    every = Choice(ROOT).chapters
+    if gone := sorted(set(recorded) - set(every)):
+        say(f"the guide no longer has the chapter {', '.join(gone)}; add what took its place by CHAPTERS=")
+    return [chapter for chapter in recorded if chapter in every]
 
 
 def _written(chosen: names.Names, chapters: list[str] | None, state: int | None) -> dict[str, str]:

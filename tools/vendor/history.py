@@ -49,11 +49,11 @@ def is_repository(folder: Path) -> bool:
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs git in the folder, whichever repository the caller's environment names."""
+    """Runs git in the folder, whichever repository the caller's environment names, and whatever its locale is."""
     environment = {key: value for key, value in os.environ.items() if key not in _NAMES_ANOTHER}
     return subprocess.run(
         ["git", *_PLAIN, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False,
+        encoding="utf-8", errors="surrogateescape", check=False,
     )  # fmt: skip
 
 

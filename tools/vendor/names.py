@@ -12,13 +12,13 @@ import ctypes.util
 import keyword
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 
 from environment import Fault
+from prerequisites import compiler_command
 
 _NAME = re.compile(r"[a-z](?:[a-z_]*[a-z])?")
 _PREFIX = re.compile(r"[a-z]{2,8}")
@@ -40,7 +40,7 @@ _C_HEADERS = (
 # Libraries that every process with PyTorch has loaded, and namespaces of PyTorch and the language other than `at`.
 _TAKEN_LIBRARIES = (
     "c", "c10", "caffe2", "dl", "gomp", "m", "pthread", "pybind11", "rt", "shm", "std", "torch", "torch_cpu",
-    "torch_global_deps", "torch_python",
+    "torch_cuda_linalg", "torch_global_deps", "torch_nvshmem", "torch_python",
 )  # fmt: skip
 # Namespaces inside the vendor's own, and inside those of PyTorch in which sources define something: there, the vendor's
 # name would mean them. tests/build/test_vendor.py compares them with the sources.
@@ -183,14 +183,14 @@ def _library_fault(names: Names, is_given: bool) -> str | None:
 
 def _is_taken_by_c(library: str) -> bool:
     """Whether the usual headers have a function, type or macro of this name; without a compiler, no."""
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    compiler = compiler_command()
     if shutil.which(compiler[0]) is None:
         return False
 
     def compiles(declared: str) -> bool:
         text = "".join(f"#include <{header}>\n" for header in _C_HEADERS) + declared
         command = [*compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False).returncode == 0
+        return subprocess.run(command, input=text.encode(), capture_output=True, check=False).returncode == 0
 
     return not compiles(f"namespace {library} {{}}\n") and compiles("")
 
@@ -214,6 +214,8 @@ def _fault(device: str) -> str | None:
         return "it is a keyword of Python, and torch.<name> is to be its module"
     if device in _TAKEN_BY_CPP.split():
         return "C++ or PyTorch uses the word, and it is to be a namespace"
+    if f"torch_{device}" in _TAKEN_LIBRARIES:
+        return f"PyTorch has a libtorch_{device}.so, and so would the backend"
     if device in _TAKEN_PACKAGES:
         return f"a package torch_{device} exists already, and libraries that import it would get this one instead"
     return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from environment import Fault
 
 
-def write(files: dict[str, str], destination: Path) -> None:
-    """Writes the files beside the destination, and moves them there in one step.
+def write(files: dict[str, str], destination: Path, finish: Callable[[Path], None] | None = None) -> None:
+    """Writes the files beside the destination, calls ``finish`` with the folder, and moves it there in one step.
 
     Raises:
         Fault: if the destination exists, or its parent does not, or cannot be written.
@@ -32,6 +33,8 @@ def write(files: dict[str, str], destination: Path) -> None:
             if text.startswith("#!"):
                 path.chmod(0o755)
         beside.chmod(0o777 & ~_umask())
+        if finish:
+            finish(beside)
         beside.rename(destination)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)

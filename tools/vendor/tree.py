@@ -6,7 +6,6 @@ import ast
 import json
 import re
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -14,12 +13,13 @@ from pathlib import Path
 from environment import ROOT, Fault
 from prerequisites import torch_releases, torch_series
 from vendor import history
-from vendor.chapters import Choice
+from vendor.chapters import BASE, Choice
 from vendor.names import Names
 from vendor.states import States
 from weaver.sources.regions import without_marks
 
 _TEMPLATES = Path("tools", "vendor", "templates")
+_CHAPTERS = "CHAPTERS.md"
 COPIED = (
     ".clang-format", ".editorconfig", ".gitignore", ".pre-commit-config.yaml",
     "CMakeLists.txt", "LICENSE", "cmake", "conformance", "csrc", "torch_openreg",
@@ -93,6 +93,9 @@ def files(
             for placeholder, value in values.items():
                 text = text.replace(placeholder, value)
             result[names.put_into(path)] = text
+    if state is None and choice.missing:
+        # A file of its own: vendors rewrite the README, and could then not add a chapter without a conflict.
+        result[_CHAPTERS] = _copied(choice).replace("{device}", names.device)
     folders = {str(folder) for path in result for folder in Path(path).parents}
     for path in result:
         if path.endswith(".py") and path.removesuffix(".py") in folders:
@@ -141,10 +144,28 @@ The chapter `states` of the guide says what works by now{", and what comes next"
         text += f"""
     make vendor NAME={{device}} DEST=... STATE={number + 1}
 
-in a clone of the guide adds the next one to this folder, and keeps what you have changed. What is said below of
-tensors and kernels, and what the workflows ask, holds for the last state.
+in a clone of the guide adds the next one to this folder, and keeps what you have changed. What is said below, and in
+CONTRIBUTING.md, of tensors, kernels and their tests, and what the workflows ask, holds for the last state.
 """
     return text
+
+
+def _copied(choice: Choice) -> str:
+    """What a choice has of the chapters and what it lacks."""
+    added = [chapter for chapter in choice.chapters if chapter not in BASE]
+    return f"""# What was copied
+
+The base, which every backend needs{"".join(f", `{chapter}`" for chapter in added)}.
+Left out are the chapters {", ".join(f"`{chapter}`" for chapter in choice.missing)}.
+
+`make test` passes without them. `make conformance` fails, and with it the workflow `test`, at each check that one of
+them would cure; the failure names the chapter.
+
+    make vendor NAME={{device}} DEST=... CHAPTERS="{choice.missing[0]}"
+
+in a clone of the guide adds a chapter to this folder, keeps what you have changed, and brings this file up to date;
+`CHAPTERS=all` adds all of them, and removes it.
+"""
 
 
 def _sources(root: Path) -> Iterator[tuple[str, str]]:
@@ -244,5 +265,4 @@ def commit(form: str = "%H", at: str = "HEAD") -> str:
 
 def _git(*words: str) -> str:
     """The output of git; empty if it fails."""
-    asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return asked.stdout.strip()
+    return history.git(ROOT, *words).stdout.strip()

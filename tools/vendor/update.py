@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from environment import ROOT, Fault
-from vendor import shape, tree
+from vendor import history, shape, tree
 from vendor.record import Record, digest
 
 _Texts = dict[str, str]
@@ -135,7 +135,7 @@ def apply(destination: Path, planned: Changes) -> None:
 def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("git") is None:
         raise Fault("files that both sides have changed are merged by git, which is not installed")
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return history.git(ROOT, *arguments)
 
 
 def _merged(mine: str, base: str, theirs: str) -> str | None:

@@ -99,9 +99,10 @@ class DeviceGuard(device):
 
     def __init__(self, index: int) -> None:
         self._index = index
+        self._previous = []
 
     def __enter__(self) -> None:
-        self._previous = _C._exchange_device(self._index)
+        self._previous.append(_C._exchange_device(self._index))
 
 
 # LITERALINCLUDE END: compile-kernel-object

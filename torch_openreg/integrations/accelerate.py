@@ -65,23 +65,22 @@ def unregister() -> None:
 def _get_max_memory(original: Callable[..., Any]) -> Callable[..., Any]:
     """Free memory by device index, then the host's: what `device_map="auto"` divides a model by.
 
-    The library has a branch for each vendor. Its last one counts CUDA devices, and finds none.
+    The library has a branch for each vendor. Its last one counts CUDA devices, and finds none; so it is not asked about
+    devices, also where the caller gives limits, since it would warn that they do not exist.
     """
+    from accelerate.utils.modeling import convert_file_size_to_int
 
     def get_max_memory(max_memory: dict[int | str, int | str] | None = None) -> dict[int | str, int]:
-        if max_memory is not None:
-            _check(max_memory)
-            return dict(original(max_memory))
-        free = {index: openreg.mem_get_info(index)[0] for index in range(openreg.device_count())}
-        return {**free, **original()}
+        if max_memory is None:
+            free = {index: openreg.mem_get_info(index)[0] for index in range(openreg.device_count())}
+            return {**free, **original()}
+        limits: dict[int | str, int] = {}
+        for index in sorted(key for key in max_memory if isinstance(key, int)):
+            limit = max_memory[_library.device(index).index]
+            limits[index] = convert_file_size_to_int(limit) if isinstance(limit, str) else limit
+        return {**limits, **original({key: limit for key, limit in max_memory.items() if key not in limits})}
 
     return get_max_memory
-
-
-def _check(max_memory: dict[int | str, int | str]) -> None:
-    for key in max_memory:
-        if isinstance(key, int):
-            _library.device(key)
 
 
 # LITERALINCLUDE END: accelerate-memory
@@ -107,6 +106,8 @@ def _with_float16(original: Callable[..., Any]) -> Callable[..., Any]:
             original(self, *arguments, **options)
             return
         before = known.get("_mixed_precision")
+        fsdp = given.arguments.get("fsdp_plugin")
+        has_policy = before is not None or getattr(fsdp, "mixed_precision_policy", None) is not None
         if before == "fp16":
             known["_mixed_precision"] = "bf16"
         given.arguments["mixed_precision"] = "bf16"
@@ -118,7 +119,7 @@ def _with_float16(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         known["_mixed_precision"] = "fp16"
         scaling = self.scaler_handler.to_kwargs() if self.scaler_handler is not None else {}
-        self.scaler = torch.amp.GradScaler("openreg", **scaling)
+        self.scaler = _scaler(self, has_policy)("openreg", **scaling)
 
     return create
 
@@ -132,6 +133,25 @@ def _chosen() -> bool:
 
 
 # LITERALINCLUDE END: accelerate-half
+
+
+def _scaler(accelerator: Any, has_policy: bool) -> type[torch.amp.GradScaler]:
+    """The scaler of a job. FSDP computes in the dtype of its own policy, which the constructor has made for bfloat16.
+
+    A rank of FSDP1 sees the gradients of its own part alone, and all ranks must agree whether one has overflowed.
+    """
+    from accelerate.utils import DistributedType
+
+    if accelerator.distributed_type != DistributedType.FSDP:
+        return torch.amp.GradScaler
+    plugin = accelerator.state.fsdp_plugin
+    if not has_policy:
+        plugin.set_mixed_precision("fp16", override=True)
+    if plugin.fsdp_version == 2:
+        return torch.amp.GradScaler
+    from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    return ShardedGradScaler
 
 
 # LITERALINCLUDE START: accelerate-random
@@ -171,6 +191,8 @@ def _prepare_backend(original: Callable[..., Any]) -> Callable[..., Any]:
             self.device = None  # the library gives the variable precedence over the argument
         if cpu or sagemaker_dp or "LOCAL_RANK" not in os.environ or not _chosen():
             return original(self, cpu, sagemaker_dp, backend)
+        # The library chooses the device of a rank for the vendors that it knows, unless the variable names one.
+        openreg.set_device(os.environ[_VARIABLE])
         return backend or "cpu:gloo,openreg:staged", DistributedType.MULTI_GPU
 
     return prepare

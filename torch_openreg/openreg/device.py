@@ -64,11 +64,11 @@ class device:  # noqa: N801 - spelled like torch.cuda.device
 
     def __init__(self, device: torch.device | int | str | None) -> None:
         self._index = _index(device)
-        self._previous = -1
+        self._previous: list[int] = []  # an item for each block, since blocks may be nested
 
     def __enter__(self) -> None:
         _lazy_init()
-        self._previous = _C._exchange_device(self._index) if self._index != -1 else -1
+        self._previous.append(_C._exchange_device(self._index) if self._index != -1 else -1)
 
     def __exit__(self, *_: Any) -> None:
-        _C._set_device(self._previous)  # -1 means the current device: nothing changes
+        _C._set_device(self._previous.pop())  # -1 means the current device: nothing changes

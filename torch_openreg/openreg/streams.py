@@ -50,15 +50,18 @@ class _Current:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
+        self._before: list[tuple[int, Stream]] = []  # an item for each block, since blocks may be nested
 
     def __enter__(self) -> Stream:
-        self.device, self.before = _C._current_device(), _C._current_stream(self.stream.device_index)
+        before = _C._current_device(), _C._current_stream(self.stream.device_index)
         torch.accelerator.set_stream(self.stream)
+        self._before.append(before)
         return self.stream
 
     def __exit__(self, *_: object) -> None:
-        torch.accelerator.set_stream(self.before)
-        _C._set_device(self.device)
+        device, stream = self._before.pop()
+        torch.accelerator.set_stream(stream)
+        _C._set_device(device)
 
 
 def stream_priority(stream: Stream) -> int:

@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,13 +93,17 @@ class Measure:
 
     ``imported`` are the files that run while the package is imported, and ``modules`` those whose import belongs to no
     example. ``loaded`` is a pattern of the C++ functions that run when a library is loaded. An ``observer`` is a module
-    that records more than lines (``weaver.proof.observer``).
+    that records more than lines (``weaver.proof.observer``). ``unmeasured`` maps patterns of the sources that no build
+    of the project can count, in which ``*`` also matches ``/``, to the reason. ``inputs`` maps such patterns to globs
+    of the files from which the build, or the program while it runs, makes code that these sources call or load.
     """
 
     loaded: str = r"pybind11_init_(?!.*\$)"
     imported: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     observer: str = ""
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,11 @@ class Configuration:
         """Whether a file is one of ``entries``, or lies below one."""
         return any(path == entry or path.startswith(f"{entry}/") for entry in entries)
 
+    def why_unmeasured(self, path: str) -> str:
+        """The reason why no build can count the lines of a source; empty when one can."""
+        given = self.measure.unmeasured.items()
+        return next((reason for pattern, reason in given if fnmatchcase(path, pattern)), "")
+
     def module(self, name: str) -> ModuleType:
         """A module of the project that the configuration names. An installed one of that name wins."""
         if str(self.root) not in sys.path:
@@ -253,6 +263,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a table of strings",
         lambda value: isinstance(value, dict) and _are_strings([*value.values()]),
     ),
+    "Mapping[str, tuple[str, ...]]": (
+        "a table of lists of strings",
+        lambda value: isinstance(value, dict) and all(map(_are_strings, value.values())),
+    ),
     "Mapping[str, int]": (
         "a table of whole numbers",
         lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
@@ -287,4 +301,6 @@ def _check(known: set[str], given: Mapping[str, Any], where: str) -> None:
 
 def _frozen(value: Any) -> Any:
     """Converts lists to tuples, so that a configuration is immutable and compares by value."""
+    if isinstance(value, dict):
+        return {key: _frozen(one) for key, one in value.items()}
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value

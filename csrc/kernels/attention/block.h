@@ -59,7 +59,6 @@ struct Matrix {
   Matrix(int64_t row_count, int64_t column_count)
       : rows(row_count), columns(column_count), data(row_count * column_count) {}
   Math* operator[](int64_t row) { return data.data() + row * columns; }
-  const Math* operator[](int64_t row) const { return data.data() + row * columns; }
 };
 
 // Some rows of a head: [position, column].

@@ -37,7 +37,9 @@ Number element_of(const at::Scalar& value, at::ScalarType dtype, int64_t count) 
 // LITERALINCLUDE START: native-fill-launch
 // Returns false if the driver has no such function, or the device does not support it.
 bool fill_by_driver(void* out, const Number& element, int64_t count, orStream_t stream) {
-  if (orFillAsync == nullptr) return false;  // NOT PROVEN: the simulated device has it
+  if (orFillAsync == nullptr) {
+    return false;  // NOT PROVEN: the simulated device has it
+  }
   const DriverCall call("orFillAsync");
   const orError_t error = orFillAsync(out, element.value.data(), element.bytes, static_cast<size_t>(count), stream);
   if (error == orErrorNotSupported) {

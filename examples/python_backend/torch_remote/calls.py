@@ -114,10 +114,10 @@ def call(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
                     device.launch_on(stream, "place", number, new)
                 return _returned(rules, results)
         # Such as Ctrl-C: nobody will tell the device where its results belong.
-        except BaseException:  # NOT PROVEN: tests/test_process.py interrupts it
-            with contextlib.suppress(DeviceDied, OSError):  # NOT PROVEN: as above
-                device.launch("forget", stream, number)  # NOT PROVEN: as above
-            raise  # NOT PROVEN: as above
+        except BaseException:
+            with contextlib.suppress(DeviceDied, OSError):
+                device.launch("forget", stream, number)
+            raise
     return _returned(rules, launch(written, known, device, drawn))
 
 

@@ -130,6 +130,14 @@ def _writes_no_result(operator: torch._ops.OpOverload) -> bool:
 
 
 # LITERALINCLUDE START: races-detector
+def _device_of(stream: int) -> int | None:
+    """The index of a stream's device. None if another library has destroyed the stream."""
+    try:
+        return _C._external_stream(stream).device.index
+    except RuntimeError:
+        return None
+
+
 class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Checks each operator on the device against all earlier ones while it is active.
 
@@ -142,7 +150,7 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         listen()
-        self.order = Order(lambda stream: _C._external_stream(stream).device.index)
+        self.order = Order(_device_of)
         self._memory = Memory()
         self._pinned: dict[int, tuple[int, StorageWeakRef]] = {}  # host memory that copies use: end, owner
         self._frees: deque[tuple[int, int, set[int]]] = deque()
@@ -212,8 +220,15 @@ class RaceDetector(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for cell in self._memory.known(begin, end):
             for earlier in cell.accesses():
                 conflicts = access.writes or earlier.writes
-                if conflicts and not self.order.is_before(earlier.stream, earlier.number, stream):
+                if conflicts and not self._is_before(earlier, stream):
                     raise RaceError(_report(access, stream, earlier, begin, end))
+
+    def _is_before(self, earlier: Access, stream: int | None) -> bool:
+        if self.order.is_before(earlier.stream, earlier.number, stream):
+            return True
+        # Nothing reports that a stream is destroyed, but the driver has waited for its work by then.
+        self.order.host_waits_for_device(None)
+        return self.order.is_before(earlier.stream, earlier.number, stream)
 
 
 # LITERALINCLUDE END: races-detector

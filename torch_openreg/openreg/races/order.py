@@ -22,7 +22,7 @@ def _join(clock: Clock, other: Clock) -> None:
 class Order:
     """The order that a program has established so far. Streams and events are given by their handles."""
 
-    def __init__(self, device_of: Callable[[int], int]) -> None:
+    def __init__(self, device_of: Callable[[int], int | None]) -> None:
         self._device_of = device_of
         self._streams: dict[int, Clock] = {}
         self._events: dict[int, Clock] = {}
@@ -66,8 +66,8 @@ class Order:
         """The host continues after the stream's work."""
         _join(self._host, self._clock(stream))
 
-    def host_waits_for_device(self, device: int) -> None:
-        """The host continues after all streams of the device."""
+    def host_waits_for_device(self, device: int | None) -> None:
+        """The host continues after all streams of the device. None: after those that have been destroyed."""
         for stream in list(self._streams):
             if self._device_of(stream) == device:
                 self.host_waits_for_stream(stream)

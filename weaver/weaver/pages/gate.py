@@ -24,6 +24,7 @@ from weaver.pages.repository import Source, configuration_of, report, root_of
 from weaver.run import examples
 from weaver.sources import regions
 from weaver.sources.binding import run_digest, step_digest
+from weaver.sources.scripts import Scripts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +45,10 @@ def _check_page(app: Sphinx, doctree: nodes.document) -> None:
     file = Path(env.doc2path(docname))
     blocks, wrong = examples.read(doctree, file)
     record = page(env, docname)
-    record.examples = [step_digest(step.source, step.want) for block in blocks for step in block.steps]
-    record.digest = run_digest(asdict(block) for block in blocks)
+    scripts = Scripts(configuration_of(app.config))
+    record.examples = [step_digest(step.source, step.want, scripts) for block in blocks for step in block.steps]
+    record.digest = run_digest((asdict(block) for block in blocks), scripts)
+    _depend(env, [scripts.root / path for path in sorted(scripts.read)])
     for fault in wrong:
         report(docname, fault.line, fault.message, "example")
     executed = "\n".join(map(_without_comments, examples.sources(blocks)))

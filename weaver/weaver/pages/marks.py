@@ -18,6 +18,7 @@ from weaver.pages.links import link
 from weaver.pages.records import page, pages
 from weaver.pages.repository import configuration_of, repository_source
 from weaver.proof.figures import mutants
+from weaver.proof.lines import UNMEASURED
 from weaver.run import examples
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _SILENT = {
     "registration": "registration, runs when the library loads",
     "import": "runs when the module is imported",
     "build file": "build file, what it builds is what the examples run",
+    "other release": "for another release, not compiled with this one",
 }
 
 
@@ -46,7 +48,8 @@ class _Writer:
         self.app = app
         self.docname = docname
         self.measured: Measured = current.measured(app)
-        self.command = configuration_of(app.config).command("proof")
+        self.configuration = configuration_of(app.config)
+        self.command = self.configuration.command("proof")
 
     def mark(self, listing: Listing) -> nodes.container:
         """Return the mark of a listing."""
@@ -67,7 +70,8 @@ class _Writer:
     def _statement(self, listing: Listing, found: ListingLines) -> Iterator[nodes.Node]:
         total, here, others = found.executable, len(found.executed), self._others(listing, found)
         if not total:
-            reasons = "; ".join(_SILENT.get(reason, reason) for reason in found.silent) or "nothing to execute"
+            known = _SILENT | {UNMEASURED: f"not measured, {self.configuration.why_unmeasured(listing.path)}"}
+            reasons = "; ".join(known.get(reason, reason) for reason in found.silent) or "nothing to execute"
             yield nodes.Text(reasons[0].upper() + reasons[1:])
             return
         if here or not others:
@@ -119,7 +123,10 @@ class _Writer:
     def _mutants(self, listing: Listing) -> Iterator[nodes.Node]:
         found = mutants(self.measured, [listing])
         total = found.killed + found.survived
-        if total:
+        if self.measured.proof.mutants and self.measured.wants_mutants(listing):
+            yield nodes.inline("", " · ", classes=["mark-gap"])
+            yield nodes.Text("mutants not tried yet")
+        elif total:
             yield nodes.inline("", " · ", classes=["mark-gap"])
             text = f"{found.killed} of {total} {'mutants' if total > 1 else 'mutant'} killed"
             target = next(

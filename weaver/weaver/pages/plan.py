@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sphinx.builders import Builder
 
 from weaver.pages.records import page
-from weaver.pages.repository import root_of
+from weaver.pages.repository import configuration_of, root_of
 from weaver.proof.planned import PLAN
 from weaver.run import examples
-from weaver.sources.binding import run_digest
+from weaver.sources.binding import run_digest, step_digest
+from weaver.sources.scripts import Scripts
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -41,22 +42,25 @@ class PlanBuilder(Builder):
 
     def write_documents(self, docnames: Set[str]) -> None:
         """Write the plan."""
-        pages = {docname: self._page(docname) for docname in sorted(docnames)}
+        scripts = Scripts(configuration_of(self.config))
+        pages = {docname: self._page(docname, scripts) for docname in sorted(docnames)}
         plan = {docname: entry for docname, entry in pages.items() if entry["listings"] or entry["blocks"]}
         Path(self.outdir, PLAN).write_text(json.dumps({"pages": plan}, indent=1) + "\n", encoding="utf-8")
 
-    def _page(self, docname: str) -> dict[str, Any]:
+    def _page(self, docname: str, scripts: Scripts) -> dict[str, Any]:
         file = Path(self.env.doc2path(docname))
         blocks, _ = examples.read(self.env.get_doctree(docname), file)
         record = page(self.env, docname)
         root = root_of(self.config)
-        steps = [asdict(block) for block in blocks]
+        executed = [asdict(block) for block in blocks]
+        for step in (step for block in executed for step in block["steps"]):
+            step["digest"] = step_digest(step["source"], step["want"], scripts)
         return {
             "file": file.relative_to(root).as_posix(),
-            "digest": run_digest(steps),
+            "digest": run_digest(executed, scripts),
             "listings": [asdict(listing) for listing in record.shown],
             "whole": sorted(record.whole),
-            "blocks": steps,
+            "blocks": executed,
         }
 
 

@@ -97,8 +97,8 @@ def _state(app: Sphinx, docname: str) -> list[Node]:
             f"{len(current)} of {len(pages)} pages run the examples that they were measured with, on the sources that "
             f"they show. {aged} of these also run sources, shown by other pages, that have changed since."
         )
-    if proof.mutants_date:
-        second = _note(f"Mutants: tried on {proof.mutants_date}.")
+    if proof.mutants:
+        second = _note(f"Mutants: tried {_when([entry.date for entry in proof.mutants.values()])}.")
     else:
         second = _note(
             "No mutants were tried yet: ", nodes.literal("", str(site.configuration.result(MUTANTS))), " is not there."
@@ -113,19 +113,19 @@ def _when(dates: Collection[str]) -> str:
 
 def _lines(app: Sphinx, docname: str) -> list[Node]:
     site = _Site(app, docname)
-    headers = ["Chapter", "Listings", "Lines shown", "Executable", "Executed", "Missed", "Excused", "No information"]
+    outcomes = ["Executable", "Executed", "Missed", "Excused", "Not measured", "No information"]
     rows: list[Sequence[Cell]] = []
     for name in site.chapters:
         found = chapter_lines(site.measured, name)
         listings = len(site.measured.pages[name].listings)
-        rows.append([site.chapter(name), *(_figures(found) if found else [listings, "not measured", *[""] * 5])])
+        rows.append([site.chapter(name), *(_figures(found) if found else [listings, "not measured", *[""] * 6])])
     rows.append(["All", *_figures(all_lines(site.measured))])
-    return [table(headers, rows, last_is_sum=True)]
+    return [table(["Chapter", "Listings", "Lines shown", *outcomes], rows, last_is_sum=True)]
 
 
 def _figures(found: LineFigures) -> list[Cell]:
     executed = len(found.executed | found.elsewhere)
-    rest = (found.missed, found.excused, found.silent)
+    rest = (found.missed, found.excused, found.unmeasured, found.silent)
     return [found.listings, len(found.displayed), found.executable, executed, *map(len, rest)]
 
 

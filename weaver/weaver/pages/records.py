@@ -74,4 +74,4 @@ def setup(app: Sphinx) -> dict[str, bool | int]:
     """Register the handlers that keep the records in step with the environment."""
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)
-    return {"env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 5, "parallel_read_safe": True, "parallel_write_safe": True}

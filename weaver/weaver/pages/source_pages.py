@@ -21,7 +21,8 @@ from weaver.pages.book import is_site
 from weaver.pages.copied import element
 from weaver.pages.highlighting import formatter
 from weaver.pages.records import pages
-from weaver.pages.repository import Source, all_sources, installed_source
+from weaver.pages.repository import Source, all_sources, configuration_of, installed_source
+from weaver.sources.installed import bound_to
 from weaver.sources.regions import language_of, without_marks
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ def _has_frame_changed(app: Sphinx) -> bool:
     templates = [Path(app.confdir, folder) for folder in app.config.templates_path]
     files = [Path(app.confdir, "conf.py"), Path(__file__), *(file for top in templates for file in top.rglob("*.html"))]
     contents = sorted((name, title.astext()) for name, title in app.env.titles.items())
-    frame = repr((contents, sorted(app.env.toctree_includes.items()), [file.stat().st_mtime_ns for file in files]))
+    times = [file.stat().st_mtime_ns for file in files]
+    # The files of another release may be older than the pages of this one.
+    release = bound_to(configuration_of(app.config))
+    frame = repr((contents, sorted(app.env.toctree_includes.items()), times, release))
     memory = Path(app.outdir, _INDEX).with_name(".frame")
     digest = sha256(frame.encode()).hexdigest()
     changed = not memory.is_file() or memory.read_text(encoding="utf-8") != digest

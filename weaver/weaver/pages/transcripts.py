@@ -111,6 +111,8 @@ def _call(node: ast.expr, names: Mapping[str, str]) -> str | None:
     words = [_word(argument, names) for argument in node.args]
     settings: list[str | None] = []
     for keyword in node.keywords:
+        if keyword.arg == "status":  # which a shell does not print
+            continue
         if keyword.arg != "env" or not isinstance(keyword.value, ast.Dict):
             return None
         for key, value in zip(keyword.value.keys, keyword.value.values, strict=True):

@@ -60,9 +60,17 @@ def merge(clang: Clang, raw: list[Path], target: Path) -> None:
     _run(command, files)
 
 
+def counting(clang: Clang, profile: Path) -> list[str]:
+    """The build IDs of the libraries whose counters a profile contains; none when all counters are 0."""
+    said, _, ids = _run([clang.profdata, "show", "--binary-ids", str(profile)]).partition("Binary IDs:")
+    return ids.split() if re.search(r"^Maximum .* count: [1-9]", said, re.MULTILINE) else []
+
+
 def line_counts(clang: Clang, profile: Path, objects: list[Path], folders: list[Path]) -> dict[str, dict[int, int]]:
     """How often each line of each source ran, by path relative to the one of ``folders`` that contains the source."""
     counts: dict[str, dict[int, int]] = {}
+    if not objects:
+        return counts
     lines: dict[int, int] = {}
     for record in _export(clang, "lcov", profile, objects).splitlines():
         kind, _, rest = record.partition(":")

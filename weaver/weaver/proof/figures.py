@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weaver.proof.lines import UNMEASURED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weaver.proof.measured import Measured
+    from weaver.proof.proof_files import ListingMutants
     from weaver.sources.listing import Listing
 
 Line = tuple[str, int]
@@ -19,7 +22,10 @@ Line = tuple[str, int]
 
 @dataclass
 class LineFigures:
-    """The displayed lines of one or all chapters, by outcome. ``excused`` gives the reasons."""
+    """The displayed lines of one or all chapters, by outcome. ``excused`` gives the reasons.
+
+    ``unmeasured`` is the code to which no build can give counters, ``silent`` all else without information.
+    """
 
     listings: int = 0
     displayed: set[Line] = field(default_factory=set)
@@ -28,6 +34,7 @@ class LineFigures:
     missed: set[Line] = field(default_factory=set)
     excused: dict[Line, str] = field(default_factory=dict)
     silent: set[Line] = field(default_factory=set)
+    unmeasured: set[Line] = field(default_factory=set)
 
     @property
     def executable(self) -> int:
@@ -67,7 +74,9 @@ def chapter_lines(measured: Measured, name: str) -> LineFigures | None:
         result.elsewhere |= {(path, line) for line in found.elsewhere}
         result.missed |= {(path, line) for line in found.missed}
         result.excused |= {(path, line): reason for line, reason in found.excused.items()}
-        result.silent |= {(path, line) for numbers in found.silent.values() for line in numbers}
+        for reason, numbers in found.silent.items():
+            of_reason = result.unmeasured if reason == UNMEASURED else result.silent
+            of_reason |= {(path, line) for line in numbers}
     return result
 
 
@@ -83,12 +92,22 @@ def all_lines(measured: Measured) -> LineFigures:
             total.missed |= one.missed
             total.excused |= one.excused
             total.silent |= one.silent
+            total.unmeasured |= one.unmeasured
     return total
 
 
 def mutants(measured: Measured, listings: Iterable[Listing]) -> MutantFigures:
     """Return the combined figures of the listings whose mutants are current."""
-    found = [entry for listing in set(listings) if (entry := measured.mutants(listing)) is not None]
+    return _sum(entry for listing in set(listings) if (entry := measured.mutants(listing)) is not None)
+
+
+def last_trials(measured: Measured, listings: Iterable[Listing]) -> MutantFigures:
+    """Return the combined figures of the last trial of each listing, whether it is current or not."""
+    return _sum(measured.tried[listing] for listing in set(listings) if listing in measured.tried)
+
+
+def _sum(entries: Iterable[ListingMutants]) -> MutantFigures:
+    found = list(entries)
     return MutantFigures(
         sum(entry.killed for entry in found),
         sum(len(entry.survived) for entry in found),

@@ -8,16 +8,21 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 
-from weaver.configuration import Configuration
+from weaver.configuration import FILE, Configuration
 from weaver.pages import narrated
 from weaver.proof import equivalents, figures, proof_files
+from weaver.proof.lines import EXCUSE
 from weaver.proof.measured import Measured, Shown
 from weaver.proof.planned import Page, read_pages
 from weaver.proof.proof_files import LINES, MUTANTS, Proof
+from weaver.sources.listing import Listing
+from weaver.sources.regions import read_lines
 
 FLOOR = "floor.json"
 # The share of all displayed lines; a larger one would be a way around the proof.
@@ -82,11 +87,41 @@ def _line_faults(measured: Measured) -> Iterator[str]:
         for path, number in sorted(found.missed if found else ()):
             yield f"{path}:{number}: shown by {name}, and no example of a page that shows the line executes it"
     total = figures.all_lines(measured)
+    yield from _excuse_faults(measured.configuration.root, total.executed)
+    yield from _unmeasured_faults(measured)
     if len(total.excused) > MOST_EXCUSED * len(total.displayed):
         yield (
             f"{file}: {len(total.excused)} of {len(total.displayed)} displayed lines are excused, "
             f"which is more than {MOST_EXCUSED:.0%}; write examples that execute them"
         )
+
+
+def _excuse_faults(root: Path, executed: set[figures.Line]) -> Iterator[str]:
+    """The excuses at lines that examples do execute. A line such as ``} catch (...) {`` counts by its first brace."""
+    for path, lines in groupby(sorted(executed), key=lambda line: line[0]):
+        text = read_lines(root / path)
+        for _, number in lines:
+            code = text[number - 1]
+            if (excuse := EXCUSE.search(code)) and not code.lstrip().startswith("}"):
+                yield f"{path}:{number}: an example executes the line: delete its excuse, {excuse['reason']!r}"
+
+
+def _unmeasured_faults(measured: Measured) -> Iterator[str]:
+    """Sources that are not measured for no reason that the configuration gives; settings that apply to no source."""
+    configuration = measured.configuration
+    for name in sorted(measured.pages):
+        found = figures.chapter_lines(measured, name)
+        for path in sorted({path for path, _ in found.unmeasured} if found else ()):
+            if not configuration.why_unmeasured(path):
+                command = configuration.command("proof", f"--page {name}")
+                yield f"{path}: shown by {name}, not measured, and {FILE} does not say why; run `{command}`"
+    shown = {listing.path for page in measured.pages.values() for listing in page.listings}
+    for pattern in configuration.measure.unmeasured:
+        if not any(fnmatchcase(path, pattern) for path in shown):
+            yield f"{FILE}: [measure]: unmeasured: no page shows a source that matches {pattern}; take it out"
+    for one in sorted({one for inputs in configuration.measure.inputs.values() for one in inputs}):
+        if not any(configuration.root.glob(one)):
+            yield f"{FILE}: [measure]: inputs: no file matches {one}; take it out"
 
 
 def _mutant_faults(measured: Measured, allowed: float) -> Iterator[str]:
@@ -114,7 +149,11 @@ def _untried(measured: Measured) -> Iterator[str]:
 
 
 def current_figures(state: State) -> Figures:
-    """The figures by chapter, and those of the whole site, without figures that are not current."""
+    """The figures by chapter, and those of the whole site, without lines that are not current.
+
+    A listing whose mutants wait counts as they were last tried: otherwise, one that waits would hide what the others
+    lost.
+    """
     measured = state.measured
     result: Figures = {}
     for name, page in sorted(measured.pages.items()):
@@ -122,9 +161,8 @@ def current_figures(state: State) -> Figures:
         lines = figures.chapter_lines(measured, name)
         if lines:
             of_page["executed"] = _rounded(lines.share)
-        tried = [listing for listing in page.listings if listing in measured.tried]
-        if tried and not any(measured.stale_mutants(listing) for listing in tried):
-            of_page["killed"] = _rounded(figures.mutants(measured, tried).share)
+        if any(listing in measured.tried for listing in page.listings):
+            of_page["killed"] = _rounded(figures.last_trials(measured, page.listings).share)
         result[name] = of_page
     listings = [listing for page in measured.pages.values() for listing in page.listings]
     configuration = state.configuration
@@ -167,6 +205,14 @@ def read_floor(configuration: Configuration) -> Figures:
     return read
 
 
+def _waits(measured: Measured, listings: Iterable[Listing]) -> bool:
+    """Whether one of some listings waits for its mutants."""
+    return any(
+        measured.stale_mutants(listing) is not None if listing in measured.tried else measured.wants_mutants(listing)
+        for listing in listings
+    )
+
+
 def raise_floor(configuration: Configuration, pages: list[Page] | None = None) -> None:
     """Raises the floor to the current figures where they are better; never lowers or removes one.
 
@@ -177,7 +223,7 @@ def raise_floor(configuration: Configuration, pages: list[Page] | None = None) -
     state = read_state(configuration, pages)
     for name, of_page in current_figures(state).items():
         kept = floor.setdefault(name, {})
-        if name != _WHOLE and any(map(state.measured.wants_mutants, state.measured.pages[name].listings)):
+        if name != _WHOLE and _waits(state.measured, state.measured.pages[name].listings):
             of_page.pop("killed", None)
         kept.update({figure: max(value, kept.get(figure, 0)) for figure, value in sorted(of_page.items())})
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(of_page)}" for name, of_page in sorted(floor.items()))

@@ -38,8 +38,16 @@ def report(pages: list[Page], measured: dict[str, Ran], run: Measurement) -> dic
         here = measured[page.name].executed(listing.path)
         shown = range(listing.first, listing.last + 1)
         known = run.counted.get(listing.path, set()), run.registrations.get(listing.path, set())
-        script = configuration.covers(configuration.executed, listing.path)
-        found = lines.classify(listing.path, text, shown, *known, here, script=script)
+        found = lines.classify(
+            listing.path,
+            text,
+            shown,
+            *known,
+            here,
+            script=configuration.covers(configuration.executed, listing.path),
+            unmeasured=bool(configuration.why_unmeasured(listing.path)),
+            absent=configuration.mutants.absent,
+        )
         return {
             "path": listing.path,
             "first": listing.first,
@@ -82,16 +90,20 @@ def _best_example(page: Page, ran: Ran, path: str, wanted: set[int]) -> int | No
 
 
 def read_earlier(configuration: Configuration) -> dict[str, Any]:
-    """The entries of lines.json, current or not; empty when they are those of another release."""
+    """The entries of lines.json, current or not; empty when another release made them, or other classes of lines."""
     file = configuration.root / configuration.result(LINES)
     said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    name, release = bound_to(configuration)
-    return said["pages"] if said.get(name) == release else {}
+    return said["pages"] if said.items() >= _head(configuration).items() else {}
+
+
+def _head(configuration: Configuration) -> dict[str, Any]:
+    """What all entries of lines.json are bound to."""
+    return dict([bound_to(configuration)]) | {"classes": lines.CLASSES}
 
 
 def write(configuration: Configuration, pages: dict[str, Any]) -> None:
     """Writes the result, one listing per line, so that its diffs are readable."""
-    out = [json.dumps(dict([bound_to(configuration)]))[:-1] + ', "pages": {']
+    out = [json.dumps(_head(configuration))[:-1] + ', "pages": {']
     for name, page in pages.items():
         out.append(json.dumps({name: {**page, "listings": None}})[1:-1].removesuffix("null}") + "[")
         out += [json.dumps(listing) + "," for listing in page["listings"]]

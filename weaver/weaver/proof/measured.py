@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from weaver.proof.lines import CLASSES
 from weaver.proof.observer import observer
 from weaver.sources.binding import code_digest, region_digest, text_digest
 from weaver.sources.installed import bound_to
@@ -69,6 +70,8 @@ class Measured:
             return "there is none"
         if self.proof.release != release:
             return f"it was measured with {name} {self.proof.release}, and {name} {release} is installed"
+        if self.proof.classes != CLASSES:
+            return "another version of the weaver sorted its lines"
         return None
 
     def stale_page(self, name: str) -> str | None:
@@ -171,7 +174,7 @@ class Measured:
             return f"it or {bound_to(self.configuration)[0]} has changed since its mutants were tried"
         showing = [page for page in self.pages.values() if listing in page.listings]
         if not entry.killers.issubset(chain.from_iterable(page.examples for page in showing)):
-            return "an example that killed one of its mutants is there no more"
+            return "an example that killed one of its mutants has changed or is gone"
         return None
 
     @cached_property

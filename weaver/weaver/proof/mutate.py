@@ -6,6 +6,7 @@ Writes ``mutants.json``. Build files, shell scripts, examples, and code outside 
 from __future__ import annotations
 
 import argparse
+import datetime
 import math
 import random
 import time
@@ -69,7 +70,7 @@ class Run:
         pages = [page for page in self.shown.pages if page.name in needed]
         started = time.monotonic()
         compiler = {"CXX": str(self.sandbox.compiler)}
-        self.trial = Trial(self.sandbox, pages, max(self.shown.mutants, default=0), compiler)
+        self.trial = Trial(self.sandbox, pages, self.shown.largest, compiler)
         with self.trial.processes:
             self.failed = self.trial.measure(workers())
             passed = len(pages) - len(self.failed)
@@ -152,6 +153,7 @@ class Run:
             seconds=round(sum(self.verdicts[number].seconds for number in tried), 1),
             text=place.text,
             kills={mutants[number].identity: self.verdicts[number].example for number in tried if number not in alive},
+            date=datetime.date.today().isoformat(),
         )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from weaver.configuration import Configuration
 from weaver.fault import Fault
-from weaver.sources.binding import step_digest
 from weaver.sources.listing import Listing
 
 PLAN = "plan.json"
@@ -20,7 +19,10 @@ STRICT = ["--fail-on-warning", "--keep-going", "--nitpicky"]
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its file, the hash of what it runs, its listings and whole sources, and its executed blocks."""
+    """One page: its file, the hash of what it runs, its listings and whole sources, and its executed blocks.
+
+    Each step of a block has its ``digest`` (``binding.step_digest``).
+    """
 
     name: str
     file: str
@@ -32,7 +34,7 @@ class Page:
     @property
     def examples(self) -> list[str]:
         """The digest of each example, in the order of the page."""
-        return [step_digest(step["source"], step["want"]) for block in self.blocks for step in block["steps"]]
+        return [step["digest"] for block in self.blocks for step in block["steps"]]
 
 
 def read_pages(configuration: Configuration, output: Path, *, strict: bool = True) -> list[Page]:

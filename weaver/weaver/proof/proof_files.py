@@ -85,9 +85,13 @@ class Mutant:
 
 @dataclass(frozen=True)
 class ListingMutants:
-    """The mutant results of a listing with the digest ``text``; ``killers`` are digests of examples."""
+    """The mutant results of a listing with the digest ``text``; ``killers`` are digests of examples.
+
+    ``date`` is when they were tried.
+    """
 
     text: str
+    date: str
     killers: frozenset[str]
     killed: int
     survived: list[Mutant]
@@ -103,11 +107,14 @@ class ListingMutants:
 
 @dataclass(frozen=True)
 class Proof:
-    """The content of both files, current or not; the fields of a missing file are empty."""
+    """The content of both files, current or not; the fields of a missing file are empty.
+
+    ``classes`` is the number of the rules that sorted the lines (``weaver.proof.lines``).
+    """
 
     release: str = ""
+    classes: int = 0
     pages: dict[str, PageLines] = field(default_factory=dict)
-    mutants_date: str = ""
     mutants: dict[Listing, ListingMutants] = field(default_factory=dict)
 
 
@@ -117,8 +124,8 @@ def read(configuration: Configuration) -> Proof:
     try:
         return Proof(
             lines.get(bound_to(configuration)[0], ""),
+            lines.get("classes", 0),
             {name: page(entry) for name, entry in lines.get("pages", {}).items()},
-            mutants.get("date", ""),
             {_listing(entry): _mutants(entry) for entry in mutants.get("regions", [])},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -164,4 +171,5 @@ def _mutants(entry: Mapping[str, Any]) -> ListingMutants:
         [Mutant(one["line"], one["operator"], one["before"], one["after"], one.get("reason", "")) for one in entry[key]]
         for key in ("survived", "equivalent")
     )
-    return ListingMutants(entry["text"], frozenset(entry["kills"].values()), entry["killed"], survived, equivalent)
+    killers = frozenset(entry["kills"].values())
+    return ListingMutants(entry["text"], entry["date"], killers, entry["killed"], survived, equivalent)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from weaver.proof.weaver_mutant import WORD
-from weaver.sources.binding import step_digest
 
 Block = dict[str, Any]
 
@@ -32,9 +31,8 @@ class Example:
 
     @property
     def digest(self) -> str:
-        """Identifies the example independently of its position on the page."""
-        step = self.block["steps"][0]
-        return step_digest(step["source"], step["want"])
+        """Identifies the example and the scripts that it runs, independently of its position on the page."""
+        return str(self.block["steps"][0]["digest"])
 
 
 @dataclass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ class Region:
 
     ``kills`` maps each other mutant to the digest of the example that killed it; ``text`` is the digest of the listing.
     An entry holds while the text is the same and these examples exist: others can only kill more. ``digest`` covers
-    everything that the mutants were tried with, so that survivors are tried again with other examples.
+    everything that the mutants were tried with, so that survivors are tried again with other examples. ``date`` is the
+    day of the trial.
     """
 
     path: str
@@ -38,18 +38,21 @@ class Region:
     seconds: float
     text: str
     kills: dict[str, str]
+    date: str
 
 
 def read(file: Path) -> list[Region]:
-    """The entries of a file; none when it does not exist or was made with other operators."""
+    """The entries of a file; none when it does not exist, was made with other operators, or has other fields."""
     data = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return [Region(**entry) for entry in data.get("regions", [])] if data.get("operators") == OPERATORS else []
+    regions = data.get("regions", []) if data.get("operators") == OPERATORS else []
+    names = {one.name for one in fields(Region)}
+    return [Region(**entry) for entry in regions] if all(entry.keys() == names for entry in regions) else []
 
 
 def write(configuration: Configuration, file: Path, regions: Iterable[Region]) -> None:
     """Writes entries, one per line, so that diffs are readable."""
     package, release = bound_to(configuration)
-    head = {"date": datetime.date.today().isoformat(), package: release, "operators": OPERATORS}
+    head = {package: release, "operators": OPERATORS}
     ordered = sorted(regions, key=lambda region: (region.path, region.first, region.region))
     lines = ",\n".join(json.dumps(asdict(region)) for region in ordered)
     file.parent.mkdir(parents=True, exist_ok=True)

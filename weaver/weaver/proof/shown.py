@@ -37,12 +37,13 @@ class Place:
 
 @dataclass
 class Shown:
-    """All listings, and their mutants by number."""
+    """All listings, and their mutants by number; ``largest`` is the largest number that any source of the build has."""
 
     pages: list[Page]
     places: list[Place]
     texts: dict[str, bytes]
     mutants: dict[int, Mutant]
+    largest: int = 0
     left_out: int = 0
     unread: list[str] = field(default_factory=list)
 
@@ -69,6 +70,11 @@ class Numbers:
         """The number of a mutant, from 1; assigns one if it has none."""
         return self._known.setdefault(mutant.identity, len(self._known) + 1)
 
+    @property
+    def largest(self) -> int:
+        """The largest number ever given: a source that is not tried keeps the mutants of an earlier run."""
+        return max(self._known.values(), default=0)
+
     def keep(self) -> None:
         """Writes the file."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +97,7 @@ def read_shown(configuration: Configuration, pages: list[Page], numbers: Numbers
     for path in sorted({listing.path for listing in places}):
         _add(shown, path, (configuration.root / path).read_bytes(), numbers, configuration.mutants)
     numbers.keep()
+    shown.largest = numbers.largest
     return shown
 
 

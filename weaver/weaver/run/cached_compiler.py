@@ -1,6 +1,6 @@
 """A caching compiler for examples that compile programs of their own.
 
-The key is the command and, as in make, the size and time of every file that the compiler read.
+The key is the command and, as in make, the size and time of the compiler and of every file that it read.
 
 Arguments: the cache folder, the compiler and its options, "--"; then the arguments that the example passes.
 """
@@ -38,7 +38,8 @@ def main(folder: Path, compiler: list[str], arguments: list[str]) -> int:
         heard = compiler if "-o" in arguments else [word for word in compiler if word != "-w"]
         return subprocess.run([*heard, *arguments], check=False).returncode
     at = arguments.index("-o") + 1
-    command = [*compiler, *arguments[:at], *arguments[at + 1 :], os.getcwd()]
+    program = os.path.realpath(shutil.which(compiler[0]) or compiler[0])
+    command = [*compiler, *arguments[:at], *arguments[at + 1 :], os.getcwd(), json.dumps(_states([program]))]
     entry = folder / hashlib.sha256("\0".join(command).encode()).hexdigest()
     product, read = entry / "product", entry / "read.json"
     if read.is_file() and product.is_file():

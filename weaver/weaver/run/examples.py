@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Kind = Literal["doctest", "testcode", "testoutput", "testsetup", "testcleanup", "console"]
 
 _PARSER = doctest.DocTestParser()
+# An output of ellipses alone, which any output matches.
+_ANYTHING = re.compile(r"(?:\.\.\.|\s|<BLANKLINE>)*")
 _NO_SPACE = re.compile(r"^\s*(>>>|\.\.\.)[^\s.]", re.MULTILINE)
 _REFUSED_FLAGS = ("SKIP", "IGNORE_EXCEPTION_DETAIL")
 _CONDITIONS = ("skipif", "pyversion")
@@ -154,7 +156,7 @@ class _Reader:
             self.refuse("{testoutput} does not follow a {testcode} of its group: nothing would compare it")
             return
         want = self.code if self.code.endswith("\n") else self.code + "\n"
-        if want.strip() in {"", "..."}:
+        if _ANYTHING.fullmatch(want):
             self.refuse("{testoutput} is empty or matches anything, so nothing is compared")
             return
         match = _PARSER._EXCEPTION_RE.match(want)  # type: ignore[attr-defined]
@@ -172,6 +174,11 @@ class _Reader:
                 steps[-1] = replace(last, want=last.want + text + "\n")
             elif text.strip():
                 self.refuse("output before the first `$ ` command", offset)
+        for step in steps:
+            if step.want.strip() and _ANYTHING.fullmatch(step.want):
+                self.refuse(
+                    "the output of this command matches anything, so nothing is compared", step.line - self.line
+                )
         if not steps:
             self.refuse("{console-run} without a `$ ` command: nothing of it would run")
             return

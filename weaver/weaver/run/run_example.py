@@ -36,26 +36,24 @@ class RunExample:
         self._client = client
         self._warnings = warning_options(warnings)
 
-    def __call__(self, path: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __call__(self, path: str, *arguments: str, env: Mapping[str, str] | None = None, status: int = 0) -> None:
         """Run the script ``path`` (relative to the root of the repository, where pages run) and print its output.
 
         ``arguments`` are passed to the script, ``env`` is added to its environment. Its stderr follows; of a traceback,
         only the message. Python warnings are errors. Throws: ``RuntimeError`` when a signal kills the script, or when
-        it fails and its output does not tell: what tells, the page compares.
+        it ends with another ``status``.
         """
         environment = {**os.environ, **(env or {})}
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            status = self._run([path, *arguments], environment, stdout, stderr)
+            ended = self._run([path, *arguments], environment, stdout, stderr)
             for stream in (stdout, stderr):
                 stream.seek(0)
-            output = stdout.read().decode()
-            message = _TRACEBACK.sub("", stderr.read().decode())
-            print(output, message, sep="", end="")
-        if status < 0:
-            raise RuntimeError(f"{path} was killed by {signal.Signals(-status).name}")
-        # A program of checks reports on stdout which of them failed.
-        if status and not message and "fail" not in output.lower():
-            raise RuntimeError(f"{path} ended with status {status}, and its output does not tell why")
+            output = stdout.read().decode() + _TRACEBACK.sub("", stderr.read().decode())
+            print(output, end="")
+        if ended < 0:
+            raise RuntimeError(f"{path} was killed by {signal.Signals(-ended).name}")
+        if ended != status:
+            raise RuntimeError(f"{path} ended with status {ended}, expected {status}; output:\n{output}")
 
     def _run(self, command: list[str], environment: dict[str, str], stdout: BinaryIO, stderr: BinaryIO) -> int:
         if self._client and self._client.can_run(command[0], environment):

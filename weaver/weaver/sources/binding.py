@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weaver.configuration import Configuration
     from weaver.sources.listing import Listing
+    from weaver.sources.scripts import Scripts
 
 _OTHER_FOLDERS = {"__pycache__", "lib", "tests"}
 _BUILT_FILES = {"_build_info.py"}
@@ -65,6 +66,22 @@ def code_digest(file: Path) -> str:
     hash covers every byte.
     """
     return _digest_of_code(file.name, file.read_bytes()) if file.is_file() else ""
+
+
+def code(file: Path) -> str:
+    """Return the text of a file without comments and docstrings; Python with blanks between its tokens.
+
+    Throws: ``FileNotFoundError``.
+    """
+    data, suffix = file.read_bytes(), file.suffix
+    if suffix in _CXX:
+        data = _words(_CXX_COMMENT, data)
+    elif suffix == ".py":
+        lines: dict[int, list[str]] = {}
+        for line, text in _python_code(data):
+            lines.setdefault(line, []).append(text)
+        return "\n".join(map(" ".join, lines.values()))
+    return data.decode("utf-8", errors="replace")
 
 
 @lru_cache(maxsize=4096)
@@ -108,16 +125,18 @@ def included(configuration: Configuration, paths: Iterable[str], root: Path) -> 
     return found
 
 
-def run_digest(blocks: Iterable[Mapping[str, Any]]) -> str:
+def run_digest(blocks: Iterable[Mapping[str, Any]], scripts: Scripts) -> str:
     """Return the hash of what a page runs: ``blocks`` are its executed blocks as ``asdict`` gives them.
 
-    Line numbers are excluded, so an example that only moves keeps the hash.
+    It covers the scripts that they run. Line numbers are excluded, so an example that only moves keeps the hash.
     """
-    run = [
-        [block["kind"], block["group"], [[step["source"], step["want"], step["status"]] for step in block["steps"]]]
-        for block in blocks
-    ]
+    run = [[block["kind"], block["group"], [_run(step, scripts) for step in block["steps"]]] for block in blocks]
     return sha256(json.dumps(run).encode()).hexdigest()
+
+
+def _run(step: Mapping[str, Any], scripts: Scripts) -> list[Any]:
+    files = scripts.run_by(step["source"])
+    return [step["source"], step["want"], step["status"], *([files] if files else [])]
 
 
 def text_digest(listing: Listing, root: Path) -> str:
@@ -125,9 +144,10 @@ def text_digest(listing: Listing, root: Path) -> str:
     return sha256(json.dumps(_text(listing, root)).encode()).hexdigest()[:_SHORT]
 
 
-def step_digest(source: str, want: str) -> str:
-    """Return the hash of one example: of its source and its expected output."""
-    return sha256(f"{source}\0{want}".encode()).hexdigest()[:8]
+def step_digest(source: str, want: str, scripts: Scripts) -> str:
+    """Return the hash of one example: of its source, its expected output, and the scripts that it runs."""
+    files = "".join(f"\0{path}\0{digest}" for path, digest in scripts.run_by(source).items())
+    return sha256(f"{source}\0{want}{files}".encode()).hexdigest()[:8]
 
 
 def region_digest(listing: Listing, configuration: Configuration, pages: Iterable[str] = ()) -> str:
@@ -152,9 +172,12 @@ def _code(listing: Listing, root: Path) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _python_code(data: bytes) -> list[tuple[int, str]]:
-    """Return the tokens of a file, each with its line, without comments and docstrings."""
+    """Return the tokens of a file, each with its line, without comments and docstrings; of no Python, the lines."""
     layout = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
-    tokens = [one for one in tokenize.tokenize(io.BytesIO(data).readline) if one.type not in layout]
+    try:
+        tokens = [one for one in tokenize.tokenize(io.BytesIO(data).readline) if one.type not in layout]
+    except (tokenize.TokenError, SyntaxError):
+        return list(enumerate(data.decode("utf-8", errors="replace").splitlines(), 1))
     starts = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     found = []
     for index, one in enumerate(tokens):
